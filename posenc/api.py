@@ -1,0 +1,31 @@
+"""Every public name, gathered in one place; `posenc` loads it on first use."""
+
+from posenc import encodings as encodings
+from posenc.attention import attend as attend
+from posenc.attention import explain_backend as explain_backend
+from posenc.attention import rotate as rotate
+from posenc.attention import scores as scores
+from posenc.cache import Cache as Cache
+from posenc.catalogue import make as make
+from posenc.encoding import Context as Context
+from posenc.encoding import Encoding as Encoding
+from posenc.encoding import Tags as Tags
+from posenc.encodings import *  # noqa: F403 - the members are listed in their folder alone
+from posenc.errors import CacheError as CacheError
+from posenc.errors import CheckError as CheckError
+from posenc.errors import LabError as LabError
+from posenc.errors import PosencError as PosencError
+from posenc.errors import PositionsError as PositionsError
+from posenc.errors import SettingError as SettingError
+from posenc.errors import ShapeError as ShapeError
+from posenc.errors import UnknownNameError as UnknownNameError
+from posenc.errors import UnsupportedError as UnsupportedError
+from posenc.lowering import Lowered as Lowered
+from posenc.lowering import lower as lower
+from posenc.model import Attention as Attention
+from posenc.model import Transformer as Transformer
+from posenc.model import TransformerEmbedding as TransformerEmbedding
+from posenc.positions import Documents as Documents
+from posenc.positions import Positions as Positions
+
+__all__ = sorted(name for name in dir() if not name.startswith("_"))

@@ -1,0 +1,237 @@
+"""attend, scores and rotate: what a user calls.
+
+Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimension.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.backends import BACKENDS
+from posenc.backends.call import Call
+from posenc.cache import Cache
+from posenc.encoding import Context, Encoding
+from posenc.equation import arithmetic, scores_of
+from posenc.errors import ShapeError, UnsupportedError
+from posenc.lowering import Lowerable, Lowered, flatten, lower
+from posenc.positions import Positions, as_positions
+from posenc.rotation import turn, turn_both
+from posenc.terms import Rotate
+
+
+
+
+def attend(
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    v: Float[Tensor, "b g tk d_v"],
+    encoding: Lowerable = None,
+    *,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+    cache: Cache | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+) -> Float[Tensor, "b h tq d_v"]:
+    """Attention with position: softmax(scores) v, and what value tables add.
+
+    encoding   an Encoding, terms, a list that composes them, or what `lower` returned
+    causal     a query sees no later key; None: as the positions say, else False
+    positions  Positions, coordinates of the keys, or None: the queries are the LAST tq of tk tokens
+    context    the layer's input, for encodings that read it
+    cache      k and v are the new tokens only: they are turned, appended and attended to
+    scale      of q . k; None is d**-0.5 (T5 has none: pass 1.0)
+    dropout    on the attention weights; pass 0.0 in evaluation
+    backend    "auto", or one by name, which raises rather than fall back
+
+    Rows that see nothing are zero, in the gradient too. The output has v's dtype.
+    """
+    call = _call(q, k, v, encoding, causal, positions, context, cache, scale, dropout)
+    if backend != "auto" and backend not in BACKENDS:
+        raise UnsupportedError(
+            f"attend(backend={backend!r}): known are auto, {', '.join(sorted(BACKENDS))}"
+        )
+    if backend != "auto":
+        refusal = BACKENDS[backend].refusal(call)
+        if refusal is not None:
+            raise UnsupportedError(f"attend(backend={backend!r}) cannot compute this: {refusal}")
+        return _run(backend, call)
+    for name, module in BACKENDS.items():
+        if module.refusal(call) is None:
+            return _run(name, call)
+    raise UnsupportedError("no backend computes this call")
+
+
+def explain_backend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: Lowerable = None,
+    *,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+) -> str:
+    """Which backend `auto` takes for this call, and why those before it refuse."""
+    call = _call(q, k, v, encoding, causal, positions, context, None, None, 0.0)
+    lines = []
+    for name, module in BACKENDS.items():
+        refusal = module.refusal(call)
+        lines.append(f"{name}: {'taken' if refusal is None else refusal}")
+        if refusal is None:
+            break
+    return "\n".join(lines)
+
+
+def scores(
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    encoding: Lowerable = None,
+    *,
+    causal: bool | None = None,
+    scale: float | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+) -> Float[Tensor, "b h tq tk"]:
+    """The eager definition of every term: scores of all pairs, -inf where not visible.
+
+    In at least float32; arguments as in `attend`. Values and dropout are not part of it.
+    """
+    call = _call(q, k, k, encoding, causal, positions, context, None, scale, 0.0)
+    with _autocast_off(q):
+        return scores_of(call.q, call.k, call.lowered, call.scale)
+
+
+def rotate(
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    encoding: Lowerable,
+    *,
+    positions: Positions | Tensor | None = None,
+    inplace: bool = False,
+) -> tuple[Float[Tensor, "b h tq d"], Float[Tensor, "b g tk d"]]:
+    """q and k turned by a rotary encoding, in their own dtypes.
+
+    Arithmetic is float32 (float64 for float64 inputs), from float64 angles. inplace writes into
+    q and k, which then must not need a gradient.
+
+    Raises UnsupportedError for an encoding whose effect is not one rotation of each.
+    """
+    lowered = _lowered(q, k, encoding, None, positions, None)
+    terms = lowered.terms
+    if len(terms) != 1 or not isinstance(terms[0], Rotate):
+        raise UnsupportedError(
+            f"rotate({encoding!r}): it lowers to {[type(term).__name__ for term in terms]}, "
+            "not to one Rotate; use attend or scores"
+        )
+    (term,) = terms
+    dtype = arithmetic(q, k)
+    with _autocast_off(q):
+        if lowered.q_turn is not None and lowered.k_turn is not None:
+            turned_q = turn(q, *lowered.q_turn, term.layout, term.start)
+            turned_k = turn(k, *lowered.k_turn, term.layout, term.start)
+        else:
+            turned_q, turned_k = turn_both(q, k, term, dtype)
+    if not inplace:
+        return turned_q.to(q.dtype), turned_k.to(k.dtype)
+    for name, x in (("q", q), ("k", k)):
+        if x.requires_grad:
+            raise UnsupportedError(
+                f"rotate(inplace=True): {name} needs a gradient, which would be computed from "
+                "overwritten values; use inplace=False"
+            )
+    return q.copy_(turned_q), k.copy_(turned_k)
+
+
+def _call(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: Lowerable,
+    causal: bool | None,
+    positions: Positions | Tensor | None,
+    context: Context | None,
+    cache: Cache | None,
+    scale: float | None,
+    dropout: float,
+) -> Call:
+    _check_shapes(q, k, v)
+    if not 0.0 <= dropout < 1.0:
+        raise UnsupportedError(f"attend(dropout={dropout}): a probability in [0, 1) is needed")
+    if context is not None and context.x is not None and context.payload is None:
+        context = replace(context, payload=_payload(encoding, context.x, cache))
+    past = 0
+    if cache is not None:
+        past = len(cache)
+        cache.check(encoding, k.shape[-2])
+    lowered = _lowered(q, k, encoding, causal, positions, context, past, cache)
+    if cache is not None:
+        k, v, lowered = cache.append(k, v, lowered)
+    return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
+
+
+def _lowered(
+    q: Tensor,
+    k: Tensor,
+    encoding: Lowerable,
+    causal: bool | None,
+    positions: Positions | Tensor | None,
+    context: Context | None,
+    past: int = 0,
+    cache: Cache | None = None,
+) -> Lowered:
+    q_len, k_len = q.shape[-2], k.shape[-2] + past
+    if isinstance(encoding, Lowered):
+        lowered = lower(encoding, positions, causal=causal)
+        # Only for its check that the positions fit these tensors.
+        as_positions(lowered.positions, q_len, k_len)
+        return lowered
+    positions = as_positions(positions, q_len, k_len, causal=causal, device=q.device)
+    if cache is not None and cache.length is not None:
+        positions = positions.with_extent(cache.length)
+    return lower(encoding, positions, context=context, dtype=arithmetic(q, k))
+
+
+def _payload(encoding: Lowerable, x: Tensor, cache: Cache | None) -> Tensor | None:
+    if isinstance(encoding, Lowered):
+        return None
+    made = [part.payload(x) for part in flatten(encoding) if isinstance(part, Encoding)]
+    made = [payload for payload in made if payload is not None]
+    if len(made) > 1:
+        raise UnsupportedError("two encodings of one call keep a payload per key: choose one")
+    payload = made[0] if made else None
+    return payload if cache is None else cache.append_payload(payload)
+
+
+def _run(name: str, call: Call) -> Tensor:
+    with _autocast_off(call.q):
+        return BACKENDS[name].attend(call)
+
+
+def _autocast_off(q: Tensor) -> AbstractContextManager[object]:
+    if not torch.amp.is_autocast_available(q.device.type):
+        return nullcontext()
+    return torch.autocast(q.device.type, enabled=False)
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
+    if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
+        raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
+    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            "q and k must share batch and head dimension, k and v batch, heads and tokens; "
+            f"got {shapes}"
+        )
+    if q.shape[1] % k.shape[1]:
+        raise ShapeError(
+            f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
+            "grouped-query attention needs a multiple"
+        )

@@ -1,0 +1,18 @@
+"""The equation itself, in quadratic memory: computes every combination of terms."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc.backends.call import Call
+from posenc.equation import output_of, scores_of, weights_of
+
+
+def refusal(call: Call) -> str | None:
+    return None
+
+
+def attend(call: Call) -> Tensor:
+    p = weights_of(scores_of(call.q, call.k, call.lowered, call.scale))
+    if call.dropout:
+        p = F.dropout(p, call.dropout)
+    return output_of(p, call.v, call.lowered).to(call.v.dtype)

@@ -1,0 +1,136 @@
+"""torch's scaled_dot_product_attention: q and k turned first, all else one additive mask.
+
+The mask is (1|b, h, tq, tk), so memory is quadratic as soon as a term adds to the scores.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc.backends.call import Call
+from posenc.equation import (
+    arithmetic,
+    check_distances,
+    check_heads,
+    content_scale,
+    distance_bias,
+    gathered,
+    group,
+    mask_rules,
+)
+from posenc.positions import Positions
+from posenc.rotation import cos_sin, turn
+from posenc.terms import (
+    CountTable,
+    DenseBias,
+    DistanceTable,
+    GatherTable,
+    Offset,
+    Rotate,
+    Slope,
+    ValueTable,
+    Zones,
+)
+
+
+def refusal(call: Call) -> str | None:
+    for term in call.lowered.terms:
+        match term:
+            case ValueTable():
+                return "ValueTable needs the attention weights, which SDPA does not give"
+            case CountTable():
+                return "CountTable needs the scores, which SDPA does not give"
+            case Zones():
+                return "Zones turn queries and keys twice"
+            case Rotate() if term.q_log_scale is not None:
+                return "factors that grow with position need float64 scores"
+            case _:
+                pass
+    return None
+
+
+def attend(call: Call) -> Tensor:
+    terms, positions = call.lowered.terms, call.lowered.positions
+    check_heads(terms, call.q.shape[1])
+    dtype = arithmetic(call.q, call.k)
+    factor = content_scale(terms, call.scale, dtype)
+    bias = _bias(call, factor, dtype)
+    visible = positions.visible(mask_rules(terms))
+    # SDPA's own causal mask aligns the first query with the first key.
+    whole = positions.causal and positions.in_order and positions.q_len == positions.k_len
+    is_causal = whole and bias is None and not mask_rules(terms)
+    mask = None if is_causal else visible
+    if bias is not None:
+        mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
+    q, k = _turned(call, dtype)
+    scale = factor
+    if isinstance(factor, Tensor):
+        q, scale = q * factor, 1.0
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    v = call.v.to(common)
+    if k.shape[1] != q.shape[1]:
+        k, v = group(k, q.shape[1]), group(v, q.shape[1])
+    out = F.scaled_dot_product_attention(
+        q.to(common),
+        k.to(common),
+        v,
+        attn_mask=mask,
+        dropout_p=call.dropout,
+        is_causal=is_causal,
+        scale=scale,
+    )
+    return out.to(call.v.dtype)
+
+
+def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    for term in call.lowered.terms:
+        if isinstance(term, Rotate):
+            q_turn, k_turn = call.lowered.q_turn, call.lowered.k_turn
+            if q_turn is None or q_turn[0].dtype != dtype:
+                q_turn = cos_sin(term.q_angle, term.gain, dtype)
+            q = turn(call.q, *q_turn, term.layout, term.start)
+            if term.k_angle is None:
+                return q, call.k
+            if k_turn is None or k_turn[0].dtype != dtype:
+                k_turn = cos_sin(term.k_angle, term.gain, dtype)
+            return q, turn(call.k, *k_turn, term.layout, term.start)
+    return call.q, call.k
+
+
+def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | None:
+    positions, bias = call.lowered.positions, None
+    for term in call.lowered.terms:
+        match term:
+            case DistanceTable():
+                part = _table(term, positions).to(dtype)
+            case Slope():
+                part = distance_bias(term, positions, dtype)
+            case GatherTable():
+                part = gathered(term, call.q.to(dtype), call.k.to(dtype), positions) * factor
+            case Offset():
+                part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
+            case DenseBias():
+                part = term.values.to(dtype)
+            case _:
+                continue
+        if isinstance(term, DistanceTable | Slope) and term.inside:
+            part = part * factor
+        bias = part if bias is None else bias + part
+    return bias
+
+
+def _table(term: DistanceTable, positions: Positions) -> Tensor:
+    """The bias of a table, (1|h, tq, tk).
+
+    With plain positions it is a sliding view of one vector, whose gradient is a sum over
+    diagonals; a gather would scatter it through an index matrix. A compiled graph fuses the
+    gather, and a view of dynamic size would fix its length.
+    """
+    plain = positions.in_order and positions.unit_step
+    if not plain or torch.compiler.is_compiling():
+        return distance_bias(term, positions, term.values.dtype)
+    check_distances(term, positions)
+    q_len, k_len = positions.q_len, positions.k_len
+    distance = torch.arange(1 - k_len, q_len, device=term.values.device)
+    index = (distance + term.zero).clamp(0, term.values.shape[-1] - 1)
+    return term.values[:, index].unfold(-1, k_len, 1).flip(-2)

@@ -1,0 +1,71 @@
+"""Encodings by name."""
+
+import importlib
+from typing import Any
+
+import posenc.encodings
+from posenc.encoding import Encoding
+from posenc.errors import SettingError, UnknownNameError
+
+
+def find(name: str) -> type[Encoding]:
+    """The encoding class of a catalogue name, a class name, or "package.module:Class".
+
+    Raises UnknownNameError with the nearest names, or for what cannot be imported.
+    """
+    if ":" in name:
+        return _imported(name)
+    members = posenc.encodings()
+    by_name = members | {member.__name__.lower(): member for member in members.values()}
+    if name.lower() not in by_name:
+        raise UnknownNameError("encoding", name, members)
+    return by_name[name.lower()]
+
+
+def make(
+    name: str,
+    *,
+    model_dim: int,
+    heads: int,
+    head_dim: int | None = None,
+    max_length: int = 2048,
+    train_length: int | None = None,
+    causal: bool = True,
+    **settings: Any,
+) -> Encoding:
+    """An encoding with settings that suit a model of these sizes; `settings` replace some of them.
+
+    max_length is the longest input to accept, train_length (default: the same) the longest one in
+    training, to which what is learned per distance is fitted.
+    """
+    member = find(name)
+    if head_dim is None:
+        if model_dim % heads:
+            raise SettingError(
+                f"make({name!r}, model_dim={model_dim}, heads={heads}): model_dim is not a "
+                "multiple of heads; give head_dim"
+            )
+        head_dim = model_dim // heads
+    made = member.for_model(
+        model_dim=model_dim,
+        heads=heads,
+        head_dim=head_dim,
+        max_length=max_length,
+        train_length=max_length if train_length is None else train_length,
+        causal=causal,
+    )
+    unknown = set(settings) - set(made.settings())
+    if unknown:
+        raise UnknownNameError(f"setting of {member.__name__}", min(unknown), made.settings())
+    return member(**(made.settings() | settings)) if settings else made
+
+
+def _imported(path: str) -> type[Encoding]:
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownNameError(f"encoding class ({error})", path, posenc.encodings()) from error
+    if not (isinstance(found, type) and issubclass(found, Encoding)):
+        raise SettingError(f"{path} is {found!r}: a class derived from posenc.Encoding is needed")
+    return found

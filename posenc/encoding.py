@@ -1,0 +1,197 @@
+"""The contract of an encoding: it changes the embeddings, or it lowers to terms."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from posenc.errors import SettingError
+from posenc.positions import Positions, as_positions
+from posenc.terms import Term
+
+Family = Literal["none", "absolute", "rotary", "bias", "content", "mask"]
+
+
+@dataclass(frozen=True)
+class Tags:
+    """What an encoding claims; the check suite holds it to that.
+
+    A string in place of True or False is the reason why the claim is not made.
+    """
+
+    causal_only: bool = False
+    length_dependent: bool = False
+    needs_context: bool = False
+    needs_extent: bool = False
+    translation_invariant: bool = False
+    norm_preserving: bool = False
+    every_layer: bool = False
+    compiles: bool | str = True
+    exports: bool | str = True
+    comparable: bool | str = True
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an encoding that depends on content may read, from the layer that calls it.
+
+    x          block input (b, tq, c)
+    payload    what `Encoding.payload` made of every key so far; appended by the cache
+    project_q  maps a table (rows, c) to (h, rows, d) by the layer's own query weights
+    project_k  the same by its key weights
+    """
+
+    x: Tensor | None = None
+    payload: Tensor | None = None
+    project_q: Any = None
+    project_k: Any = None
+
+
+class Encoding(nn.Module):
+    """Base of every encoding: no position at all until a method is overridden.
+
+    A member overrides `embed` (absolute) or `lower` (all others), and `reference_embed` or
+    `reference_scores` with the paper's formula. Each constructor argument is kept as an attribute
+    of the same name; the repr is made from them, and evaluates to an equal encoding.
+    """
+
+    name: ClassVar[str] = ""
+    family: ClassVar[Family] = "none"
+    paper: ClassVar[str] = ""
+    tags: ClassVar[Tags] = Tags()
+    # Learned parameters that must stay float32 when the module is cast down.
+    keep_float32: ClassVar[tuple[str, ...]] = ()
+
+    heads: int | None = None
+    head_dim: int | None = None
+    model_dim: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def embed(
+        self, x: Float[Tensor, "b t c"], positions: Positions | Tensor | None, *, layer: int = 0
+    ) -> Float[Tensor, "b t c_out"]:
+        """x with its position; absolute encodings override this."""
+        return x
+
+    def lower(
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Term, ...]:
+        """Terms for these positions; `dtype` is that of tables that no parameter enters."""
+        return ()
+
+    def embedded_width(self, dim: int) -> int:
+        """Width of `embed`'s output for an input of width `dim`; merging by concat widens it."""
+        return dim
+
+    def payload(self, x: Float[Tensor, "b t c"]) -> Tensor | None:
+        """What later queries must know of these tokens; (b, ..., t), appended by the cache."""
+        return None
+
+    @classmethod
+    def for_model(
+        cls,
+        *,
+        model_dim: int,
+        heads: int,
+        head_dim: int,
+        max_length: int,
+        train_length: int,
+        causal: bool,
+    ) -> Self:
+        """An instance with sensible settings for a model of these sizes.
+
+        max_length is the longest input that must be accepted, train_length the longest that the
+        model is trained on: what is learned per distance must fit the latter.
+        """
+        return cls()
+
+    @classmethod
+    def examples(cls) -> Iterator["Encoding"]:
+        """Small instances: they feed the checks, the docs, the CLI and the benchmarks."""
+        yield cls()
+
+    def reference_embed(
+        self, x: Float64[Tensor, "b t c"], positions: Float64[Tensor, "b t"]
+    ) -> Float64[Tensor, "b t c_out"]:
+        """The paper's formula for `embed`, slow and plain, in float64."""
+        return x
+
+    def reference_scores(
+        self,
+        q: Float64[Tensor, "b h tq d"],
+        k: Float64[Tensor, "b h tk d"],
+        q_positions: Float64[Tensor, "b tq"],
+        k_positions: Float64[Tensor, "b tk"],
+        scale: float,
+    ) -> Float64[Tensor, "b h tq tk"]:
+        """The paper's formula for the scores before any mask, slow and plain, in float64."""
+        return scale * torch.einsum("bhid,bhjd->bhij", q, k)
+
+    def reference_output(
+        self,
+        p: Float64[Tensor, "b h tq tk"],
+        v: Float64[Tensor, "b h tk d"],
+        q_positions: Float64[Tensor, "b tq"],
+        k_positions: Float64[Tensor, "b tk"],
+    ) -> Float64[Tensor, "b h tq d"]:
+        """The paper's formula for the output from attention weights p, in float64."""
+        return torch.einsum("bhij,bhjd->bhid", p, v)
+
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments of this instance, by name."""
+        names = list(inspect.signature(type(self)).parameters)
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({inner})"
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        kept = {name: self.get_parameter(name).data for name in self.keep_float32}
+        super()._apply(fn, recurse)
+        for name, before in kept.items():
+            parameter = self.get_parameter(name)
+            if parameter.dtype in (torch.bfloat16, torch.float16):
+                parameter.data = before.to(parameter.device)
+        return self
+
+
+def even(owner: str, name: str, value: int) -> int:
+    """`value` if it is a positive even number, else a SettingError that says who wanted it."""
+    if value < 2 or value % 2:
+        raise SettingError(
+            f"{owner}({name}={value}): dimensions turn in pairs, so {name} must be even and >= 2"
+        )
+    return value
+
+
+def positive(owner: str, **values: float) -> None:
+    """Raise SettingError for the first value that is not greater than zero."""
+    for name, value in values.items():
+        if not value > 0:
+            raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
+
+
+def embedding_positions(
+    owner: Encoding, x: Float[Tensor, "b t c"], positions: Positions | Tensor | None
+) -> Positions:
+    """Positions for `embed`, after checking that x has the width that `owner` was made for."""
+    if x.ndim != 3 or (owner.model_dim is not None and x.shape[-1] != owner.model_dim):
+        raise SettingError(
+            f"{type(owner).__name__}(dim={owner.model_dim}).embed got x of shape "
+            f"{tuple(x.shape)}: (b, t, {owner.model_dim}) is needed"
+        )
+    if isinstance(positions, Positions):
+        # While decoding x holds the new tokens only: the queries of these positions.
+        return as_positions(positions, x.shape[1], positions.k_len)
+    return as_positions(positions, x.shape[1], device=x.device)

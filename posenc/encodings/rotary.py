@@ -1,0 +1,100 @@
+from collections.abc import Iterator
+from typing import Self
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from posenc.encoding import Context, Encoding, Tags, even, positive
+from posenc.errors import SettingError
+from posenc.positions import Positions, one_axis
+from posenc.terms import Layout, Rotate, Term
+
+
+class Rotary(Encoding):
+    """RoPE: each pair of a head's dimensions turns by an angle that grows with position.
+
+        angle[pos, i] = pos * base**(-2i/rotary_dim),   score = scale * R[m] q[m] . R[n] k[n]
+
+    so the score depends on m - n only. layout "half" pairs dimensions (i, i + rotary_dim/2), as
+    GPT-NeoX and Hugging Face do; "interleaved" pairs (2i, 2i + 1), as the paper and Meta do. Only
+    the first rotary_dim of the dim dimensions turn (None: all). Angles are in radians and float64.
+    Raises SettingError for an odd dim, or a rotary_dim that is odd or larger than dim.
+
+    Source: Su et al. 2021, arXiv:2104.09864, equations 14 to 16 and 34; partial turning: GPT-J.
+    """
+
+    name = "rotary"
+    family = "rotary"
+    paper = "arXiv:2104.09864"
+    tags = Tags(translation_invariant=True, norm_preserving=True)
+
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        layout: Layout = "half",
+        rotary_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim = even("Rotary", "dim", dim)
+        positive("Rotary", base=base)
+        if layout not in ("half", "interleaved"):
+            raise SettingError(f"Rotary(layout={layout!r}): layout is 'half' or 'interleaved'")
+        if rotary_dim is not None and even("Rotary", "rotary_dim", rotary_dim) > dim:
+            raise SettingError(f"Rotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
+        self.base, self.layout, self.rotary_dim = base, layout, rotary_dim
+        self.head_dim = dim
+
+    @classmethod
+    def for_model(cls, *, head_dim: int, **_: object) -> Self:
+        return cls(head_dim)
+
+    @classmethod
+    def examples(cls) -> Iterator[Encoding]:
+        yield cls(16)
+        yield cls(16, base=500.0, layout="interleaved")
+        yield cls(16, rotary_dim=4)
+        yield cls(20, layout="interleaved", rotary_dim=10)
+
+    def frequencies(self, device: torch.device | None = None) -> Float64[Tensor, "r"]:
+        """Radians per token of each pair."""
+        turned = self.dim if self.rotary_dim is None else self.rotary_dim
+        pairs = torch.arange(0, turned, 2, dtype=torch.float64, device=device)
+        return self.base ** (-pairs / turned)
+
+    def lower(
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Term, ...]:
+        k_angle = self._angle(positions.k)
+        q_angle = k_angle if positions.q is positions.k else self._angle(positions.q)
+        return (Rotate(q_angle, k_angle, self.layout),)
+
+    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "1|b 1 t r"]:
+        at = one_axis(coordinates, "Rotary").double()
+        return at.view(-1, 1, at.shape[-1], 1) * self.frequencies(at.device)
+
+    def reference_scores(
+        self,
+        q: Float64[Tensor, "b h tq d"],
+        k: Float64[Tensor, "b h tk d"],
+        q_positions: Float64[Tensor, "b tq"],
+        k_positions: Float64[Tensor, "b tk"],
+        scale: float,
+    ) -> Float64[Tensor, "b h tq tk"]:
+        turned = self.rotary_dim or self.dim
+        step = (q_positions[:, None, :, None] - k_positions[:, None, None, :]).double()
+        total = torch.einsum("bhid,bhjd->bhij", q[..., turned:], k[..., turned:])
+        for i in range(turned // 2):
+            one, two = (i, i + turned // 2) if self.layout == "half" else (2 * i, 2 * i + 1)
+            # The pair as a complex number, equation 12: Re(q * conj(k) * exp(i (m - n) theta)).
+            q_pair = torch.complex(q[..., one], q[..., two])[..., :, None]
+            k_pair = torch.complex(k[..., one], k[..., two])[..., None, :]
+            angle = step * self.base ** (-2 * i / turned)
+            turn = torch.complex(angle.cos(), angle.sin())
+            total = total + (q_pair * k_pair.conj() * turn).real
+        return scale * total

@@ -1,0 +1,47 @@
+from collections.abc import Iterator
+from typing import Self
+
+import torch
+
+from posenc.encoding import Context, Encoding, Tags, positive
+from posenc.positions import Positions
+from posenc.terms import Mask, Term, Window
+
+
+class SlidingWindow(Encoding):
+    """Each token sees the `width` nearest ones, itself included: a mask, not a position.
+
+        visible[i, j] = 0 <= i - j < width if causal, else |i - j| < width
+
+    in token order. Of several windows the narrowest holds. Raises SettingError for width < 1.
+
+    Source: Beltagy et al. 2020, arXiv:2004.05150; Mistral 7B, arXiv:2310.06825, section 2.
+    """
+
+    name = "window"
+    family = "mask"
+    paper = "arXiv:2004.05150"
+    tags = Tags(translation_invariant=True, norm_preserving=True)
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        positive("SlidingWindow", width=width)
+        self.width = width
+
+    @classmethod
+    def for_model(cls, *, train_length: int, **_: object) -> Self:
+        return cls(max(1, train_length // 2))
+
+    @classmethod
+    def examples(cls) -> Iterator[Encoding]:
+        yield cls(3)
+        yield cls(1)
+
+    def lower(
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Term, ...]:
+        return (Mask(Window(self.width)),)

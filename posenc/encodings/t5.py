@@ -1,0 +1,112 @@
+import math
+from collections.abc import Iterator
+from typing import Self
+
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor, nn
+
+from posenc.encoding import Context, Encoding, Tags, positive
+from posenc.errors import SettingError
+from posenc.positions import Positions
+from posenc.terms import DistanceTable, Term
+
+
+class T5Bias(Encoding):
+    """One trained number per head and bucket of distances, shared by all layers.
+
+        score[i, j] = scale * q[i] . k[j] + weight[bucket(j - i), h],   weight (buckets, heads)
+
+    Half of a direction's buckets hold one distance each, the other half grow logarithmically up to
+    max_distance; farther distances share the last one. bidirectional gives each direction half of
+    the buckets, otherwise the future shares bucket 0. T5 itself has no 1/sqrt(d): pass scale=1.0
+    for its checkpoints. Raises SettingError for too few or an odd number of buckets and for a
+    max_distance within the exact buckets.
+
+    Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1, and the authors' code.
+    """
+
+    name = "t5"
+    family = "bias"
+    paper = "arXiv:1910.10683"
+    tags = Tags(translation_invariant=True, norm_preserving=True)
+
+    def __init__(
+        self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
+    ) -> None:
+        super().__init__()
+        positive("T5Bias", heads=heads)
+        exact = buckets // 4 if bidirectional else buckets // 2
+        if buckets % 2 or exact < 1:
+            least = 4 if bidirectional else 2
+            raise SettingError(f"T5Bias(buckets={buckets}): an even number >= {least} is needed")
+        if max_distance <= exact:
+            raise SettingError(
+                f"T5Bias(buckets={buckets}, max_distance={max_distance}): distances below {exact} "
+                f"have buckets of their own, so max_distance must be greater than {exact}"
+            )
+        self.heads, self.buckets = heads, buckets
+        self.max_distance, self.bidirectional = max_distance, bidirectional
+        self.weight = nn.Parameter(torch.randn(buckets, heads) * 0.02)
+
+    @classmethod
+    def for_model(cls, *, heads: int, train_length: int, causal: bool, **_: object) -> Self:
+        # A bucket that no training distance reaches would stay untrained.
+        buckets = max(4, min(32, train_length // 2 * 2))
+        return cls(heads, buckets, max(buckets, min(128, train_length)), not causal)
+
+    @classmethod
+    def examples(cls) -> Iterator[Encoding]:
+        yield cls(4, buckets=8, max_distance=20)
+        yield cls(4, buckets=12, max_distance=30, bidirectional=True)
+        yield cls(12)
+
+    def bucket(self, distance: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+        """The bucket of each distance k - q, computed in float32 as checkpoints were."""
+        size = self.buckets // 2 if self.bidirectional else self.buckets
+        past = distance.abs() if self.bidirectional else (-distance).clamp(min=0)
+        exact = size // 2
+        ratio = (past.float() / exact).clamp(min=1).log() / math.log(self.max_distance / exact)
+        far = (exact + (ratio * (size - exact)).long()).clamp(max=size - 1)
+        bucket = torch.where(past < exact, past, far)
+        return bucket + size * (distance > 0) if self.bidirectional else bucket
+
+    def lower(
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Term, ...]:
+        far, future = self.max_distance, self.max_distance if self.bidirectional else 0
+        distance = torch.arange(-far, future + 1, device=self.weight.device)
+        values = self.weight[self.bucket(distance)].T
+        return (DistanceTable(values, zero=far, saturates=True),)
+
+    def reference_scores(
+        self,
+        q: Float64[Tensor, "b h tq d"],
+        k: Float64[Tensor, "b h tk d"],
+        q_positions: Float64[Tensor, "b tq"],
+        k_positions: Float64[Tensor, "b tk"],
+        scale: float,
+    ) -> Float64[Tensor, "b h tq tk"]:
+        def bucket_of(step: int) -> int:
+            size, start = self.buckets, 0
+            if self.bidirectional:
+                size //= 2
+                start = size if step > 0 else 0
+            n = abs(step) if self.bidirectional else max(-step, 0)
+            exact = size // 2
+            if n < exact:
+                return start + n
+            grown = math.log(n / exact) / math.log(self.max_distance / exact) * (size - exact)
+            return start + min(exact + int(grown + 1e-6), size - 1)
+
+        total = scale * torch.einsum("bhid,bhjd->bhij", q, k)
+        bias = torch.zeros_like(total)
+        for b in range(q.shape[0]):
+            for i, at in enumerate(q_positions[b].tolist()):
+                rows = [bucket_of(round(to - at)) for to in k_positions[b].tolist()]
+                bias[b, :, i] = self.weight[rows].T
+        return total + bias

@@ -1,0 +1,233 @@
+"""The equation: what every term means, eager and plain. Every fast path is compared with this.
+
+Letters: b batch, h query heads, g key heads (h is a multiple of g), tq queries, tk keys,
+d head dimension. Arithmetic in at least float32.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.lowering import Lowered
+from posenc.positions import Positions
+from posenc.rotation import turn_both
+from posenc.terms import (
+    CountTable,
+    DenseBias,
+    DistanceTable,
+    GatherTable,
+    Mask,
+    MaskRule,
+    Offset,
+    Rotate,
+    Scale,
+    Slope,
+    Term,
+    ValueTable,
+    Zones,
+)
+
+
+def arithmetic(*tensors: Tensor) -> torch.dtype:
+    """float64 if any tensor is, else float32."""
+    return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32
+
+
+def scores_of(
+    q: Float[Tensor, "b h tq d"], k: Float[Tensor, "b g tk d"], lowered: Lowered, scale: float
+) -> Float[Tensor, "b h tq tk"]:
+    """Scores of every pair: s where visible, -inf elsewhere."""
+    terms, positions = lowered.terms, lowered.positions
+    check_heads(terms, q.shape[1])
+    dtype = arithmetic(q, k)
+    q, k = q.to(dtype), k.to(dtype)
+    content = _turned_content(q, k, terms, positions, dtype)
+    outside = torch.zeros((), dtype=dtype, device=q.device)
+    for term in terms:
+        match term:
+            case GatherTable():
+                content = content + gathered(term, q, k, positions)
+            case DistanceTable() | Slope():
+                bias = distance_bias(term, positions, dtype)
+                content, outside = (
+                    (content + bias, outside) if term.inside else (content, outside + bias)
+                )
+            case Offset():
+                outside = outside + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
+            case DenseBias():
+                outside = outside + term.values.to(dtype)
+            case _:
+                pass
+    s = content * content_scale(terms, scale, dtype)
+    visible = positions.visible(mask_rules(terms))
+    counts = [_counted(term, q, s, visible) for term in terms if isinstance(term, CountTable)]
+    s = s + outside + sum(counts)
+    return s if visible is None else s.masked_fill(~visible, -torch.inf)
+
+
+def weights_of(scores: Float[Tensor, "b h tq tk"]) -> Float[Tensor, "b h tq tk"]:
+    """softmax over keys; all zeros, in the gradient too, in a row that sees nothing."""
+    empty = (scores == -torch.inf).all(dim=-1, keepdim=True)
+    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def output_of(
+    p: Float[Tensor, "b h tq tk"], v: Float[Tensor, "b g tk d"], lowered: Lowered
+) -> Float[Tensor, "b h tq d"]:
+    """p v + ValueTables(p), in the dtype of p."""
+    out = p @ group(v.to(p.dtype), p.shape[1])
+    for term in lowered.terms:
+        if isinstance(term, ValueTable):
+            check_distances(term, lowered.positions)
+            rows = rows_of(term, lowered.positions).expand(p.shape)
+            buckets = p.new_zeros(*p.shape[:-1], term.weight.shape[-2])
+            out = out + buckets.scatter_add(-1, rows, p) @ term.weight.to(p.dtype)
+    return out
+
+
+def group(k: Float[Tensor, "b g tk d"], heads: int) -> Float[Tensor, "b h tk d"]:
+    """Key heads repeated so that query head i reads key head i // (h / g)."""
+    if heads % k.shape[1]:
+        raise ShapeError(
+            f"{heads} query heads and {k.shape[1]} key heads: "
+            "grouped-query attention needs a multiple"
+        )
+    return k if k.shape[1] == heads else k.repeat_interleave(heads // k.shape[1], dim=1)
+
+
+def content_scale(terms: tuple[Term, ...], scale: float, dtype: torch.dtype) -> Tensor | float:
+    """scale times every Scale term: a number, or (1|b, 1|h, tq, 1)."""
+    total: Tensor | float = scale
+    for term in terms:
+        if isinstance(term, Scale):
+            factor = term.factor
+            total = total * (factor.to(dtype)[..., None] if isinstance(factor, Tensor) else factor)
+    return total
+
+
+def mask_rules(terms: tuple[Term, ...]) -> list[MaskRule]:
+    return [term.rule for term in terms if isinstance(term, Mask)]
+
+
+def distance_bias(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
+    """What a table or a slope adds to each pair: (1|b, 1|h, tq, tk)."""
+    if isinstance(term, DistanceTable):
+        check_distances(term, positions)
+        return term.values[:, rows_of(term, positions)[:, 0]].transpose(0, 1).to(dtype)
+    distance = positions.distance().to(dtype)
+    past, future = term.past, term.past if term.future is None else term.future
+    slopes = [slope.to(dtype)[:, None, None] for slope in (past, future)]
+    return torch.where(distance <= 0, slopes[0] * distance, -slopes[1] * distance)
+
+
+def gathered(
+    term: GatherTable,
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    positions: Positions,
+) -> Float[Tensor, "b h tq tk"]:
+    """(x + bias) . weight[row of the distance], for every pair and query head."""
+    check_distances(term, positions)
+    heads = q.shape[1]
+    x = q if term.side == "q" else group(k, heads)
+    if term.bias is not None:
+        x = x + term.bias.to(x.dtype)[:, None, :]
+    products = x @ term.weight.to(x.dtype).mT
+    rows = rows_of(term, positions)
+    if term.side == "k":
+        rows = rows.mT
+    rows = rows.expand(q.shape[0], heads, -1, -1)
+    picked = products.gather(-1, rows)
+    return picked if term.side == "q" else picked.mT
+
+
+def rows_of(
+    term: DistanceTable | GatherTable | ValueTable, positions: Positions
+) -> Int[Tensor, "1|b 1 tq tk"]:
+    """Which row of its table each pair reads."""
+    distance = positions.distance()
+    if distance.is_floating_point():
+        raise PositionsError(
+            f"{type(term).__name__} holds one value per whole distance, "
+            "but the positions are float64: give int64 positions"
+        )
+    index = distance + term.zero
+    if term.saturates:
+        index = index.clamp(0, _entries(term) - 1)
+    row_of = None if isinstance(term, DistanceTable) else term.row_of
+    return index if row_of is None else row_of[index]
+
+
+def check_distances(term: DistanceTable | GatherTable | ValueTable, positions: Positions) -> None:
+    """A table that does not saturate must hold every distance that these positions can have."""
+    if term.saturates:
+        return
+    bound = positions.bound
+    after = _entries(term) - term.zero
+    if bound is None or term.zero < bound - 1 or (after < bound and not positions.causal):
+        raise PositionsError(
+            f"{type(term).__name__} holds distances from {-term.zero} to {after - 1} and does not "
+            f"saturate, but positions reach up to {None if bound is None else bound - 1}: "
+            "build the table for Positions of this extent"
+        )
+
+
+def check_heads(terms: tuple[Term, ...], heads: int) -> None:
+    """Every term made for h heads must meet h query heads."""
+    for term in terms:
+        match term:
+            case Slope(past=table) | DistanceTable(values=table):
+                given = table.shape[0]
+            case GatherTable(weight=table) | ValueTable(weight=table) | CountTable(weight=table):
+                given = table.shape[0]
+            case _:
+                continue
+        if given != heads and (given != 1 or isinstance(term, Slope)):
+            raise ShapeError(
+                f"{type(term).__name__} was made for {given} heads, but q has {heads}: "
+                f"construct the encoding with heads={heads}"
+            )
+
+
+def _entries(term: DistanceTable | GatherTable | ValueTable) -> int:
+    if isinstance(term, DistanceTable):
+        return term.values.shape[-1]
+    return term.weight.shape[-2] if term.row_of is None else term.row_of.shape[0]
+
+
+def _turned_content(
+    q: Tensor, k: Tensor, terms: tuple[Term, ...], positions: Positions, dtype: torch.dtype
+) -> Tensor:
+    for term in terms:
+        match term:
+            case Rotate():
+                return _turned_product(q, k, term, dtype)
+            case Zones():
+                if not positions.causal:
+                    raise UnsupportedError(
+                        "zones are defined for causal attention only: pass causal=True"
+                    )
+                near = -positions.order_distance() < term.width
+                near_content = _turned_product(q, k, term.near, dtype)
+                return torch.where(near, near_content, _turned_product(q, k, term.far, dtype))
+            case _:
+                pass
+    return q @ group(k, q.shape[1]).mT
+
+
+def _turned_product(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> Tensor:
+    turned_q, turned_k = turn_both(q, k, term, dtype)
+    return (turned_q @ group(turned_k, q.shape[1]).mT).to(dtype)
+
+
+def _counted(term: CountTable, q: Tensor, s: Tensor, visible: Tensor | None) -> Tensor:
+    masked = s if visible is None else s.masked_fill(~visible, -torch.inf)
+    counts = masked.sigmoid().flip(-1).cumsum(-1).flip(-1)
+    counts = counts.clamp(max=term.weight.shape[-2] - 1)
+    below = counts.floor()
+    fraction = counts - below
+    products = q @ term.weight.to(q.dtype).mT
+    low = products.gather(-1, below.long())
+    high = products.gather(-1, counts.ceil().long())
+    return low + fraction * (high - low)

@@ -1,0 +1,59 @@
+"""Every error that posenc raises on purpose.
+
+    PosencError
+    ├── SettingError       a constructor or option got a value that its formula does not allow
+    ├── ShapeError         tensors whose shapes, dtypes or heads do not fit together
+    ├── PositionsError     positions that contradict themselves, the tensors or the encoding
+    ├── UnsupportedError   a combination that has no meaning, or that a requested backend lacks
+    ├── CacheError         a key-value cache used in a way that would change the result
+    ├── UnknownNameError   a name that the catalogue does not hold; the nearest ones are named
+    ├── CheckError         a claim of the public check suite that does not hold
+    └── LabError           text, folders or results that the lab cannot work with
+
+Each message says what was called, with which shapes and values, and what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class PosencError(Exception):
+    """Base of every error that posenc raises on purpose."""
+
+
+class SettingError(PosencError, ValueError):
+    """A constructor or option got a value that its formula does not allow."""
+
+
+class ShapeError(PosencError, ValueError):
+    """Tensors whose shapes, dtypes or heads do not fit together."""
+
+
+class PositionsError(PosencError, ValueError):
+    """Positions that contradict themselves, the tensors or the encoding."""
+
+
+class UnsupportedError(PosencError, NotImplementedError):
+    """A combination that has no meaning, or that the requested backend lacks."""
+
+
+class CacheError(PosencError, ValueError):
+    """A key-value cache used in a way that would silently change the result."""
+
+
+class UnknownNameError(PosencError, LookupError):
+    """A name that the catalogue does not hold."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        super().__init__(f"no {kind} is called {name!r}: {hint}known are {', '.join(known)}")
+
+
+class CheckError(PosencError, AssertionError):
+    """A claim of the public check suite that does not hold."""
+
+
+class LabError(PosencError):
+    """Text, folders or results that the lab cannot work with."""

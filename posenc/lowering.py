@@ -1,0 +1,147 @@
+"""From encodings to terms: `lower` once per forward, reuse the result in every layer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Context, Encoding
+from posenc.errors import PositionsError, UnsupportedError
+from posenc.positions import Documents, Positions, as_positions
+from posenc.rotation import CosSin, cos_sin
+from posenc.terms import Rotate, Term, Zones
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """Terms together with the positions they were made for, so that neither can be dropped.
+
+    `q_turn` and `k_turn` hold cos and sin of the Rotate term in the dtype that was asked for.
+    """
+
+    terms: tuple[Term, ...]
+    positions: Positions
+    q_turn: CosSin | None = None
+    k_turn: CosSin | None = None
+
+
+torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
+
+Part = Encoding | Term | Documents
+# What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
+Lowerable = Part | Sequence[Part] | Lowered | None
+
+
+def flatten(encoding: Lowerable) -> list[Part]:
+    """A part, or a (nested) list that composes parts, as a flat list."""
+    if encoding is None:
+        return []
+    if isinstance(encoding, (list, tuple, nn.ModuleList)):
+        return [part for item in encoding for part in flatten(item)]
+    if not isinstance(encoding, (Encoding, Documents, *Term.__args__)):
+        raise UnsupportedError(
+            f"{type(encoding).__name__} is no encoding: give a posenc.Encoding, a term, a list "
+            "that composes them, or what posenc.lower returned"
+        )
+    return [encoding]
+
+
+def embeds_only(encoding: Part) -> bool:
+    """Whether an encoding acts on embeddings and has nothing to say to attention."""
+    kind = type(encoding)
+    return (
+        isinstance(encoding, Encoding)
+        and kind.embed is not Encoding.embed
+        and kind.lower is Encoding.lower
+    )
+
+
+def lower(
+    encoding: Lowerable,
+    positions: Positions | Tensor | int | None = None,
+    *,
+    causal: bool | None = None,
+    context: Context | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+) -> Lowered:
+    """Terms for these positions, made once and reused by every layer.
+
+    positions   Positions, coordinates of every token, or a number of tokens
+    dtype       of cos, sin and of tables that no parameter enters; angles are always float64
+
+    Raises UnsupportedError for an encoding that only changes embeddings and for two rotations,
+    PositionsError where an encoding needs an extent or a context that is not there.
+    """
+    if isinstance(encoding, Lowered):
+        if positions is not None and positions is not encoding.positions:
+            raise PositionsError(
+                "lowered terms carry the positions that they were made for: "
+                "leave positions away, or lower the encoding again"
+            )
+        if causal is not None and causal != encoding.positions.causal:
+            raise PositionsError(
+                f"causal={causal}, but the terms were lowered with "
+                f"causal={encoding.positions.causal}: lower the encoding again"
+            )
+        return encoding
+    parts = flatten(encoding)
+    if positions is None:
+        raise PositionsError("lower needs positions: give Positions, or the number of tokens")
+    if isinstance(positions, int | torch.SymInt):
+        positions = Positions.build(positions, causal=bool(causal), device=device)
+    elif isinstance(positions, Tensor):
+        length = positions.shape[0] if positions.ndim == 1 else positions.shape[1]
+        positions = as_positions(positions, length, causal=causal)
+    for part in parts:
+        if isinstance(part, Documents):
+            positions = part.place(positions)
+    terms: list[Term] = []
+    for part in parts:
+        if isinstance(part, Encoding):
+            _check_needs(part, positions, context)
+            terms.extend(part.lower(positions, context, dtype=dtype))
+        elif not isinstance(part, Documents):
+            terms.append(part)
+    rotations = [term for term in terms if isinstance(term, Rotate | Zones)]
+    if len(rotations) > 1:
+        raise UnsupportedError(
+            f"{len(rotations)} rotations in one call ({encoding!r}): "
+            "queries and keys can be turned once, choose one rotary encoding"
+        )
+    q_turn = k_turn = None
+    if rotations and isinstance(rotations[0], Rotate) and rotations[0].q_log_scale is None:
+        (rotate,) = rotations
+        q_turn = cos_sin(rotate.q_angle, rotate.gain, dtype)
+        if rotate.k_angle is rotate.q_angle:
+            k_turn = q_turn
+        elif rotate.k_angle is not None:
+            k_turn = cos_sin(rotate.k_angle, rotate.gain, dtype)
+    return Lowered(tuple(terms), positions, q_turn, k_turn)
+
+
+def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:
+    kind, tags = type(encoding).__name__, encoding.tags
+    if embeds_only(encoding):
+        raise UnsupportedError(
+            f"{kind} changes the embeddings and has no terms: call {kind}.embed(x, positions) "
+            "before attention, and attend without it"
+        )
+    if tags.needs_context and context is None:
+        raise PositionsError(
+            f"{kind} depends on the layer's input: pass context=posenc.Context(x=...)"
+        )
+    needs_extent(encoding, positions)
+    if tags.causal_only and not positions.causal:
+        raise UnsupportedError(f"{kind} is defined for causal attention only: pass causal=True")
+
+
+def needs_extent(encoding: Encoding, positions: Positions) -> None:
+    """Raise where an encoding needs a bound on its positions and these have none."""
+    if encoding.tags.needs_extent and positions.bound is None:
+        kind = type(encoding).__name__
+        raise PositionsError(
+            f"{kind} needs to know how far its positions reach, and a bare tensor does not tell: "
+            "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
+        )

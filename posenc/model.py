@@ -1,0 +1,258 @@
+"""Small, readable modules that use every kind of encoding the same way; the lab trains them.
+
+Letters: b batch, t tokens, c model dimension, h heads, g key heads, d head dimension.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.attention import attend
+from posenc.cache import Cache
+from posenc.encoding import Context, Encoding
+from posenc.errors import PositionsError, SettingError, ShapeError
+from posenc.lowering import Lowerable, Lowered, embeds_only, flatten, lower
+from posenc.positions import Positions, as_positions
+
+
+class TransformerEmbedding(nn.Module):
+    """Token embedding, plus position, plus dropout.
+
+        x = dropout(embed(sqrt(dim) * token, positions))
+
+    The encoding's `embed` decides what position does here; relative encodings do nothing. An
+    encoding merged by concat widens x, and a linear map brings it back to dim. Raises
+    PositionsError for more than max_length tokens (None: any number).
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.4.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        max_length: int | None = None,
+        encoding: Encoding | Sequence[Encoding] | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.dim, self.max_length = dim, max_length
+        self.token = nn.Embedding(vocab_size, dim)
+        nn.init.normal_(self.token.weight, std=dim**-0.5)
+        self.encodings = nn.ModuleList(flatten(encoding))
+        width = dim
+        for part in self.encodings:
+            width = part.embedded_width(width)
+        self.project = nn.Linear(width, dim) if width != dim else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, tokens: Int[Tensor, "b t"], positions: Positions | Tensor | None = None
+    ) -> Float[Tensor, "b t c"]:
+        if self.max_length is not None:
+            end = positions.k_len if isinstance(positions, Positions) else tokens.shape[1]
+            if end > self.max_length:
+                raise PositionsError(
+                    f"TransformerEmbedding(max_length={self.max_length}) got {end} tokens"
+                )
+        x = self.token(tokens) * self.dim**0.5
+        for part in self.encodings:
+            x = part.embed(x, positions)
+        return self.dropout(self.project(x))
+
+
+class Attention(nn.Module):
+    """Multi-head attention with any encoding: project, attend, project back.
+
+    heads query heads share kv_heads key and value heads (None: as many). Raises SettingError
+    where dim, heads and kv_heads do not divide.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        encoding: Encoding | Sequence[Encoding] | None = None,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if dim % heads or heads % kv_heads:
+            raise SettingError(
+                f"Attention(dim={dim}, heads={heads}, kv_heads={kv_heads}): "
+                "dim must be a multiple of heads, and heads of kv_heads"
+            )
+        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
+        head_dim = dim // heads
+        self.query = nn.Linear(dim, heads * head_dim, bias=False)
+        self.key = nn.Linear(dim, kv_heads * head_dim, bias=False)
+        self.value = nn.Linear(dim, kv_heads * head_dim, bias=False)
+        self.out = nn.Linear(heads * head_dim, dim, bias=False)
+        self.encodings = nn.ModuleList(flatten(encoding))
+
+    def forward(
+        self,
+        x: Float[Tensor, "b t c"],
+        lowered: Lowerable = None,
+        *,
+        positions: Positions | Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "b t c"]:
+        """x attended to; `lowered` stands in for an encoding that several layers share."""
+        encoding = list(self.encodings) if lowered is None else lowered
+        causal = None if isinstance(positions, Positions) else self.causal
+        if isinstance(encoding, Lowered):
+            context, causal = None, None
+        else:
+            context = Context(x, None, self._projector(self.query), self._projector(self.key))
+        q, k, v = (
+            project(x).unflatten(-1, (count, -1)).transpose(1, 2)
+            for project, count in (
+                (self.query, self.heads),
+                (self.key, self.kv_heads),
+                (self.value, self.kv_heads),
+            )
+        )
+        out = attend(
+            q,
+            k,
+            v,
+            encoding,
+            causal=causal,
+            positions=positions,
+            context=context,
+            cache=cache,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return self.out(out.transpose(1, 2).flatten(-2))
+
+    def _projector(self, project: nn.Linear) -> Callable[[Tensor], Tensor]:
+        def to_heads(table: Float[Tensor, "rows c"]) -> Float[Tensor, "h rows d"]:
+            rows = project(table).unflatten(-1, (-1, project.in_features // self.heads))
+            rows = rows.transpose(0, 1)
+            return rows.repeat_interleave(self.heads // rows.shape[0], dim=0)
+
+        return to_heads
+
+
+class Block(nn.Module):
+    """Attention and a two-layer perceptron, each behind a LayerNorm and around a residual."""
+
+    def __init__(
+        self, dim: int, heads: int, kv_heads: int | None, causal: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(dim)
+        self.attention = Attention(dim, heads, kv_heads=kv_heads, causal=causal, dropout=dropout)
+        self.mlp_norm = nn.LayerNorm(dim)
+        self.up = nn.Linear(dim, 4 * dim)
+        self.down = nn.Linear(4 * dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b t c"],
+        lowered: Lowerable,
+        positions: Positions | None,
+        cache: Cache | None,
+    ) -> Float[Tensor, "b t c"]:
+        attended = self.attention(self.attention_norm(x), lowered, positions=positions, cache=cache)
+        x = x + self.dropout(attended)
+        hidden = F.gelu(self.up(self.mlp_norm(x)))
+        return x + self.dropout(self.down(hidden))
+
+
+class Transformer(nn.Module):
+    """A Transformer over tokens: embedding, blocks, norm, and the token embedding as output.
+
+    encoding  one object (or a list that composes) for all layers, lowered once per forward and
+              owned by the model alone; or a function of the layer's number, for one per layer
+    causal    a decoder; False gives an encoder
+
+    forward(tokens) returns logits (b, t, vocab_size). With caches, one Cache per layer, tokens
+    are the new ones only.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        depth: int,
+        heads: int,
+        encoding: Encoding | Sequence[Encoding] | Callable[[int], Encoding] | None = None,
+        *,
+        kv_heads: int | None = None,
+        max_length: int | None = None,
+        causal: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.causal = causal
+        per_layer = callable(encoding) and not isinstance(encoding, Encoding)
+        first = [encoding(0)] if per_layer else flatten(encoding)
+        self.embedding = TransformerEmbedding(vocab_size, dim, max_length, first, dropout)
+        # One encoding is registered in the embedding alone: shared tensors cannot be saved twice.
+        later = [encoding(layer) for layer in range(1, depth)] if per_layer else []
+        self.later_encodings = nn.ModuleList(later)
+        self.blocks = nn.ModuleList(
+            Block(dim, heads, kv_heads, causal, dropout) for _ in range(depth)
+        )
+        self.norm = nn.LayerNorm(dim)
+
+    def encodings_of(self, layer: int) -> list[Encoding]:
+        """The encodings that a layer uses."""
+        if layer and len(self.later_encodings):
+            return [self.later_encodings[layer - 1]]
+        return list(self.embedding.encodings)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b t"],
+        positions: Positions | Tensor | None = None,
+        caches: Sequence[Cache] | None = None,
+    ) -> Float[Tensor, "b t vocab"]:
+        positions = self._positions(tokens, positions, caches)
+        x = self.embedding(tokens, positions)
+        lowered: Lowerable = None
+        for layer, block in enumerate(self.blocks):
+            parts = self.encodings_of(layer)
+            cache = None if caches is None else caches[layer]
+            if cache is not None:
+                cache.check(parts, tokens.shape[1])
+            for part in parts if layer else []:
+                if part.tags.every_layer or len(self.later_encodings):
+                    x = part.embed(x, positions, layer=layer)
+            relative = [part for part in parts if not embeds_only(part)]
+            if any(part.tags.needs_context for part in relative):
+                x = block(x, relative, positions, cache)
+                continue
+            if layer == 0 or len(self.later_encodings):
+                dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+                lowered = lower(relative, positions, dtype=dtype)
+            x = block(x, lowered, None, cache)
+        return F.linear(self.norm(x), self.embedding.token.weight)
+
+    def _positions(
+        self,
+        tokens: Tensor,
+        positions: Positions | Tensor | None,
+        caches: Sequence[Cache] | None,
+    ) -> Positions:
+        past, extent = 0, None
+        if caches is not None:
+            if len(caches) != len(self.blocks):
+                raise ShapeError(
+                    f"Transformer has {len(self.blocks)} layers, but {len(caches)} caches were "
+                    "given: use one Cache per layer"
+                )
+            past, extent = len(caches[0]), caches[0].length
+        causal = None if isinstance(positions, Positions) else self.causal
+        length = tokens.shape[1]
+        built = as_positions(positions, length, past + length, causal=causal, device=tokens.device)
+        return built if extent is None else built.with_extent(extent)

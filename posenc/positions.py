@@ -1,0 +1,350 @@
+"""Where the tokens are: coordinates, order, documents and padding of queries and keys.
+
+Letters: b batch, tq queries, tk keys; `1|b` broadcasts over the batch.
+A *position* is the coordinate an encoding reads; *order* is the index of a token in its own
+sequence, which causality, windows and sinks read. Distance is always k_position - q_position.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from posenc.errors import PositionsError
+from posenc.terms import MaskRule, Prefix, Sink, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Coordinates and visibility of tq queries and tk keys, made by `Positions.build`.
+
+    q, k            (t,), (b, t) or (b, t, axes); int64 or float64
+    q_order, k_order  int64 (t,) or (b, t); None: keys count from 0, queries are the last tq of them
+    q_document, k_document  int64 (t,) or (b, t): only tokens of one document see each other
+    k_valid         bool (b, tk): False marks padding
+    extent          a bound on position + 1, where it is not the number of keys
+    unit_step       for every visible pair k - q equals k_order - q_order; fast paths ask this
+    causal          a query sees no key of a higher order
+
+    Raises PositionsError for wrong dtypes and shapes. Values are checked in `build`, once.
+    """
+
+    q: Tensor
+    k: Tensor
+    q_order: Tensor | None = None
+    k_order: Tensor | None = None
+    q_document: Tensor | None = None
+    k_document: Tensor | None = None
+    k_valid: Tensor | None = None
+    extent: int | None = None
+    unit_step: bool = False
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("q", self.q), ("k", self.k)):
+            if value.dtype not in (torch.int64, torch.float64):
+                raise PositionsError(
+                    f"Positions({name}=...) has dtype {value.dtype}: positions are int64 or "
+                    "float64, never the activations' dtype; convert with .long() or .double()"
+                )
+            if not 1 <= value.ndim <= 3:
+                raise PositionsError(
+                    f"Positions({name}=...) has shape {tuple(value.shape)}: "
+                    "(t,), (b, t) or (b, t, axes) is needed"
+                )
+        lengths = {"q": self.q_len, "k": self.k_len}
+        for name in ("q_order", "k_order", "q_document", "k_document", "k_valid"):
+            value = getattr(self, name)
+            if value is not None and value.shape[-1] != lengths[name[0]]:
+                raise PositionsError(
+                    f"Positions({name}=...) has shape {tuple(value.shape)}, "
+                    f"but there are {lengths[name[0]]} {'queries' if name[0] == 'q' else 'keys'}"
+                )
+        if self.q_len > self.k_len and self.causal and self.q_order is None:
+            raise PositionsError(_more_queries(self.q_len, self.k_len))
+
+    @property
+    def q_len(self) -> int:
+        return self.q.shape[0] if self.q.ndim == 1 else self.q.shape[1]
+
+    @property
+    def k_len(self) -> int:
+        return self.k.shape[0] if self.k.ndim == 1 else self.k.shape[1]
+
+    @property
+    def bound(self) -> int | None:
+        """A bound on position + 1, or None where nothing static is known."""
+        if self.extent is not None:
+            return self.extent
+        return self.k_len if self.unit_step else None
+
+    @property
+    def in_order(self) -> bool:
+        """Keys count from 0, queries are the last of them, nothing is padded or packed."""
+        extra = (self.q_order, self.k_order, self.q_document, self.k_document, self.k_valid)
+        return all(value is None for value in extra)
+
+    @classmethod
+    def build(
+        cls,
+        q_len: int | None = None,
+        k_len: int | None = None,
+        *,
+        causal: bool = False,
+        attention_mask: Tensor | None = None,
+        documents: Tensor | None = None,
+        lengths: Sequence[int] | None = None,
+        ids: Tensor | None = None,
+        extent: int | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """Positions from what is at hand; the queries are the last q_len of the k_len tokens.
+
+        q_len, k_len    numbers of queries and keys; k_len defaults to q_len, or to the tensors'
+        attention_mask  (b, k_len), nonzero for real tokens; padding on the left or on the right.
+                        Real tokens count from 0, so padding changes nothing
+        documents       (k_len,) or (b, k_len): one number per packed document, contiguous;
+                        positions restart in each
+        lengths         the same for one row: the lengths of its documents, in order
+        ids             coordinates (k_len,), (b, k_len) or (b, k_len, axes) as they are
+        extent          a bound on ids + 1, where they may not be read (inside a compiled graph)
+
+        Raises PositionsError for masks with holes, documents that reappear, lengths that do not
+        add up, negative ids, and more queries than keys.
+        """
+        if lengths is not None:
+            if documents is not None:
+                raise PositionsError("Positions.build takes documents or lengths, not both")
+            if min(lengths, default=0) < 1:
+                raise PositionsError(f"Positions.build(lengths={list(lengths)}): each must be >= 1")
+            documents = torch.repeat_interleave(torch.tensor(lengths, device=device))
+        for tensor in (attention_mask, documents, ids):
+            if tensor is not None:
+                device = tensor.device
+                given = tensor.shape[0] if tensor.ndim == 1 else tensor.shape[1]
+                k_len = given if k_len is None else k_len
+                if given != k_len:
+                    raise PositionsError(
+                        f"Positions.build: {k_len} keys, but a tensor of shape "
+                        f"{tuple(tensor.shape)} describes {given} tokens"
+                    )
+        k_len = q_len if k_len is None else k_len
+        if k_len is None:
+            raise PositionsError("Positions.build needs q_len, or a tensor that tells the length")
+        q_len = k_len if q_len is None else q_len
+        if q_len > k_len:
+            raise PositionsError(_more_queries(q_len, k_len))
+
+        k_order = k_valid = None
+        if attention_mask is not None:
+            k_valid, k_order = _from_mask(attention_mask)
+        if documents is not None:
+            documents = documents.long()
+            if k_valid is not None:
+                documents = documents.expand(k_valid.shape)
+            k_order = _index_in_document(documents, k_valid)
+        if ids is not None:
+            k = ids.double() if ids.is_floating_point() else ids.long()
+            extent = _extent_of(k) if extent is None else extent
+        else:
+            k = torch.arange(k_len, device=device) if k_order is None else k_order
+        last = slice(k_len - q_len, None)
+        return cls(
+            q=k if q_len == k_len else (k[last] if k.ndim == 1 else k[:, last]),
+            k=k,
+            q_order=None if k_order is None else k_order[..., last],
+            k_order=k_order,
+            q_document=None if documents is None else documents[..., last],
+            k_document=documents,
+            k_valid=k_valid,
+            extent=extent,
+            unit_step=ids is None,
+            causal=causal,
+        )
+
+    def distance(self) -> Tensor:
+        """k - q, as (1|b, 1, tq, tk); for one coordinate only."""
+        q, k = one_axis(self.q, "a distance"), one_axis(self.k, "a distance")
+        return _pairs(k, q)
+
+    def order_distance(self) -> Tensor:
+        """k_order - q_order, as (1|b, 1, tq, tk)."""
+        return _pairs(*reversed(self.orders()))
+
+    def orders(self) -> tuple[Tensor, Tensor]:
+        """The orders of queries and keys, made where they are the default."""
+        order = torch.arange(self.k_len, device=self.k.device)
+        q = order[self.k_len - self.q_len :] if self.q_order is None else self.q_order
+        return q, order if self.k_order is None else self.k_order
+
+    def visible(self, rules: Sequence[MaskRule] = ()) -> Tensor | None:
+        """Who sees whom, bool (1|b, 1, tq, tk); None where everyone sees everyone.
+
+        visible = valid and same document and (causal order or in the prefix)
+                  and (in the narrowest window or a sink)
+
+        Rules read order, never coordinates: tied or permuted coordinates open no future.
+        """
+        windows = [rule.width for rule in rules if isinstance(rule, Window)]
+        sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
+        prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+        k_order = self.orders()[1]
+        k_order = k_order.view(-1, 1, 1, self.k_len)
+        parts: list[Tensor] = []
+        if self.causal and not (self.in_order and self.q_len == 1):
+            past = self.order_distance() <= 0
+            parts.append(past | (k_order < max(prefixes)) if prefixes else past)
+        if windows:
+            step = self.order_distance()
+            near = (-step if self.causal else step.abs()) < min(windows)
+            parts.append(near | (k_order < max(sinks)) if sinks else near)
+        if self.q_document is not None and self.k_document is not None:
+            parts.append(_pairs(self.k_document, self.q_document) == 0)
+        if self.k_valid is not None:
+            parts.append(self.k_valid[:, None, None, :])
+        if not parts:
+            return None
+        visible = parts[0]
+        for part in parts[1:]:
+            visible = visible & part
+        return visible
+
+    def with_extent(self, extent: int) -> "Positions":
+        return replace(self, extent=extent)
+
+
+torch.export.register_dataclass(Positions, serialized_type_name="posenc.Positions")
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Packed documents as one item of a list: attend(q, k, v, [rope, Documents(ids)]).
+
+    ids  (k_len,) or (b, k_len), as in `Positions.build(documents=...)`, which it stands for:
+         positions restart in each document, and no token sees another document
+    """
+
+    ids: Tensor
+
+    def place(self, positions: Positions) -> Positions:
+        if not (positions.in_order and positions.unit_step):
+            raise PositionsError(
+                "Documents(ids) packs plain positions, but these are padded, packed or explicit "
+                "already: build them whole with Positions.build(documents=..., ...)"
+            )
+        return Positions.build(
+            positions.q_len, positions.k_len, causal=positions.causal, documents=self.ids
+        )
+
+
+def as_positions(
+    positions: Positions | Tensor | None,
+    q_len: int,
+    k_len: int | None = None,
+    *,
+    causal: bool | None = None,
+    device: torch.device | None = None,
+) -> Positions:
+    """What a user gave as `positions`, as Positions that fit q_len queries and k_len keys.
+
+    None: the queries are the last q_len of the k_len tokens (torch's is_causal aligns the first).
+    A tensor: coordinates of the keys, as they are, with no known bound.
+    """
+    k_len = q_len if k_len is None else k_len
+    if positions is None:
+        return Positions.build(q_len, k_len, causal=bool(causal), device=device)
+    if isinstance(positions, Tensor):
+        k = positions.double() if positions.is_floating_point() else positions.long()
+        q = k[k_len - q_len :] if k.ndim == 1 else k[:, k_len - q_len :]
+        positions = Positions(q=q, k=k, causal=bool(causal))
+    elif causal is not None and causal != positions.causal:
+        raise PositionsError(
+            f"causal={causal}, but the positions were built with causal={positions.causal}: "
+            "leave causal away, or build them alike"
+        )
+    if positions.q_len != q_len or positions.k_len != k_len:
+        raise PositionsError(
+            f"{q_len} queries and {k_len} keys, but positions for {positions.q_len} queries "
+            f"and {positions.k_len} keys"
+        )
+    return positions
+
+
+def one_axis(coordinates: Tensor, reader: str) -> Tensor:
+    """The coordinates (t,) or (b, t), or an error where there are several axes."""
+    if coordinates.ndim == 3:
+        raise PositionsError(
+            f"{reader} reads one coordinate per token, but the positions have shape "
+            f"{tuple(coordinates.shape)}, (b, t, axes): give one axis"
+        )
+    return coordinates
+
+
+def _pairs(k: Tensor, q: Tensor) -> Tensor:
+    k, q = k.view(-1, 1, 1, k.shape[-1]), q.view(-1, 1, q.shape[-1], 1)
+    return k - q
+
+
+def _more_queries(q_len: int, k_len: int) -> str:
+    return (
+        f"{q_len} queries but only {k_len} keys: the queries are the last tokens of the keys. "
+        "For cross-attention build Positions(q=..., k=...) from both sides' coordinates"
+    )
+
+
+def _reading_values() -> bool:
+    # A traced graph may not branch on values; Positions for it are built, and checked, outside.
+    return not torch.compiler.is_compiling()
+
+
+def _from_mask(attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+    if attention_mask.ndim != 2:
+        raise PositionsError(
+            f"Positions.build(attention_mask=...) has shape {tuple(attention_mask.shape)}: "
+            "(b, k_len) is needed, nonzero for real tokens"
+        )
+    valid = attention_mask != 0
+    order = (valid.long().cumsum(-1) - 1).clamp(min=0)
+    if _reading_values():
+        turns = (valid[:, 1:] != valid[:, :-1]).sum(-1)
+        holes = (turns > 2) | ((turns == 2) & valid[:, 0])
+        if holes.any():
+            raise PositionsError(
+                f"Positions.build(attention_mask=...): row {int(holes.nonzero()[0])} has a hole: "
+                "real tokens must be contiguous, with padding on the left or on the right"
+            )
+    return valid, order
+
+
+def _index_in_document(documents: Tensor, valid: Tensor | None) -> Tensor:
+    rows = documents[None] if documents.ndim == 1 else documents
+    index = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)
+    starts = torch.ones_like(rows, dtype=torch.bool)
+    starts[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    if valid is not None:
+        # Padding inside the first document must not count as its tokens.
+        starts[:, 1:] |= valid[:, 1:] & ~valid[:, :-1]
+    first = torch.where(starts, index, torch.zeros_like(index)).cummax(-1).values
+    if _reading_values():
+        for row in rows:
+            runs, distinct = torch.unique_consecutive(row), torch.unique(row)
+            if len(runs) != len(distinct):
+                raise PositionsError(
+                    f"Positions.build(documents=...): a document appears again after another one "
+                    f"(runs {runs.tolist()[:8]}): the tokens of a document must be contiguous"
+                )
+    return (index - first).view(documents.shape)
+
+
+def _extent_of(ids: Tensor) -> int | None:
+    if not _reading_values() or ids.numel() == 0:
+        return None
+    if not torch.isfinite(ids).all():
+        raise PositionsError("Positions.build(ids=...): ids must be finite")
+    if ids.min() < 0:
+        raise PositionsError(
+            f"Positions.build(ids=...): the smallest id is {ids.min().item()}: ids must be >= 0"
+        )
+    return int(ids.max().item()) + 1

@@ -1,0 +1,176 @@
+"""The closed vocabulary to which every relative encoding lowers.
+
+`posenc.attention.scores` is the one place that says what a term means. With
+content = turn(q) . turn(k) + GatherTables + whatever is marked inside,
+
+    s = scale * (product of Scale) * content + terms outside + CountTable
+    p = softmax(s where visible, else -inf), all zeros in a row that sees nothing
+    out = dropout(p) v + ValueTables(p)
+
+Terms are plain frozen data and a set: their order never matters. Letters: b batch, h heads,
+tq queries, tk keys, d head dimension, r turned pairs, n rows; `1|b` means 1 or b. Distance is
+k_position - q_position, and `zero` is the row of distance 0. A table that `saturates` is clamped
+at its ends; one that does not must hold every distance.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Layout = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rotate:
+    """Turn pairs of q and k by float64 angles (1|b, 1|h, t, r).
+
+    layout        "half" pairs (i, i + r), "interleaved" pairs (2i, 2i + 1)
+    start         first turned dimension; the others pass
+    gain          multiplies the turned dimensions of q and of k
+    *_log_scale   log of a factor per pair; rebased to one origin per call
+    k_angle       None where the keys come turned, out of a cache
+    """
+
+    q_angle: Tensor
+    k_angle: Tensor | None
+    layout: Layout
+    start: int = 0
+    gain: float = 1.0
+    q_log_scale: Tensor | None = None
+    k_log_scale: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Zones:
+    """`near` where the order distance is under `width`, `far` beyond. Causal only."""
+
+    near: Rotate
+    far: Rotate
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTable:
+    """score += values[h, distance + zero]; values (1|h, n)."""
+
+    values: Tensor
+    zero: int
+    inside: bool = False
+    saturates: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """score -= slope[h] * |distance|; slopes (h,), `future` None means as in the past."""
+
+    past: Tensor
+    future: Tensor | None = None
+    inside: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class GatherTable:
+    """content += (x + bias) . weight[h, row_of[distance + zero]]; x is q or k, never turned.
+
+    weight (1|h, rows, d), bias (1|h, d), row_of int64 (n,); row_of None means row = distance + zero
+    """
+
+    weight: Tensor
+    zero: int
+    side: Literal["q", "k"]
+    bias: Tensor | None = None
+    row_of: Tensor | None = None
+    saturates: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTable:
+    """output += sum of p * weight[h, row_of[distance + zero]]; weight (1|h, rows, d_v)."""
+
+    weight: Tensor
+    zero: int
+    row_of: Tensor | None = None
+    saturates: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """score += q[i] + k[j]; (1|b, h, tq) and (1|b, h, tk)."""
+
+    q: Tensor
+    k: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """score += q . weight[h, count], interpolated between rows; weight (1|h, n, d).
+
+    count[i, j] sums sigmoid(scaled content) over the visible keys from j on, clamped to n - 1.
+    """
+
+    weight: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Multiplies the content's scale: a number or (1|b, 1|h, tq)."""
+
+    factor: float | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBias:
+    """score += values (1|b, 1|h, tq, tk): the last resort, quadratic memory."""
+
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """See keys closer than `width`, oneself included."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Sink:
+    """See the first `count` tokens of the document in spite of a window."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """See the first `count` tokens of the document in spite of causality."""
+
+    count: int
+
+
+MaskRule = Window | Sink | Prefix
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A rule, not a matrix: `Positions.visible` applies it."""
+
+    rule: MaskRule
+
+
+Term = (
+    Rotate
+    | Zones
+    | DistanceTable
+    | Slope
+    | GatherTable
+    | ValueTable
+    | Offset
+    | CountTable
+    | Scale
+    | DenseBias
+    | Mask
+)
+
+for _term in (*Term.__args__, *MaskRule.__args__):
+    torch.export.register_dataclass(_term, serialized_type_name=f"posenc.{_term.__name__}")

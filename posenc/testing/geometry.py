@@ -1,0 +1,103 @@
+"""Checks of the geometry: what moves, what stays, who sees whom."""
+
+import torch
+
+from posenc.attention import scores
+from posenc.encoding import Encoding
+from posenc.lowering import lower
+from posenc.positions import Positions
+from posenc.rotation import turn_both
+from posenc.terms import DenseBias, Rotate
+from posenc.testing.probe import (
+    LENGTH,
+    causalities,
+    copy_of,
+    model_for,
+    no_context,
+    qkv,
+    require,
+    require_close,
+    shifted,
+    tokens_for,
+    when,
+)
+
+
+@when(lambda e: e.tags.translation_invariant and no_context(e))
+def check_translation_invariance(encoding: Encoding) -> None:
+    """Scores depend on differences of positions only: moving all of them changes nothing."""
+    made = copy_of(encoding)
+    q, k, _ = qkv(made)
+    for causal in causalities(made):
+        expected = scores(q, k, made, positions=shifted(0, causal=causal))
+        for offset in (3, 1_000):
+            actual = scores(q, k, made, positions=shifted(offset, causal=causal))
+            require_close(actual, expected, 1e-9, f"moved by {offset}, causal={causal}")
+
+
+@when(lambda e: e.tags.norm_preserving and no_context(e))
+def check_norms(encoding: Encoding) -> None:
+    """Turning preserves the length of every query and key."""
+    made = copy_of(encoding)
+    q, k, _ = qkv(made)
+    for term in lower(made, shifted(7), dtype=torch.float64).terms:
+        if isinstance(term, Rotate):
+            for name, x, y in zip("qk", (q, k), turn_both(q, k, term, q.dtype), strict=True):
+                require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
+
+
+@when(lambda e: e.family not in ("none", "mask"))
+def check_position_matters(encoding: Encoding) -> None:
+    """Without a causal mask, permuting the tokens changes what the model says of them."""
+    causal = encoding.tags.causal_only
+    model, tokens = model_for(encoding, causal=causal), tokens_for()
+    order = torch.arange(LENGTH).roll(3)
+    permuted = model(tokens[:, order])[:, order.argsort()]
+    change = (permuted - model(tokens)).abs().max().item()
+    require(change > 1e-6, f"the largest change is {change:.3g}, more than 1e-06 is needed")
+
+
+@when(lambda e: e.family in ("none", "mask"))
+def check_position_does_not_matter(encoding: Encoding) -> None:
+    """It gives no position: without any mask, scores are those of the content alone."""
+    made = copy_of(encoding)
+    q, k, _ = qkv(made)
+    actual, expected = scores(q, k, made, positions=shifted(5, causal=False)), scores(q, k)
+    expected = expected.masked_fill(actual == -torch.inf, -torch.inf)
+    require_close(actual, expected, 1e-12, "scores of visible pairs")
+
+
+def check_causal_leak(encoding: Encoding) -> None:
+    """A later token never changes what a causal model says before it."""
+    model, tokens = model_for(encoding), tokens_for()
+    before = model(tokens)
+    for at in (1, 4, LENGTH - 1):
+        changed = tokens.clone()
+        changed[:, at:] = (changed[:, at:] + 1) % 19
+        require_close(model(changed)[:, :at], before[:, :at], 1e-9, f"tokens changed from {at} on")
+
+
+@when(lambda e: not e.tags.length_dependent)
+def check_prefix_consistency(encoding: Encoding) -> None:
+    """A longer input leaves what a causal model says of its beginning unchanged."""
+    model, tokens = model_for(encoding), tokens_for(2 * LENGTH)
+    longer = model(tokens)
+    for length in (1, 4, LENGTH):
+        expected = longer[:, :length]
+        require_close(model(tokens[:, :length]), expected, 1e-9, f"first {length} tokens")
+
+
+@when(no_context)
+def check_linear_memory(encoding: Encoding) -> None:
+    """No term but DenseBias holds a value per pair of tokens."""
+    made, length = copy_of(encoding), 173
+    if made.tags.needs_extent:
+        length = 31
+    lowered = lower(made, Positions.build(length, causal=True))
+    for term in lowered.terms:
+        if isinstance(term, DenseBias):
+            continue
+        for name, value in vars(term).items():
+            shape = getattr(value, "shape", ())
+            quadratic = tuple(shape[-2:]) == (length, length)
+            require(not quadratic, f"{type(term).__name__}.{name} has shape {tuple(shape)}")

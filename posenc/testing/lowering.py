@@ -1,0 +1,285 @@
+"""Checks of the lowering: every backend, cache, mask and graph gives what the equation says."""
+
+import torch
+from torch import Tensor
+
+from posenc.attention import attend, scores
+from posenc.backends import BACKENDS
+from posenc.cache import Cache
+from posenc.encoding import Encoding
+from posenc.encodings.sinks import Sinks
+from posenc.encodings.sliding_window import SlidingWindow
+from posenc.equation import group
+from posenc.errors import CacheError, ShapeError, UnsupportedError
+from posenc.lowering import lower
+from posenc.positions import Positions
+from posenc.testing.probe import (
+    LENGTH,
+    Whole,
+    attends,
+    backends_for,
+    causalities,
+    context_for,
+    copy_of,
+    model_for,
+    no_context,
+    qkv,
+    require,
+    require_close,
+    sizes_for,
+    tokens_for,
+    when,
+)
+
+
+def arrangements(causal: bool) -> dict[str, Positions]:
+    """Ways in which tokens come: plain, fewer queries, padded, packed, explicit."""
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[0, :3], mask[1, 6:] = False, False
+    ids = torch.tensor([0, 4, 1, 1, 9, 2, 3, 8, 5])
+    return {
+        "plain": Positions.build(LENGTH, causal=causal),
+        "fewer queries": Positions.build(4, LENGTH, causal=causal),
+        "one query": Positions.build(1, LENGTH, causal=causal),
+        "padded": Positions.build(attention_mask=mask, causal=causal),
+        "packed": Positions.build(lengths=[2, 1, 6], causal=causal),
+        "explicit": Positions.build(ids=ids, causal=causal),
+    }
+
+
+def with_gradients(out: Tensor, leaves: list[Tensor]) -> list[Tensor]:
+    """An output and the gradients of a fixed function of it."""
+    grads = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)
+    return [out, *(grad for grad in grads if grad is not None)]
+
+
+@when(attends)
+def check_backends(encoding: Encoding) -> None:
+    """Every backend equals the reference, forward and backward, however the tokens come."""
+    made = copy_of(encoding)
+    names = [name for name in backends_for(made) if name != "reference"]
+    for causal in causalities(made):
+        for arrangement, positions in arrangements(causal).items():
+            q, k, v = (t.requires_grad_() for t in qkv(made, positions.q_len, LENGTH))
+            context = None
+            if made.tags.needs_context:
+                context = context_for(made, LENGTH)
+            leaves = [q, k, v, *made.parameters()]
+
+            results = {}
+            for name in ("reference", *names):
+                out = attend(q, k, v, made, positions=positions, context=context, backend=name)
+                results[name] = with_gradients(out, leaves)
+            for name in names:
+                for got, wanted in zip(results[name], results["reference"], strict=True):
+                    require_close(got, wanted, 1e-9, f"{name}, {arrangement}, causal={causal}")
+
+
+@when(attends)
+def check_backends_in_low_precision(encoding: Encoding) -> None:
+    """Every backend agrees with float64 within the rounding of its inputs' dtype."""
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)):
+        made = copy_of(encoding).to(dtype)
+        exact = copy_of(encoding)
+        exact.load_state_dict(made.state_dict())
+        q, k, v = qkv(made, dtype=dtype)
+        contexts = [None, None]
+        if made.tags.needs_context:
+            contexts = [context_for(made, LENGTH, each) for each in (dtype, torch.float64)]
+        wide = [t.double() for t in (q, k, v)]
+        expected = attend(*wide, exact, causal=True, context=contexts[1], backend="reference")
+        for name in backends_for(made):
+            actual = attend(q, k, v, made, causal=True, context=contexts[0], backend=name)
+            require_close(actual, expected, bound, f"{name} in {dtype}")
+
+
+@when(no_context)
+def check_grouped_heads(encoding: Encoding) -> None:
+    """Query heads that share key heads get what they would get from keys repeated for each."""
+    made = copy_of(encoding)
+    q, k, v = qkv(made)
+    repeated = [group(t, q.shape[1]) for t in (k, v)]
+    expected = attend(q, *repeated, made, causal=True, backend="reference")
+    for name in backends_for(made):
+        actual = attend(q, k, v, made, causal=True, backend=name)
+        require_close(actual, expected, 1e-9, f"{name} with {k.shape[1]} of {q.shape[1]} heads")
+
+
+@when(no_context)
+def check_short_queries(encoding: Encoding) -> None:
+    """Fewer queries than keys are the last ones: their rows equal those of the full square."""
+    made = copy_of(encoding)
+    q, k, v = qkv(made)
+    for causal in causalities(made):
+        full = attend(q, k, v, made, causal=causal, backend="reference")
+        for count in (1, 4):
+            for name in backends_for(made):
+                actual = attend(q[:, :, -count:], k, v, made, causal=causal, backend=name)
+                require_close(actual, full[:, :, -count:], 1e-9, f"{name}, last {count}")
+
+
+@when(no_context)
+def check_strides(encoding: Encoding) -> None:
+    """Tensors that are not contiguous give what their contiguous copies give."""
+    made = copy_of(encoding)
+    q, k, v = qkv(made)
+    strided = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)]
+    for name in backends_for(made):
+        expected = attend(q, k, v, made, causal=True, backend=name)
+        actual = attend(*strided, made, causal=True, backend=name)
+        require_close(actual, expected, 1e-12, name)
+
+
+@when(no_context)
+def check_inputs_untouched(encoding: Encoding) -> None:
+    """attend, scores and lower write into none of their inputs, and repeat themselves."""
+    made = copy_of(encoding)
+    tensors = qkv(made)
+    before = [t.clone() for t in (*tensors, *made.parameters())]
+    first = attend(*tensors, made, causal=True)
+    second = attend(*tensors, made, causal=True)
+    require_close(second, first, 0.0, "a second call")
+    for now, then in zip((*tensors, *made.parameters()), before, strict=True):
+        require_close(now, then, 0.0, "an input after the call")
+
+
+@when(no_context)
+def check_lowered_once(encoding: Encoding) -> None:
+    """Terms lowered once give what the encoding gives, in any order of the terms."""
+    made = copy_of(encoding)
+    q, k, v = qkv(made)
+    for causal in causalities(made):
+        positions = Positions.build(LENGTH, causal=causal)
+        expected = attend(q, k, v, made, positions=positions)
+        lowered = lower(made, positions, dtype=torch.float64)
+        require_close(attend(q, k, v, lowered), expected, 1e-12, "lowered terms")
+        backwards = list(reversed(lowered.terms))
+        actual = attend(q, k, v, backwards, positions=positions)
+        require_close(actual, expected, 1e-12, "terms in reversed order")
+
+
+def check_decoding(encoding: Encoding) -> None:
+    """Decoding through a cache, in chunks and one by one, equals the full forward."""
+    model, tokens = model_for(encoding), tokens_for()
+    full, legal = model(tokens), False
+    for policy in ("rotated", "raw"):
+        caches = [Cache(policy, length=LENGTH) for _ in model.blocks]
+        try:
+            steps = [model(tokens[:, :4], caches=caches)]
+            steps += [model(tokens[:, at : at + 1], caches=caches) for at in range(4, 7)]
+            steps += [model(tokens[:, 7:], caches=caches)]
+        except CacheError:
+            continue
+        legal = True
+        require_close(torch.cat(steps, dim=1), full, 1e-9, f"policy {policy!r}")
+    require(legal, "no cache policy is legal")
+
+
+def check_packed(encoding: Encoding) -> None:
+    """Packed documents get what each gets alone."""
+    for causal in causalities(encoding):
+        model = model_for(encoding, causal=causal)
+        lengths = [3, 1, 5]
+        tokens = tokens_for(sum(lengths))
+        packed = model(tokens, Positions.build(lengths=lengths, causal=causal))
+        separate = torch.cat([model(part) for part in tokens.split(lengths, dim=1)], dim=1)
+        require_close(packed, separate, 1e-9, f"causal={causal}")
+
+
+def check_padding(encoding: Encoding) -> None:
+    """Padding on the left or on the right changes nothing for real tokens."""
+    for causal in causalities(encoding):
+        model, tokens = model_for(encoding, causal=causal), tokens_for(6)
+        alone = model(tokens)
+        for side in ("left", "right"):
+            at = slice(3, LENGTH) if side == "left" else slice(0, 6)
+            padded = tokens_for(LENGTH, seed=23)
+            padded[:, at] = tokens
+            mask = torch.zeros(2, LENGTH)
+            mask[:, at] = 1
+            positions = Positions.build(attention_mask=mask, causal=causal)
+            require_close(model(padded, positions)[:, at], alone, 1e-9, f"{side}, causal={causal}")
+
+
+@when(lambda e: e.family != "mask" and no_context(e))
+def check_masks(encoding: Encoding) -> None:
+    """Window, sinks, documents and padding hide exactly the keys that they should."""
+    made = copy_of(encoding)
+    documents = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 1, 1]])
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[:, -1] = False
+    for causal in causalities(made):
+        positions = Positions.build(documents=documents, attention_mask=mask, causal=causal)
+        parts = [made, SlidingWindow(3), Sinks(1)]
+        q, k, v = qkv(made)
+        visible = scores(q, k, parts, positions=positions) > -torch.inf
+        for b in range(2):
+            for i in range(LENGTH):
+                for j in range(LENGTH):
+                    start = documents[b].tolist().index(int(documents[b, j]))
+                    near = 0 <= i - j < 3 if causal else abs(i - j) < 3
+                    sink = j == start and (i >= j or not causal)
+                    same = documents[b, i] == documents[b, j]
+                    wanted = bool((near or sink) and same and mask[b, j])
+                    got = bool(visible[b, 0, i, j])
+                    seen = "is seen" if got else "is hidden"
+                    require(got == wanted, f"row {b}, causal={causal}: key {j} {seen} by query {i}")
+        expected = attend(q, k, v, parts, positions=positions, backend="reference")
+        for name in backends_for(made):
+            actual = attend(q, k, v, parts, positions=positions, backend=name)
+            require_close(actual, expected, 1e-9, f"{name}, causal={causal}")
+
+
+@when(lambda e: e.heads is not None and no_context(e))
+def check_wrong_heads(encoding: Encoding) -> None:
+    """A tensor with another number of heads is refused, not broadcast."""
+    sizes = sizes_for(encoding)
+    q = torch.zeros(1, 2 * sizes.heads, 3, sizes.head_dim)
+    try:
+        scores(q, q, encoding, causal=True)
+    except ShapeError as error:
+        require(str(sizes.heads) in str(error), f"the error does not name its heads: {error}")
+    else:
+        require(False, f"{2 * sizes.heads} heads were accepted by {encoding!r}")
+
+
+@when(lambda e: e.tags.compiles is True)
+def check_compiles(encoding: Encoding) -> None:
+    """torch.compile(fullgraph=True) gives the same output and gradients, at any length."""
+    torch._dynamo.reset()
+    whole, sizes = Whole(copy_of(encoding)), sizes_for(encoding)
+    compiled = torch.compile(whole, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (LENGTH, 2 * LENGTH):
+        x = torch.randn(2, length, sizes.heads * sizes.head_dim, dtype=torch.float64)
+        x.requires_grad_()
+        leaves = [x, *whole.parameters()]
+        results = [with_gradients(run(x), leaves) for run in (compiled, whole)]
+        for got, wanted in zip(*results, strict=True):
+            require_close(got, wanted, 1e-9, f"length {length}")
+
+
+@when(lambda e: e.tags.exports is True)
+def check_exports(encoding: Encoding) -> None:
+    """torch.export with a dynamic length gives the same output at other lengths."""
+    whole, sizes = Whole(copy_of(encoding)), sizes_for(encoding)
+    x = torch.randn(2, LENGTH, sizes.heads * sizes.head_dim, dtype=torch.float64)
+    length = torch.export.Dim("length", min=2, max=2 * LENGTH)
+    exported = torch.export.export(whole, (x,), dynamic_shapes={"x": {1: length}}).module()
+    for at in (2, LENGTH, 2 * LENGTH):
+        x = torch.randn(2, at, sizes.heads * sizes.head_dim, dtype=torch.float64)
+        require_close(exported(x), whole(x), 1e-12, f"length {at}")
+
+
+@when(attends)
+def check_no_fallback(encoding: Encoding) -> None:
+    """The reference computes it, and a backend asked for by name raises rather than be replaced."""
+    made, able = copy_of(encoding), backends_for(encoding)
+    require("reference" in able, f"the reference refuses; able are {able}")
+    q, k, v = qkv(made)
+    context = context_for(made, LENGTH) if made.tags.needs_context else None
+    for name in sorted(set(BACKENDS) - set(able)):
+        try:
+            attend(q, k, v, made, causal=True, context=context, backend=name)
+        except UnsupportedError:
+            continue
+        require(False, f"backend {name!r} refuses this encoding, but answered")

@@ -1,0 +1,215 @@
+"""Checks of the numbers: the paper's formula, low precision, far positions, gradients."""
+
+import copy
+
+import torch
+from torch import Tensor
+
+from posenc.attention import attend, scores
+from posenc.encoding import Encoding
+from posenc.equation import group, weights_of
+from posenc.positions import Positions
+from posenc.testing.probe import (
+    LENGTH,
+    attends,
+    causalities,
+    context_for,
+    copy_of,
+    embeds,
+    no_context,
+    qkv,
+    require,
+    require_close,
+    shifted,
+    sizes_for,
+    when,
+)
+
+LOW = (torch.bfloat16, torch.float16)
+
+
+def reference_positions(length: int = LENGTH) -> Positions:
+    """Unordered, repeated positions, different in each row."""
+    rows = torch.stack([torch.arange(length) * 7 % 11, torch.arange(length).flip(0)])
+    return Positions.build(ids=rows)
+
+
+def embedded(encoding: Encoding, positions: Positions, dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator().manual_seed(17)
+    shape = (2, positions.q_len, sizes_for(encoding).model_dim)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    return encoding.embed(x, positions)
+
+
+@when(embeds)
+def check_reference_embed(encoding: Encoding) -> None:
+    """`embed` equals the paper's formula in float64."""
+    made, positions = copy_of(encoding), reference_positions()
+    x = torch.randn(2, LENGTH, sizes_for(made).model_dim, dtype=torch.float64)
+    expected = made.reference_embed(x, positions.q.double())
+    require_close(made.embed(x, positions), expected, 1e-9, "embed against reference_embed")
+
+
+@when(no_context)
+def check_reference_scores(encoding: Encoding) -> None:
+    """Scores equal the paper's formula in float64, at any positions and with fewer queries."""
+    made = copy_of(encoding)
+    for causal in causalities(encoding):
+        for q_len in (LENGTH, 4):
+            at = reference_positions() if not causal else shifted(5, LENGTH, causal=True)
+            positions = Positions.build(q_len, ids=at.k, causal=causal)
+            q, k, _ = qkv(made, q_len, LENGTH)
+            rows = [value.double().expand(2, -1) for value in (positions.q, positions.k)]
+            scale = 0.3
+            expected = made.reference_scores(q, group(k, q.shape[1]), *rows, scale)
+            actual = scores(q, k, made, positions=positions, scale=scale)
+            expected = expected.masked_fill(actual == -torch.inf, -torch.inf)
+            require_close(actual, expected, 1e-9, f"causal={causal}, {q_len} queries")
+
+
+@when(no_context)
+def check_reference_output(encoding: Encoding) -> None:
+    """The output equals the paper's formula for the values in float64."""
+    made, positions = copy_of(encoding), reference_positions()
+    if made.tags.causal_only:
+        positions = shifted(0)
+    q, k, v = qkv(made)
+    rows = [value.double().expand(2, -1) for value in (positions.q, positions.k)]
+    p = weights_of(scores(q, k, made, positions=positions))
+    expected = made.reference_output(p, group(v, q.shape[1]), *rows)
+    require_close(attend(q, k, v, made, positions=positions), expected, 1e-9, "output")
+
+
+@when(lambda encoding: not encoding.tags.needs_extent)
+def check_far_positions(encoding: Encoding) -> None:
+    """A million tokens on, float32 still agrees with float64."""
+    for offset in (4_096, 1_000_000):
+        positions = shifted(offset)
+        exact, plain = copy_of(encoding), copy_of(encoding, torch.float32)
+        exact.load_state_dict(plain.state_dict())
+        if embeds(encoding):
+            expected = embedded(exact, positions, torch.float64)
+            actual = embedded(plain, positions, torch.float32)
+            require_close(actual, expected, 1e-5, f"embed at position {offset}")
+        if no_context(encoding):
+            q, k, _ = qkv(encoding, dtype=torch.float32)
+            expected = scores(q.double(), k.double(), exact, positions=positions)
+            actual = scores(q, k, plain, positions=positions)
+            require_close(actual, expected, 1e-5, f"scores at position {offset}")
+
+
+@when(lambda encoding: not encoding.tags.needs_extent)
+def check_low_precision(encoding: Encoding) -> None:
+    """bfloat16 and float16 round inputs, parameters and outputs, never positions or tables."""
+    positions = shifted(4_096)
+    for dtype in LOW:
+        low = copy_of(encoding).to(dtype)
+        exact = copy_of(encoding)
+        exact.load_state_dict(low.state_dict())
+        if embeds(encoding):
+            x = torch.randn(2, LENGTH, sizes_for(encoding).model_dim).to(dtype)
+            expected = exact.embed(x.double(), positions).to(dtype)
+            bound = 2.0 * torch.finfo(dtype).eps
+            require_close(low.embed(x, positions), expected, bound, f"embed in {dtype}")
+        if no_context(encoding):
+            q, k, _ = qkv(encoding, dtype=dtype)
+            expected = scores(q.double(), k.double(), exact, positions=positions)
+            actual = scores(q, k, low, positions=positions)
+            require_close(actual, expected, 1e-5, f"scores of {dtype} inputs")
+
+
+@when(no_context)
+def check_autocast(encoding: Encoding) -> None:
+    """Autocast does not reach the scores: they are the same under it."""
+    made = copy_of(encoding, torch.float32)
+    q, k, v = qkv(made, dtype=torch.float32)
+    plain = scores(q, k, made, causal=True), attend(q, k, v, made, causal=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under = scores(q, k, made, causal=True), attend(q, k, v, made, causal=True)
+    require_close(under[0], plain[0], 1e-6, "scores under autocast")
+    require_close(under[1], plain[1], 1e-6, "output under autocast")
+
+
+def check_dtypes(encoding: Encoding) -> None:
+    """Results have the dtype of the input, scores at least float32."""
+    for dtype in (torch.float64, torch.float32, *LOW):
+        made = copy_of(encoding).to(dtype)
+        if embeds(made):
+            got = embedded(made, Positions.build(LENGTH), dtype).dtype
+            require(got == dtype, f"embed of {dtype} gives {got}")
+        if attends(made):
+            q, k, v = qkv(made, dtype=dtype)
+            context = context_for(made, LENGTH, dtype) if made.tags.needs_context else None
+            got = attend(q, k, v, made, causal=True, context=context).dtype
+            require(got == dtype, f"attend of {dtype} gives {got}")
+            got = scores(q, k, made, causal=True, context=context).dtype
+            wanted = torch.float64 if dtype == torch.float64 else torch.float32
+            require(got == wanted, f"scores of {dtype} are {got}, not {wanted}")
+
+
+def check_kept_in_float32(encoding: Encoding) -> None:
+    """Casting the module down and up again loses nothing but the precision of its parameters."""
+    made = copy_of(encoding, torch.float32)
+    kept = {name: made.get_parameter(name).detach().clone() for name in made.keep_float32}
+    cast = copy.deepcopy(made).bfloat16()
+    for name, before in kept.items():
+        require_close(cast.get_parameter(name), before, 0.0, f"{name} after .bfloat16()")
+    rounded = {
+        name: value if name in kept else value.bfloat16().float()
+        for name, value in made.state_dict().items()
+    }
+    back = cast.float()
+    made.load_state_dict(rounded)
+    if no_context(made):
+        q, k, _ = qkv(made, dtype=torch.float32)
+        expected, actual = (scores(q, k, each, causal=True) for each in (made, back))
+        require_close(actual, expected, 0.0, "scores after .bfloat16().float()")
+    if embeds(made):
+        at = Positions.build(LENGTH)
+        expected, actual = (embedded(each, at, torch.float32) for each in (made, back))
+        require_close(actual, expected, 0.0, "embed after .bfloat16().float()")
+
+
+def check_gradients(encoding: Encoding) -> None:
+    """Gradients of inputs and parameters are those of finite differences."""
+    made, length = copy_of(encoding), 4
+    parameters = [p for p in made.parameters() if p.requires_grad]
+    inputs: tuple[Tensor, ...] = ()
+    if attends(made):
+        inputs = tuple(t.requires_grad_() for t in qkv(made, length, batch=1))
+        context = context_for(made, length) if made.tags.needs_context else None
+
+        def run(*tensors: Tensor) -> Tensor:
+            return attend(*tensors[:3], made, causal=True, context=context, backend="reference")
+    else:
+        x = torch.randn(1, length, sizes_for(made).model_dim, dtype=torch.float64)
+        inputs = (x.requires_grad_(),)
+
+        def run(*tensors: Tensor) -> Tensor:
+            return made.embed(tensors[0], Positions.build(length))
+
+    small = [p for p in parameters if p.numel() <= 600]
+    passed = torch.autograd.gradcheck(
+        run, (*inputs, *small), raise_exception=False, fast_mode=True, check_undefined_grad=False
+    )
+    require(passed, "gradients differ from finite differences in float64")
+
+
+def check_finite(encoding: Encoding) -> None:
+    """No NaN appears, in the output or a gradient, also where a row sees nothing."""
+    if not attends(encoding):
+        out = embedded(copy_of(encoding), Positions.build(LENGTH), torch.float64)
+        require(bool(torch.isfinite(out).all()), "embed gives values that are not finite")
+        return
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[0] = False
+    mask[1, :3] = False
+    positions = Positions.build(attention_mask=mask, causal=True)
+    made = copy_of(encoding)
+    q, k, v = (t.requires_grad_() for t in qkv(made))
+    context = context_for(made, LENGTH) if made.tags.needs_context else None
+    out = attend(q, k, v, made, positions=positions, context=context)
+    require(not out[0].abs().max() > 0, "a row that sees nothing is not zero")
+    grads = torch.autograd.grad(out.sum(), [q, k, v, *made.parameters()], allow_unused=True)
+    for value in (out, *(grad for grad in grads if grad is not None)):
+        require(bool(torch.isfinite(value).all()), "values or gradients that are not finite")

@@ -1,0 +1,158 @@
+"""Checks of the object: how it is built, shown, copied and saved."""
+
+import copy
+import inspect
+import pickle
+import sys
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.attention import attend, scores
+from posenc.encoding import Encoding
+from posenc.errors import CheckError
+from posenc.lowering import embeds_only
+from posenc.positions import Positions
+from posenc.testing.probe import (
+    LENGTH,
+    attends,
+    context_for,
+    copy_of,
+    embeds,
+    model_for,
+    qkv,
+    require,
+    require_close,
+    sizes_for,
+    tokens_for,
+)
+
+
+def effect(encoding: Encoding, length: int = LENGTH) -> Tensor:
+    """What the encoding does to fixed input, in one tensor."""
+    if embeds(encoding):
+        x = torch.linspace(-1, 1, length * sizes_for(encoding).model_dim, dtype=torch.float64)
+        x = encoding.embed(x.view(1, length, -1), Positions.build(length))
+        if embeds_only(encoding):
+            return x
+    q, k, v = qkv(encoding, length)
+    context = context_for(encoding, length) if encoding.tags.needs_context else None
+    return attend(q, k, v, encoding, causal=True, context=context)
+
+
+def check_examples(encoding: Encoding) -> None:
+    """Its class offers small examples of itself."""
+    examples = list(type(encoding).examples())
+    require(bool(examples), "examples() yields nothing")
+    for example in examples:
+        require(isinstance(example, type(encoding)), f"examples() yields {example!r}")
+
+
+def check_docstring(encoding: Encoding) -> None:
+    """Its docstring gives the formula and the source, its class a name."""
+    text = type(encoding).__doc__ or ""
+    require("Source:" in text, "the docstring names no source (a paragraph 'Source: ...')")
+    require(bool(type(encoding).name), "the class attribute `name` is empty")
+    require(bool(type(encoding).paper), "the class attribute `paper` is empty")
+
+
+def check_repr(encoding: Encoding) -> None:
+    """Its repr shows every setting and evaluates to an equal encoding."""
+    for name in inspect.signature(type(encoding)).parameters:
+        require(hasattr(encoding, name), f"argument {name!r} is not kept as an attribute")
+        require(f"{name}=" in repr(encoding), f"{name!r} is not shown in {encoding!r}")
+    module = vars(sys.modules[type(encoding).__module__])
+    public = {name: getattr(posenc, name) for name in dir(posenc) if not name.startswith("_")}
+    try:
+        made = eval(repr(encoding), public | module | {type(encoding).__name__: type(encoding)})
+    except Exception as error:
+        raise CheckError(f"{encoding!r} does not evaluate: {error}") from error
+    require(repr(made) == repr(encoding), f"{encoding!r} evaluates to {made!r}")
+
+
+def check_pickle(encoding: Encoding) -> None:
+    """Pickled and deep copies do what the original does."""
+    made = copy_of(encoding)
+    for kind, other in (
+        ("pickled copy", pickle.loads(pickle.dumps(made))),
+        ("deep copy", copy.deepcopy(made)),
+    ):
+        require_close(effect(other), effect(made), 0.0, kind)
+
+
+def check_state_dict(encoding: Encoding) -> None:
+    """Its state is its parameters alone: no table is saved, none is a float buffer."""
+    made = copy_of(encoding)
+    effect(made)
+    floats = [name for name, buffer in made.named_buffers() if buffer.is_floating_point()]
+    require(not floats, f"float buffers {floats} would be cast by .bfloat16() and .half()")
+    extra = set(made.state_dict()) - {name for name, _ in made.named_parameters()}
+    require(not extra, f"the state dict holds {sorted(extra)} besides the parameters")
+    other = copy.deepcopy(encoding).double().eval()
+    other.load_state_dict(made.state_dict())
+    require_close(effect(other), effect(made), 0.0, "after load_state_dict")
+
+
+def check_instances_share_nothing(encoding: Encoding) -> None:
+    """What one instance computes does not depend on other instances that ran before it."""
+    kind = type(encoding)
+    others = [copy_of(other) for other in kind.examples()]
+    alone = [effect(other) for other in others]
+    again = [effect(other) for other in reversed(others)][::-1]
+    for other, before, after in zip(others, alone, again, strict=True):
+        require_close(after, before, 0.0, f"{other!r} after other instances")
+        if not other.tags.needs_context:
+            _require_paper(other, before)
+    twins = [kind(**encoding.settings()) for _ in range(2)]
+    pointers = [{p.data_ptr() for p in twin.parameters()} for twin in twins]
+    require(not pointers[0] & pointers[1], "two instances share a parameter's memory")
+
+
+def check_safetensors(encoding: Encoding) -> None:
+    """A model that shares one encoding among its layers survives a safetensors round trip."""
+    from safetensors.torch import load, save
+
+    model = model_for(encoding)
+    tokens = tokens_for()
+    other = model_for(encoding)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    other.load_state_dict(load(save(model.state_dict())))
+    require_close(other(tokens), model(tokens), 0.0, "after the round trip")
+
+
+def check_for_model(encoding: Encoding) -> None:
+    """`for_model` gives an instance that serves its model up to max_length."""
+    made = type(encoding).for_model(
+        model_dim=32, heads=4, head_dim=8, max_length=24, train_length=8, causal=True
+    )
+    require(isinstance(made, type(encoding)), f"for_model gave {made!r}")
+    for name, size in (("heads", 4), ("head_dim", 8), ("model_dim", 32)):
+        given = getattr(made, name)
+        require(given in (None, size), f"for_model gave {name}={given} for a model of {size}")
+    for length in (1, 8, 24):
+        out = model_for(made)(tokens_for(length))
+        require(bool(torch.isfinite(out).all()), f"not finite at length {length}")
+
+
+def check_devices(encoding: Encoding) -> None:
+    """Its tables are made on the device of the positions, and it moves with .to(device)."""
+    made = copy.deepcopy(encoding).to("meta")
+    positions = Positions.build(4, causal=True, device="meta")
+    if embeds(made):
+        x = torch.zeros(1, 4, sizes_for(made).model_dim, device="meta")
+        require(made.embed(x, positions).is_meta, "embed left the device of its input")
+    if attends(made) and not made.tags.needs_context:
+        q = torch.zeros(1, sizes_for(made).heads, 4, sizes_for(made).head_dim, device="meta")
+        require(scores(q, q, made, positions=positions).is_meta, "scores left the device")
+
+
+def _require_paper(encoding: Encoding, actual: Tensor) -> None:
+    """The effect of an encoding against its own reference, whatever ran before."""
+    if not attends(encoding):
+        x = torch.linspace(-1, 1, LENGTH * sizes_for(encoding).model_dim, dtype=torch.float64)
+        at = torch.arange(LENGTH, dtype=torch.float64)[None]
+        expected = encoding.reference_embed(x.view(1, LENGTH, -1), at)
+        require_close(actual, expected, 1e-9, f"{encoding!r} against its reference")

@@ -1,0 +1,183 @@
+"""What the checks share: inputs that fit an encoding, and comparisons that say by how much."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from posenc.attention import attend
+from posenc.backends import BACKENDS
+from posenc.encoding import Context, Encoding
+from posenc.errors import CheckError
+from posenc.lowering import embeds_only
+from posenc.model import Transformer
+from posenc.positions import Positions
+
+VOCABULARY = 19
+LENGTH = 9
+
+
+def when(condition: Callable[[Encoding], object]) -> Callable:
+    """Mark a check as asked only of encodings that meet a condition on their tags or kind."""
+
+    def mark(check: Callable[[Encoding], None]) -> Callable[[Encoding], None]:
+        check.when = condition
+        return check
+
+    return mark
+
+
+def attends(encoding: Encoding) -> bool:
+    """Whether it has terms, so that attend and scores take it."""
+    return not embeds_only(encoding)
+
+
+def embeds(encoding: Encoding) -> bool:
+    return type(encoding).embed is not Encoding.embed
+
+
+def no_context(encoding: Encoding) -> bool:
+    return attends(encoding) and not encoding.tags.needs_context
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a model that an encoding fits."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    model_dim: int
+
+
+def sizes_for(encoding: Encoding) -> Sizes:
+    heads, head_dim = encoding.heads or 4, encoding.head_dim
+    if encoding.model_dim is not None and head_dim is None:
+        head_dim = max(1, encoding.model_dim // heads)
+    head_dim = head_dim or 8
+    model_dim = encoding.model_dim or heads * head_dim
+    return Sizes(heads, heads // 2 if heads % 2 == 0 else heads, head_dim, model_dim)
+
+
+def copy_of(encoding: Encoding, dtype: torch.dtype = torch.float64) -> Encoding:
+    """A copy with its parameters moved off their initial values, so that zeros hide nothing."""
+    made = copy.deepcopy(encoding)
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(0.5 * noise.to(parameter.dtype))
+    return made.to(dtype).eval()
+
+
+def qkv(
+    encoding: Encoding,
+    q_len: int = LENGTH,
+    k_len: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    batch: int = 2,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Random queries, keys and values with grouped heads."""
+    sizes, k_len = sizes_for(encoding), q_len if k_len is None else k_len
+    generator = torch.Generator().manual_seed(11)
+
+    def draw(heads: int, length: int) -> Tensor:
+        shape = (batch, heads, length, sizes.head_dim)
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    return draw(sizes.heads, q_len), draw(sizes.kv_heads, k_len), draw(sizes.kv_heads, k_len)
+
+
+def context_for(encoding: Encoding, length: int, dtype: torch.dtype = torch.float64) -> Context:
+    """A layer's input and projections, random but fixed."""
+    sizes = sizes_for(encoding)
+    generator = torch.Generator().manual_seed(13)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    x = draw(2, length, sizes.model_dim)
+    weights = [draw(sizes.heads, sizes.model_dim, sizes.head_dim) for _ in range(2)]
+    return Context(x, encoding.payload(x), *((lambda r, w=w: r.to(w.dtype) @ w) for w in weights))
+
+
+def model_for(encoding: Encoding, causal: bool = True, depth: int = 2) -> Transformer:
+    """A small float64 Transformer around a copy of the encoding."""
+    sizes = sizes_for(encoding)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        model = Transformer(
+            VOCABULARY,
+            sizes.heads * sizes.head_dim,
+            depth,
+            sizes.heads,
+            copy_of(encoding),
+            kv_heads=sizes.kv_heads,
+            causal=causal,
+        )
+    return model.double().eval()
+
+
+def tokens_for(length: int = LENGTH, batch: int = 2, seed: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(VOCABULARY, (batch, length), generator=generator)
+
+
+def causalities(encoding: Encoding) -> list[bool]:
+    return [True] if encoding.tags.causal_only else [True, False]
+
+
+def backends_for(encoding: Encoding) -> list[str]:
+    """Backends that do not refuse this encoding."""
+    from posenc.attention import _call
+
+    q, k, v = qkv(encoding)
+    context = context_for(encoding, LENGTH) if encoding.tags.needs_context else None
+    call = _call(q, k, v, copy_of(encoding), True, None, context, None, None, 0.0)
+    return [name for name, module in BACKENDS.items() if module.refusal(call) is None]
+
+
+def shifted(offset: int, length: int = LENGTH, causal: bool = True) -> Positions:
+    """Consecutive positions that start at offset."""
+    at = torch.arange(offset, offset + length)
+    return Positions.build(ids=at, causal=causal)
+
+
+class Whole(nn.Module):
+    """Embedding and attention of one encoding as one graph, from x and its projections."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__()
+        sizes = sizes_for(encoding)
+        self.encoding, self.heads = encoding, sizes.heads
+        self.causal = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        if embeds(self.encoding):
+            x = self.encoding.embed(x, Positions.build(x.shape[1]))
+        if embeds_only(self.encoding):
+            return x
+        q = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        context = Context(x) if self.encoding.tags.needs_context else None
+        return attend(q, q.flip(1), q.cos(), self.encoding, causal=True, context=context)
+
+
+def require(condition: bool, failure: str) -> None:
+    if not condition:
+        raise CheckError(failure)
+
+
+def require_close(actual: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
+    """Raise CheckError with the largest error, relative to values above 1."""
+    require(
+        actual.shape == expected.shape,
+        f"{what}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}",
+    )
+    actual, expected = actual.detach().double(), expected.detach().double()
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    error = ((actual - expected).abs() / expected.abs().clamp(min=1.0)).masked_fill(same, 0.0)
+    error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    worst = error.max().item() if error.numel() else 0.0
+    require(worst <= tolerance, f"{what}: off by {worst:.3g}, at most {tolerance:.3g} is allowed")

@@ -1,0 +1,125 @@
+"""Choosing, running and reporting checks."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+
+from posenc.encoding import Encoding
+from posenc.errors import CheckError, PosencError
+from posenc.testing import geometry, lowering, numbers, objects
+
+Check = Callable[[Encoding], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One check of one encoding; detail says by how much the claim failed, or why not asked."""
+
+    encoding: str
+    check: str
+    claim: str
+    status: Literal["passed", "failed", "expected", "skipped"]
+    detail: str = ""
+
+
+def all_checks() -> dict[str, Check]:
+    """Every check by name: objects, numbers, geometry, lowering, in that order."""
+    return {
+        name: check
+        for module in (objects, numbers, geometry, lowering)
+        for name, check in vars(module).items()
+        if name.startswith("check_") and inspect.isfunction(check) and _at_home(check, module)
+    }
+
+
+def _at_home(check: Check, module: ModuleType) -> bool:
+    return check.__module__ == module.__name__
+
+
+def claim_of(check: Check) -> str:
+    """The sentence that a check holds an encoding to."""
+    return inspect.getdoc(check) or ""
+
+
+def run_checks(
+    encoding: Encoding, *, expected_failures: Mapping[str, str] | None = None
+) -> list[Result]:
+    """The result of every check; nothing is raised for a claim that fails.
+
+    expected_failures  {check name: reason}; one of these that passes counts as failed, so that
+                       the list cannot go stale
+    """
+    return [
+        _result(encoding, name, check, (expected_failures or {}).get(name))
+        for name, check in all_checks().items()
+    ]
+
+
+def check_encoding(
+    encoding: Encoding, *, expected_failures: Mapping[str, str] | None = None
+) -> None:
+    """Run the whole suite; raise CheckError with every claim that failed.
+
+    Raises TypeError for a class: give an instance, since settings decide what is claimed.
+    """
+    if not isinstance(encoding, Encoding):
+        raise TypeError(f"check_encoding takes an instance of posenc.Encoding, got {encoding!r}")
+    unknown = set(expected_failures or {}) - set(all_checks())
+    if unknown:
+        raise CheckError(f"expected_failures names no check: {', '.join(sorted(unknown))}")
+    results = run_checks(encoding, expected_failures=expected_failures)
+    failed = [result for result in results if result.status == "failed"]
+    if failed:
+        lines = [f"  {result.check}: {result.detail}" for result in failed]
+        raise CheckError(
+            f"{encoding!r} fails {len(failed)} of {len(results)} checks:\n" + "\n".join(lines)
+        )
+
+
+def parametrize_with_checks(
+    encodings: Iterable[Encoding],
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Any:
+    """A pytest decorator: one case per encoding and check, for test(encoding, check)."""
+    import pytest
+
+    cases = []
+    for encoding in encodings:
+        for name, check in all_checks().items():
+            reason = (expected_failures or {}).get(name)
+            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+            if not applies(check, encoding):
+                continue
+            cases.append(pytest.param(encoding, check, id=f"{encoding!r}-{name}", marks=marks))
+    return pytest.mark.parametrize(("encoding", "check"), cases)
+
+
+def applies(check: Check, encoding: Encoding) -> bool:
+    """Whether an encoding's tags make the claim of this check."""
+    when = getattr(check, "when", None)
+    return when is None or bool(when(encoding))
+
+
+def _result(encoding: Encoding, name: str, check: Check, expected: str | None) -> Result:
+    shown, claim = repr(encoding), claim_of(check)
+    if not applies(check, encoding):
+        return Result(shown, name, claim, "skipped", "its tags do not claim this")
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            check(encoding)
+    except CheckError as error:
+        failure = str(error)
+    except (PosencError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+        failure = f"raised {type(error).__name__}: {error}"
+    else:
+        if expected is None:
+            return Result(shown, name, claim, "passed")
+        return Result(shown, name, claim, "failed", f"expected to fail ({expected}), but it passed")
+    detail = f"{claim} {failure}"
+    return Result(shown, name, claim, "failed" if expected is None else "expected", detail)
