@@ -14,6 +14,7 @@ from posenc.testing.suite import all_checks as all_checks
 from posenc.testing.suite import check_encoding as check_encoding
 from posenc.testing.suite import claim_of as claim_of
 from posenc.testing.suite import parametrize_with_checks as parametrize_with_checks
+from posenc.testing.suite import run_check as run_check
 from posenc.testing.suite import run_checks as run_checks
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "check_encoding",
     "claim_of",
     "parametrize_with_checks",
+    "run_check",
     "run_checks",
 ]

@@ -9,7 +9,6 @@ from posenc.cache import Cache
 from posenc.encoding import Encoding
 from posenc.encodings.sinks import Sinks
 from posenc.encodings.sliding_window import SlidingWindow
-from posenc.equation import group
 from posenc.errors import CacheError, ShapeError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions
@@ -24,6 +23,7 @@ from posenc.testing.probe import (
     model_for,
     no_context,
     qkv,
+    repeated,
     require,
     require_close,
     sizes_for,
@@ -98,8 +98,8 @@ def check_grouped_heads(encoding: Encoding) -> None:
     """Query heads that share key heads get what they would get from keys repeated for each."""
     made = copy_of(encoding)
     q, k, v = qkv(made)
-    repeated = [group(t, q.shape[1]) for t in (k, v)]
-    expected = attend(q, *repeated, made, causal=True, backend="reference")
+    all_k, all_v = repeated(k, q.shape[1]), repeated(v, q.shape[1])
+    expected = attend(q, all_k, all_v, made, causal=True, backend="reference")
     for name in backends_for(made):
         actual = attend(q, k, v, made, causal=True, backend=name)
         require_close(actual, expected, 1e-9, f"{name} with {k.shape[1]} of {q.shape[1]} heads")
@@ -210,7 +210,7 @@ def check_masks(encoding: Encoding) -> None:
     mask[:, -1] = False
     for causal in causalities(made):
         positions = Positions.build(documents=documents, attention_mask=mask, causal=causal)
-        parts = [made, SlidingWindow(3), Sinks(1)]
+        parts = [made, SlidingWindow(5), SlidingWindow(3), Sinks(1)]
         q, k, v = qkv(made)
         visible = scores(q, k, parts, positions=positions) > -torch.inf
         for b in range(2):
@@ -230,7 +230,19 @@ def check_masks(encoding: Encoding) -> None:
             require_close(actual, expected, 1e-9, f"{name}, causal={causal}")
 
 
-@when(lambda e: e.heads is not None and no_context(e))
+@when(lambda e: e.family != "mask" and no_context(e))
+def check_causality_reads_order(encoding: Encoding) -> None:
+    """Causality reads order, not positions: tied or descending positions open no future."""
+    made = copy_of(encoding)
+    q, k, _ = qkv(made)
+    past = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+    for ids in (torch.zeros(LENGTH).long(), torch.arange(LENGTH).flip(0)):
+        visible = scores(q, k, made, positions=Positions.build(ids=ids, causal=True)) > -torch.inf
+        wrong = int((visible != past).sum())
+        require(wrong == 0, f"{wrong} pairs of {visible.numel()} at positions {ids.tolist()}")
+
+
+@when(lambda e: e.heads not in (None, 1) and no_context(e))
 def check_wrong_heads(encoding: Encoding) -> None:
     """A tensor with another number of heads is refused, not broadcast."""
     sizes = sizes_for(encoding)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.attention import attend, scores
 from posenc.encoding import Encoding
-from posenc.equation import group, weights_of
+from posenc.equation import weights_of
 from posenc.positions import Positions
 from posenc.testing.probe import (
     LENGTH,
@@ -18,6 +18,7 @@ from posenc.testing.probe import (
     embeds,
     no_context,
     qkv,
+    repeated,
     require,
     require_close,
     shifted,
@@ -41,12 +42,29 @@ def embedded(encoding: Encoding, positions: Positions, dtype: torch.dtype) -> Te
     return encoding.embed(x, positions)
 
 
+def embedded_by_the_paper(encoding: Encoding, x: Tensor, positions: Positions) -> Tensor:
+    """`reference_embed` of the encoding's parameters as they are, in float64."""
+    exact = copy.deepcopy(encoding).double()
+    return exact.reference_embed(x.double(), positions.q.double().expand(len(x), -1))
+
+
+def scores_by_the_paper(
+    encoding: Encoding, q: Tensor, k: Tensor, positions: Positions, like: Tensor
+) -> Tensor:
+    """`reference_scores` in float64, hidden where `like` is."""
+    exact = copy.deepcopy(encoding).double()
+    rows = [at.double().expand(len(q), -1) for at in (positions.q, positions.k)]
+    k = repeated(k, q.shape[1]).double()
+    s = exact.reference_scores(q.double(), k, rows[0], rows[1], q.shape[-1] ** -0.5)
+    return s.masked_fill(like == -torch.inf, -torch.inf)
+
+
 @when(embeds)
 def check_reference_embed(encoding: Encoding) -> None:
     """`embed` equals the paper's formula in float64."""
     made, positions = copy_of(encoding), reference_positions()
     x = torch.randn(2, LENGTH, sizes_for(made).model_dim, dtype=torch.float64)
-    expected = made.reference_embed(x, positions.q.double())
+    expected = embedded_by_the_paper(made, x, positions)
     require_close(made.embed(x, positions), expected, 1e-9, "embed against reference_embed")
 
 
@@ -56,14 +74,11 @@ def check_reference_scores(encoding: Encoding) -> None:
     made = copy_of(encoding)
     for causal in causalities(encoding):
         for q_len in (LENGTH, 4):
-            at = reference_positions() if not causal else shifted(5, LENGTH, causal=True)
+            at = shifted(5) if causal else reference_positions()
             positions = Positions.build(q_len, ids=at.k, causal=causal)
             q, k, _ = qkv(made, q_len, LENGTH)
-            rows = [value.double().expand(2, -1) for value in (positions.q, positions.k)]
-            scale = 0.3
-            expected = made.reference_scores(q, group(k, q.shape[1]), *rows, scale)
-            actual = scores(q, k, made, positions=positions, scale=scale)
-            expected = expected.masked_fill(actual == -torch.inf, -torch.inf)
+            actual = scores(q, k, made, positions=positions)
+            expected = scores_by_the_paper(made, q, k, positions, actual)
             require_close(actual, expected, 1e-9, f"causal={causal}, {q_len} queries")
 
 
@@ -76,26 +91,25 @@ def check_reference_output(encoding: Encoding) -> None:
     q, k, v = qkv(made)
     rows = [value.double().expand(2, -1) for value in (positions.q, positions.k)]
     p = weights_of(scores(q, k, made, positions=positions))
-    expected = made.reference_output(p, group(v, q.shape[1]), *rows)
+    expected = made.reference_output(p, repeated(v, q.shape[1]), rows[0], rows[1])
     require_close(attend(q, k, v, made, positions=positions), expected, 1e-9, "output")
 
 
 @when(lambda encoding: not encoding.tags.needs_extent)
 def check_far_positions(encoding: Encoding) -> None:
-    """A million tokens on, float32 still agrees with float64."""
+    """A million tokens on, float32 still agrees with the paper's formula in float64."""
+    made = copy_of(encoding, torch.float32)
     for offset in (4_096, 1_000_000):
         positions = shifted(offset)
-        exact, plain = copy_of(encoding), copy_of(encoding, torch.float32)
-        exact.load_state_dict(plain.state_dict())
-        if embeds(encoding):
-            expected = embedded(exact, positions, torch.float64)
-            actual = embedded(plain, positions, torch.float32)
-            require_close(actual, expected, 1e-5, f"embed at position {offset}")
-        if no_context(encoding):
-            q, k, _ = qkv(encoding, dtype=torch.float32)
-            expected = scores(q.double(), k.double(), exact, positions=positions)
-            actual = scores(q, k, plain, positions=positions)
-            require_close(actual, expected, 1e-5, f"scores at position {offset}")
+        if embeds(made):
+            x = torch.randn(2, LENGTH, sizes_for(made).model_dim)
+            expected = embedded_by_the_paper(made, x, positions)
+            require_close(made.embed(x, positions), expected, 1e-5, f"embed at {offset}")
+        if no_context(made):
+            q, k, _ = qkv(made, dtype=torch.float32)
+            actual = scores(q, k, made, positions=positions)
+            expected = scores_by_the_paper(made, q, k, positions, actual)
+            require_close(actual, expected, 1e-5, f"scores at {offset}")
 
 
 @when(lambda encoding: not encoding.tags.needs_extent)
@@ -104,17 +118,15 @@ def check_low_precision(encoding: Encoding) -> None:
     positions = shifted(4_096)
     for dtype in LOW:
         low = copy_of(encoding).to(dtype)
-        exact = copy_of(encoding)
-        exact.load_state_dict(low.state_dict())
-        if embeds(encoding):
-            x = torch.randn(2, LENGTH, sizes_for(encoding).model_dim).to(dtype)
-            expected = exact.embed(x.double(), positions).to(dtype)
+        if embeds(low):
+            x = torch.randn(2, LENGTH, sizes_for(low).model_dim).to(dtype)
+            expected = embedded_by_the_paper(low, x, positions)
             bound = 2.0 * torch.finfo(dtype).eps
             require_close(low.embed(x, positions), expected, bound, f"embed in {dtype}")
-        if no_context(encoding):
-            q, k, _ = qkv(encoding, dtype=dtype)
-            expected = scores(q.double(), k.double(), exact, positions=positions)
+        if no_context(low):
+            q, k, _ = qkv(low, dtype=dtype)
             actual = scores(q, k, low, positions=positions)
+            expected = scores_by_the_paper(low, q, k, positions, actual)
             require_close(actual, expected, 1e-5, f"scores of {dtype} inputs")
 
 

@@ -22,6 +22,7 @@ from posenc.testing.probe import (
     embeds,
     model_for,
     qkv,
+    repeated,
     require,
     require_close,
     sizes_for,
@@ -103,7 +104,7 @@ def check_instances_share_nothing(encoding: Encoding) -> None:
     for other, before, after in zip(others, alone, again, strict=True):
         require_close(after, before, 0.0, f"{other!r} after other instances")
         if not other.tags.needs_context:
-            _require_paper(other, before)
+            require_close(before, _by_the_paper(other), 1e-9, f"{other!r} after other instances")
     twins = [kind(**encoding.settings()) for _ in range(2)]
     pointers = [{p.data_ptr() for p in twin.parameters()} for twin in twins]
     require(not pointers[0] & pointers[1], "two instances share a parameter's memory")
@@ -149,10 +150,18 @@ def check_devices(encoding: Encoding) -> None:
         require(scores(q, q, made, positions=positions).is_meta, "scores left the device")
 
 
-def _require_paper(encoding: Encoding, actual: Tensor) -> None:
-    """The effect of an encoding against its own reference, whatever ran before."""
-    if not attends(encoding):
+def _by_the_paper(encoding: Encoding) -> Tensor:
+    """What `effect` gives, by the encoding's own reference: no state can enter."""
+    at = torch.arange(LENGTH, dtype=torch.float64)[None]
+    if embeds(encoding):
         x = torch.linspace(-1, 1, LENGTH * sizes_for(encoding).model_dim, dtype=torch.float64)
-        at = torch.arange(LENGTH, dtype=torch.float64)[None]
-        expected = encoding.reference_embed(x.view(1, LENGTH, -1), at)
-        require_close(actual, expected, 1e-9, f"{encoding!r} against its reference")
+        x = encoding.reference_embed(x.view(1, LENGTH, -1), at)
+        if embeds_only(encoding):
+            return x
+    q, k, v = qkv(encoding)
+    k, v = repeated(k, q.shape[1]), repeated(v, q.shape[1])
+    rows = at.expand(2, -1)
+    s = encoding.reference_scores(q, k, rows, rows, q.shape[-1] ** -0.5)
+    hidden = scores(q, k, encoding, causal=True) == -torch.inf
+    p = s.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+    return encoding.reference_output(p, v, rows, rows)

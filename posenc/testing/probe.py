@@ -103,6 +103,12 @@ def context_for(encoding: Encoding, length: int, dtype: torch.dtype = torch.floa
     return Context(x, encoding.payload(x), *((lambda r, w=w: r.to(w.dtype) @ w) for w in weights))
 
 
+def repeated(k: Tensor, heads: int) -> Tensor:
+    """Key heads repeated for query heads, written out: the check of `equation.group`."""
+    share = heads // k.shape[1]
+    return torch.stack([k[:, head // share] for head in range(heads)], dim=1)
+
+
 def model_for(encoding: Encoding, causal: bool = True, depth: int = 2) -> Transformer:
     """A small float64 Transformer around a copy of the encoding."""
     sizes = sizes_for(encoding)

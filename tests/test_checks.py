@@ -1,0 +1,73 @@
+"""Every encoding of the catalogue passes the public suite, and the suite reports as promised."""
+
+import pytest
+
+import posenc as pe
+from posenc.testing import (
+    all_checks,
+    check_encoding,
+    claim_of,
+    parametrize_with_checks,
+    run_checks,
+)
+
+EXAMPLES = [example for member in pe.encodings().values() for example in member.examples()]
+
+
+@pytest.mark.graph
+@parametrize_with_checks(EXAMPLES)
+def test_encoding(encoding, check):
+    check(encoding)
+
+
+class Backwards(pe.ALiBi):
+    """A user's own class, from outside the package, that rewards distance.
+
+    Source: nobody.
+    """
+
+    def slope_values(self):
+        return [-slope for slope in super().slope_values()]
+
+    @classmethod
+    def examples(cls):
+        yield cls(2)
+
+
+def failures(results):
+    return {result.check: result for result in results if result.status == "failed"}
+
+
+@pytest.mark.graph
+def test_a_users_own_class_is_held_to_its_claims():
+    found = failures(run_checks(Backwards(2)))
+    assert "check_reference_scores" in found
+    detail = found["check_reference_scores"].detail
+    assert detail.startswith("Scores equal the paper's formula")
+    assert "off by" in detail
+    assert "1e-09" in detail
+    with pytest.raises(pe.CheckError, match=r"Backwards\(heads=2[^)]*\) fails 4 of"):
+        check_encoding(Backwards(2))
+
+
+@pytest.mark.graph
+def test_expected_failures_are_strict():
+    found = failures(run_checks(Backwards(2)))
+    expected = dict.fromkeys(found, "its slopes are negative")
+    check_encoding(Backwards(2), expected_failures=expected)
+    with pytest.raises(pe.CheckError, match="expected to fail"):
+        check_encoding(Backwards(2), expected_failures=expected | {"check_repr": "no reason"})
+    with pytest.raises(pe.CheckError, match="names no check: check_nothing"):
+        check_encoding(Backwards(2), expected_failures={"check_nothing": "?"})
+
+
+def test_a_class_is_no_encoding():
+    with pytest.raises(TypeError, match="instance"):
+        check_encoding(pe.ALiBi)
+
+
+def test_every_check_claims_one_sentence():
+    for name, check in all_checks().items():
+        claim = claim_of(check)
+        assert claim.endswith("."), name
+        assert "\n" not in claim, name
