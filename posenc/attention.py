@@ -22,8 +22,6 @@ from posenc.rotation import turn, turn_both
 from posenc.terms import Rotate
 
 
-
-
 def attend(
     q: Float[Tensor, "b h tq d"],
     k: Float[Tensor, "b g tk d"],
@@ -123,13 +121,12 @@ def rotate(
     Raises UnsupportedError for an encoding whose effect is not one rotation of each.
     """
     lowered = _lowered(q, k, encoding, None, positions, None)
-    terms = lowered.terms
-    if len(terms) != 1 or not isinstance(terms[0], Rotate):
+    term = lowered.terms[0] if len(lowered.terms) == 1 else None
+    if not isinstance(term, Rotate):
+        kinds = [type(term).__name__ for term in lowered.terms]
         raise UnsupportedError(
-            f"rotate({encoding!r}): it lowers to {[type(term).__name__ for term in terms]}, "
-            "not to one Rotate; use attend or scores"
+            f"rotate({encoding!r}): it lowers to {kinds}, not to one Rotate; use attend or scores"
         )
-    (term,) = terms
     dtype = arithmetic(q, k)
     with _autocast_off(q):
         if lowered.q_turn is not None and lowered.k_turn is not None:

@@ -3,8 +3,8 @@
 import importlib
 from typing import Any
 
-import posenc.encodings
 from posenc.encoding import Encoding
+from posenc.encodings import members
 from posenc.errors import SettingError, UnknownNameError
 
 
@@ -15,10 +15,10 @@ def find(name: str) -> type[Encoding]:
     """
     if ":" in name:
         return _imported(name)
-    members = posenc.encodings()
-    by_name = members | {member.__name__.lower(): member for member in members.values()}
+    known = members()
+    by_name = known | {kind.__name__.lower(): kind for kind in known.values()}
     if name.lower() not in by_name:
-        raise UnknownNameError("encoding", name, members)
+        raise UnknownNameError("encoding", name, known)
     return by_name[name.lower()]
 
 
@@ -65,7 +65,7 @@ def _imported(path: str) -> type[Encoding]:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownNameError(f"encoding class ({error})", path, posenc.encodings()) from error
+        raise UnknownNameError(f"encoding class ({error})", path, members()) from error
     if not (isinstance(found, type) and issubclass(found, Encoding)):
         raise SettingError(f"{path} is {found!r}: a class derived from posenc.Encoding is needed")
     return found

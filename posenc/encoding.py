@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Float64
@@ -107,7 +107,7 @@ class Encoding(nn.Module):
         max_length: int,
         train_length: int,
         causal: bool,
-    ) -> Self:
+    ) -> "Encoding":
         """An instance with sensible settings for a model of these sizes.
 
         max_length is the longest input that must be accepted, train_length the longest that the
@@ -156,7 +156,7 @@ class Encoding(nn.Module):
         inner = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{type(self).__name__}({inner})"
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+    def _apply(self, fn: Any, recurse: bool = True) -> "Encoding":
         kept = {name: self.get_parameter(name).data for name in self.keep_float32}
         super()._apply(fn, recurse)
         for name, before in kept.items():

@@ -20,6 +20,7 @@ from posenc.terms import (
     Mask,
     MaskRule,
     Offset,
+    Prefix,
     Rotate,
     Scale,
     Slope,
@@ -40,6 +41,7 @@ def scores_of(
     """Scores of every pair: s where visible, -inf elsewhere."""
     terms, positions = lowered.terms, lowered.positions
     check_heads(terms, q.shape[1])
+    check_distances(terms, positions)
     dtype = arithmetic(q, k)
     q, k = q.to(dtype), k.to(dtype)
     content = _turned_content(q, k, terms, positions, dtype)
@@ -79,7 +81,6 @@ def output_of(
     out = p @ group(v.to(p.dtype), p.shape[1])
     for term in lowered.terms:
         if isinstance(term, ValueTable):
-            check_distances(term, lowered.positions)
             rows = rows_of(term, lowered.positions).expand(p.shape)
             buckets = p.new_zeros(*p.shape[:-1], term.weight.shape[-2])
             out = out + buckets.scatter_add(-1, rows, p) @ term.weight.to(p.dtype)
@@ -113,7 +114,6 @@ def mask_rules(terms: tuple[Term, ...]) -> list[MaskRule]:
 def distance_bias(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
     """What a table or a slope adds to each pair: (1|b, 1|h, tq, tk)."""
     if isinstance(term, DistanceTable):
-        check_distances(term, positions)
         return term.values[:, rows_of(term, positions)[:, 0]].transpose(0, 1).to(dtype)
     distance = positions.distance().to(dtype)
     past, future = term.past, term.past if term.future is None else term.future
@@ -128,7 +128,6 @@ def gathered(
     positions: Positions,
 ) -> Float[Tensor, "b h tq tk"]:
     """(x + bias) . weight[row of the distance], for every pair and query head."""
-    check_distances(term, positions)
     heads = q.shape[1]
     x = q if term.side == "q" else group(k, heads)
     if term.bias is not None:
@@ -152,42 +151,67 @@ def rows_of(
             f"{type(term).__name__} holds one value per whole distance, "
             "but the positions are float64: give int64 positions"
         )
-    index = distance + term.zero
-    if term.saturates:
-        index = index.clamp(0, _entries(term) - 1)
+    # Of a table that does not saturate, only pairs that are not visible are clamped.
+    index = (distance + term.zero).clamp(0, _entries(term) - 1)
     row_of = None if isinstance(term, DistanceTable) else term.row_of
     return index if row_of is None else row_of[index]
 
 
-def check_distances(term: DistanceTable | GatherTable | ValueTable, positions: Positions) -> None:
-    """A table that does not saturate must hold every distance that these positions can have."""
-    if term.saturates:
-        return
+def check_distances(terms: tuple[Term, ...], positions: Positions) -> None:
+    """A table that does not saturate must hold every distance that a visible pair can have."""
     bound = positions.bound
-    after = _entries(term) - term.zero
-    if bound is None or term.zero < bound - 1 or (after < bound and not positions.causal):
-        raise PositionsError(
-            f"{type(term).__name__} holds distances from {-term.zero} to {after - 1} and does not "
-            f"saturate, but positions reach up to {None if bound is None else bound - 1}: "
-            "build the table for Positions of this extent"
-        )
+    prefixed = any(isinstance(rule, Prefix) for rule in mask_rules(terms))
+    # Causality bounds the distance only where coordinates rise with the order.
+    past_only = positions.causal and positions.unit_step and not prefixed
+    for term in terms:
+        if not isinstance(term, DistanceTable | GatherTable | ValueTable) or term.saturates:
+            continue
+        future = _entries(term) - term.zero - 1
+        need = None if bound is None else bound - 1
+        if need is None or term.zero < need or future < (0 if past_only else need):
+            raise PositionsError(
+                f"{type(term).__name__} holds distances from {-term.zero} to {future} and does not "
+                f"saturate, but positions reach up to {need}: "
+                "build the table for Positions of this extent"
+            )
 
 
 def check_heads(terms: tuple[Term, ...], heads: int) -> None:
     """Every term made for h heads must meet h query heads."""
     for term in terms:
-        match term:
-            case Slope(past=table) | DistanceTable(values=table):
-                given = table.shape[0]
-            case GatherTable(weight=table) | ValueTable(weight=table) | CountTable(weight=table):
-                given = table.shape[0]
-            case _:
-                continue
-        if given != heads and (given != 1 or isinstance(term, Slope)):
-            raise ShapeError(
-                f"{type(term).__name__} was made for {given} heads, but q has {heads}: "
-                f"construct the encoding with heads={heads}"
-            )
+        for given in _heads_of(term):
+            if given != heads and (given != 1 or isinstance(term, Slope | Offset)):
+                raise ShapeError(
+                    f"{type(term).__name__} was made for {given} heads, but q has {heads}: "
+                    f"construct the encoding with heads={heads}"
+                )
+
+
+def keys_to_turn(k: Float[Tensor, "b g tk d"], term: Rotate, heads: int) -> Tensor:
+    """k, or a copy for each query head where every one of them turns keys by its own angles."""
+    own = [table.shape[1] for table in (term.k_angle, term.k_log_scale) if table is not None]
+    return group(k, heads) if max(own, default=1) > k.shape[1] else k
+
+
+def _heads_of(term: Term) -> list[int]:
+    match term:
+        case Slope():
+            tables = [term.past, term.future]
+        case DistanceTable():
+            tables = [term.values]
+        case GatherTable():
+            tables = [term.weight, term.bias]
+        case ValueTable() | CountTable():
+            tables = [term.weight]
+        case Offset():
+            return [term.q.shape[1], term.k.shape[1]]
+        case DenseBias():
+            return [term.values.shape[1]]
+        case Scale(factor=Tensor() as factor):
+            return [factor.shape[1]]
+        case _:
+            return []
+    return [table.shape[0] for table in tables if table is not None]
 
 
 def _entries(term: DistanceTable | GatherTable | ValueTable) -> int:
@@ -217,7 +241,7 @@ def _turned_content(
 
 
 def _turned_product(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> Tensor:
-    turned_q, turned_k = turn_both(q, k, term, dtype)
+    turned_q, turned_k = turn_both(q, keys_to_turn(k, term, q.shape[1]), term, dtype)
     return (turned_q @ group(turned_k, q.shape[1]).mT).to(dtype)
 
 

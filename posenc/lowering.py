@@ -39,7 +39,7 @@ def flatten(encoding: Lowerable) -> list[Part]:
         return []
     if isinstance(encoding, (list, tuple, nn.ModuleList)):
         return [part for item in encoding for part in flatten(item)]
-    if not isinstance(encoding, (Encoding, Documents, *Term.__args__)):
+    if not isinstance(encoding, Part):
         raise UnsupportedError(
             f"{type(encoding).__name__} is no encoding: give a posenc.Encoding, a term, a list "
             "that composes them, or what posenc.lower returned"
@@ -49,12 +49,10 @@ def flatten(encoding: Lowerable) -> list[Part]:
 
 def embeds_only(encoding: Part) -> bool:
     """Whether an encoding acts on embeddings and has nothing to say to attention."""
+    if not isinstance(encoding, Encoding):
+        return False
     kind = type(encoding)
-    return (
-        isinstance(encoding, Encoding)
-        and kind.embed is not Encoding.embed
-        and kind.lower is Encoding.lower
-    )
+    return kind.embed is not Encoding.embed and kind.lower is Encoding.lower
 
 
 def lower(
@@ -111,14 +109,26 @@ def lower(
             "queries and keys can be turned once, choose one rotary encoding"
         )
     q_turn = k_turn = None
-    if rotations and isinstance(rotations[0], Rotate) and rotations[0].q_log_scale is None:
-        (rotate,) = rotations
+    rotate = rotations[0] if rotations else None
+    if isinstance(rotate, Rotate) and rotate.q_log_scale is None:
         q_turn = cos_sin(rotate.q_angle, rotate.gain, dtype)
         if rotate.k_angle is rotate.q_angle:
             k_turn = q_turn
         elif rotate.k_angle is not None:
             k_turn = cos_sin(rotate.k_angle, rotate.gain, dtype)
     return Lowered(tuple(terms), positions, q_turn, k_turn)
+
+
+def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
+    """The encodings of a list, where a module is to own them: terms and documents are refused."""
+    parts = flatten(encoding)
+    found = [part for part in parts if isinstance(part, Encoding)]
+    if len(found) < len(parts):
+        raise UnsupportedError(
+            f"{owner} owns encodings; terms and Documents belong to one call: "
+            "pass them to attend, or build Positions and pass these"
+        )
+    return found
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:
@@ -132,16 +142,18 @@ def _check_needs(encoding: Encoding, positions: Positions, context: Context | No
         raise PositionsError(
             f"{kind} depends on the layer's input: pass context=posenc.Context(x=...)"
         )
-    needs_extent(encoding, positions)
+    if tags.needs_extent:
+        bound_for(encoding, positions)
     if tags.causal_only and not positions.causal:
         raise UnsupportedError(f"{kind} is defined for causal attention only: pass causal=True")
 
 
-def needs_extent(encoding: Encoding, positions: Positions) -> None:
-    """Raise where an encoding needs a bound on its positions and these have none."""
-    if encoding.tags.needs_extent and positions.bound is None:
+def bound_for(encoding: Encoding, positions: Positions) -> int:
+    """The bound on position + 1 that an encoding needs, or an error that says how to give it."""
+    if positions.bound is None:
         kind = type(encoding).__name__
         raise PositionsError(
             f"{kind} needs to know how far its positions reach, and a bare tensor does not tell: "
             "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
         )
+    return positions.bound

@@ -4,6 +4,7 @@ Letters: b batch, t tokens, c model dimension, h heads, g key heads, d head dime
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from posenc.attention import attend
 from posenc.cache import Cache
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, SettingError, ShapeError
-from posenc.lowering import Lowerable, Lowered, embeds_only, flatten, lower
+from posenc.lowering import Lowerable, Lowered, embeds_only, encodings_in, lower
 from posenc.positions import Positions, as_positions
 
 
@@ -42,9 +43,10 @@ class TransformerEmbedding(nn.Module):
         self.dim, self.max_length = dim, max_length
         self.token = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.token.weight, std=dim**-0.5)
-        self.encodings = nn.ModuleList(flatten(encoding))
+        parts = encodings_in(encoding, "TransformerEmbedding")
+        self.encodings = nn.ModuleList(parts)
         width = dim
-        for part in self.encodings:
+        for part in parts:
             width = part.embedded_width(width)
         self.project = nn.Linear(width, dim) if width != dim else nn.Identity()
         self.dropout = nn.Dropout(dropout)
@@ -59,9 +61,14 @@ class TransformerEmbedding(nn.Module):
                     f"TransformerEmbedding(max_length={self.max_length}) got {end} tokens"
                 )
         x = self.token(tokens) * self.dim**0.5
-        for part in self.encodings:
+        for part in owned(self.encodings):
             x = part.embed(x, positions)
         return self.dropout(self.project(x))
+
+
+def owned(encodings: nn.ModuleList) -> list[Encoding]:
+    """The members of a list that holds encodings only, which ModuleList's type does not tell."""
+    return cast(list[Encoding], list(encodings))
 
 
 class Attention(nn.Module):
@@ -94,7 +101,7 @@ class Attention(nn.Module):
         self.key = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.value = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.out = nn.Linear(heads * head_dim, dim, bias=False)
-        self.encodings = nn.ModuleList(flatten(encoding))
+        self.encodings = nn.ModuleList(encodings_in(encoding, "Attention"))
 
     def forward(
         self,
@@ -105,7 +112,7 @@ class Attention(nn.Module):
         cache: Cache | None = None,
     ) -> Float[Tensor, "b t c"]:
         """x attended to; `lowered` stands in for an encoding that several layers share."""
-        encoding = list(self.encodings) if lowered is None else lowered
+        encoding = owned(self.encodings) if lowered is None else lowered
         causal = None if isinstance(positions, Positions) else self.causal
         if isinstance(encoding, Lowered):
             context, causal = None, None
@@ -194,11 +201,11 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.causal = causal
-        per_layer = callable(encoding) and not isinstance(encoding, Encoding)
-        first = [encoding(0)] if per_layer else flatten(encoding)
-        self.embedding = TransformerEmbedding(vocab_size, dim, max_length, first, dropout)
+        later: list[Encoding] = []
+        if callable(encoding) and not isinstance(encoding, Encoding):
+            encoding, later = encoding(0), [encoding(layer) for layer in range(1, depth)]
         # One encoding is registered in the embedding alone: shared tensors cannot be saved twice.
-        later = [encoding(layer) for layer in range(1, depth)] if per_layer else []
+        self.embedding = TransformerEmbedding(vocab_size, dim, max_length, encoding, dropout)
         self.later_encodings = nn.ModuleList(later)
         self.blocks = nn.ModuleList(
             Block(dim, heads, kv_heads, causal, dropout) for _ in range(depth)
@@ -208,8 +215,8 @@ class Transformer(nn.Module):
     def encodings_of(self, layer: int) -> list[Encoding]:
         """The encodings that a layer uses."""
         if layer and len(self.later_encodings):
-            return [self.later_encodings[layer - 1]]
-        return list(self.embedding.encodings)
+            return owned(self.later_encodings)[layer - 1 : layer]
+        return owned(self.embedding.encodings)
 
     def forward(
         self,

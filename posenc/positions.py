@@ -7,7 +7,6 @@ sequence, which causality, windows and sinks read. Distance is always k_position
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -99,7 +98,7 @@ class Positions:
         ids: Tensor | None = None,
         extent: int | None = None,
         device: torch.device | str | None = None,
-    ) -> Self:
+    ) -> "Positions":
         """Positions from what is at hand; the queries are the last q_len of the k_len tokens.
 
         q_len, k_len    numbers of queries and keys; k_len defaults to q_len, or to the tensors'

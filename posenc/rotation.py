@@ -57,16 +57,12 @@ def turn_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple[T
     scaled = term.q_log_scale is not None or term.k_log_scale is not None
     # Factors that grow with position cancel in q . k only; float64 and one origin keep them finite.
     dtype = torch.float64 if scaled else dtype
-    q_cos, q_sin = cos_sin(term.q_angle, term.gain, dtype)
-    if scaled:
-        q_factor, k_factor = _rebased(term)
-        q_cos, q_sin = q_cos * q_factor, q_sin * q_factor
+    q_factor, k_factor = _rebased(term) if scaled else (1.0, 1.0)
+    q_cos, q_sin = (wave * q_factor for wave in cos_sin(term.q_angle, term.gain, dtype))
     turned_q = turn(q, q_cos, q_sin, term.layout, term.start)
     if term.k_angle is None:
         return turned_q, k.to(dtype)
-    k_cos, k_sin = cos_sin(term.k_angle, term.gain, dtype)
-    if scaled:
-        k_cos, k_sin = k_cos * k_factor, k_sin * k_factor
+    k_cos, k_sin = (wave * k_factor for wave in cos_sin(term.k_angle, term.gain, dtype))
     return turned_q, turn(k, k_cos, k_sin, term.layout, term.start)
 
 

@@ -14,7 +14,7 @@ at its ends; one that does not must hold every distance.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -172,5 +172,5 @@ Term = (
     | Mask
 )
 
-for _term in (*Term.__args__, *MaskRule.__args__):
+for _term in (*get_args(Term), *get_args(MaskRule)):
     torch.export.register_dataclass(_term, serialized_type_name=f"posenc.{_term.__name__}")

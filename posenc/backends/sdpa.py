@@ -16,6 +16,7 @@ from posenc.equation import (
     distance_bias,
     gathered,
     group,
+    keys_to_turn,
     mask_rules,
 )
 from posenc.positions import Positions
@@ -42,7 +43,7 @@ def refusal(call: Call) -> str | None:
                 return "CountTable needs the scores, which SDPA does not give"
             case Zones():
                 return "Zones turn queries and keys twice"
-            case Rotate() if term.q_log_scale is not None:
+            case Rotate() if term.q_log_scale is not None or term.k_log_scale is not None:
                 return "factors that grow with position need float64 scores"
             case _:
                 pass
@@ -52,6 +53,7 @@ def refusal(call: Call) -> str | None:
 def attend(call: Call) -> Tensor:
     terms, positions = call.lowered.terms, call.lowered.positions
     check_heads(terms, call.q.shape[1])
+    check_distances(terms, positions)
     dtype = arithmetic(call.q, call.k)
     factor = content_scale(terms, call.scale, dtype)
     bias = _bias(call, factor, dtype)
@@ -63,13 +65,11 @@ def attend(call: Call) -> Tensor:
     if bias is not None:
         mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
     q, k = _turned(call, dtype)
-    scale = factor
     if isinstance(factor, Tensor):
-        q, scale = q * factor, 1.0
+        q, factor = q * factor, 1.0
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
     v = call.v.to(common)
-    if k.shape[1] != q.shape[1]:
-        k, v = group(k, q.shape[1]), group(v, q.shape[1])
+    k, v = group(k, q.shape[1]), group(v, q.shape[1])
     out = F.scaled_dot_product_attention(
         q.to(common),
         k.to(common),
@@ -77,7 +77,7 @@ def attend(call: Call) -> Tensor:
         attn_mask=mask,
         dropout_p=call.dropout,
         is_causal=is_causal,
-        scale=scale,
+        scale=factor,
     )
     return out.to(call.v.dtype)
 
@@ -93,7 +93,8 @@ def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
                 return q, call.k
             if k_turn is None or k_turn[0].dtype != dtype:
                 k_turn = cos_sin(term.k_angle, term.gain, dtype)
-            return q, turn(call.k, *k_turn, term.layout, term.start)
+            k = keys_to_turn(call.k, term, call.q.shape[1])
+            return q, turn(k, *k_turn, term.layout, term.start)
     return call.q, call.k
 
 
@@ -129,7 +130,6 @@ def _table(term: DistanceTable, positions: Positions) -> Tensor:
     plain = positions.in_order and positions.unit_step
     if not plain or torch.compiler.is_compiling():
         return distance_bias(term, positions, term.values.dtype)
-    check_distances(term, positions)
     q_len, k_len = positions.q_len, positions.k_len
     distance = torch.arange(1 - k_len, q_len, device=term.values.device)
     index = (distance + term.zero).clamp(0, term.values.shape[-1] - 1)

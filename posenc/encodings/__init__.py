@@ -19,16 +19,20 @@ from posenc.encodings.sliding_window import SlidingWindow as SlidingWindow
 from posenc.encodings.t5 import T5Bias as T5Bias
 
 
-class _Catalogue(ModuleType):
-    def __call__(self) -> dict[str, type[Encoding]]:
-        """Every encoding class by its name."""
-        members = [value for value in vars(self).values() if _is_member(value)]
-        return {member.name: member for member in sorted(members, key=lambda m: m.name)}
+def members() -> dict[str, type[Encoding]]:
+    """Every encoding class by its name."""
+    kinds = [value for value in globals().values() if _is_member(value)]
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
 
 
 def _is_member(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Encoding) and value is not Encoding
 
 
-__all__ = [name for name, value in list(vars().items()) if _is_member(value)]
+class _Catalogue(ModuleType):
+    def __call__(self) -> dict[str, type[Encoding]]:
+        return members()
+
+
+__all__ = [kind.__name__ for kind in members().values()]
 sys.modules[__name__].__class__ = _Catalogue

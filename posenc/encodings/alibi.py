@@ -1,6 +1,6 @@
 import math
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float64
@@ -38,7 +38,7 @@ class ALiBi(Encoding):
         self.heads, self.slopes = heads, slopes
 
     @classmethod
-    def for_model(cls, *, heads: int, **_: object) -> Self:
+    def for_model(cls, *, heads: int, **_: object) -> Encoding:
         return cls(heads)
 
     @classmethod
@@ -49,6 +49,7 @@ class ALiBi(Encoding):
 
     def slope_values(self) -> list[float]:
         """The slope of each head, in score per token."""
+        assert self.heads is not None
         below = 2 ** int(math.log2(self.heads)) if self.slopes == "press" else self.heads
         first = [2.0 ** (-8 * h / below) for h in range(1, below + 1)]
         above = [2.0 ** (-4 * h / below) for h in range(1, 2 * below + 1, 2)]
@@ -82,8 +83,8 @@ class ALiBi(Encoding):
             closest = 2 ** math.floor(math.log2(n))
             return power_of_two(closest) + press(2 * closest)[0::2][: n - closest]
 
-        geometric = [2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
-        slopes = press(self.heads) if self.slopes == "press" else geometric
+        geometric = [2 ** (-8 * (h + 1) / q.shape[1]) for h in range(q.shape[1])]
+        slopes = press(q.shape[1]) if self.slopes == "press" else geometric
         total = scale * torch.einsum("bhid,bhjd->bhij", q, k)
         for h, slope in enumerate(slopes):
             total[:, h] -= slope * (q_positions[:, :, None] - k_positions[:, None, :]).abs()

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Tags, embedding_positions, positive
 from posenc.encodings._merge import Merge, check_merge, merged
 from posenc.errors import PositionsError
-from posenc.lowering import needs_extent
+from posenc.lowering import bound_for
 from posenc.positions import Positions, one_axis
 
 
@@ -40,7 +39,7 @@ class Learned(Encoding):
         self.weight = nn.Parameter(torch.randn(max_length, dim) * 0.02)
 
     @classmethod
-    def for_model(cls, *, model_dim: int, max_length: int, **_: object) -> Self:
+    def for_model(cls, *, model_dim: int, max_length: int, **_: object) -> Encoding:
         return cls(model_dim, max_length)
 
     @classmethod
@@ -56,14 +55,14 @@ class Learned(Encoding):
         self, x: Float[Tensor, "b t c"], positions: Positions | Tensor | None, *, layer: int = 0
     ) -> Float[Tensor, "b t c_out"]:
         positions = embedding_positions(self, x, positions)
-        needs_extent(self, positions)
+        bound = bound_for(self, positions)
         at = one_axis(positions.q, "Learned")
         if at.is_floating_point():
             raise PositionsError("Learned has one row per whole position: give int64 positions")
-        if positions.bound > self.max_length:
+        if bound > self.max_length:
             raise PositionsError(
-                f"Learned(max_length={self.max_length}) got positions up to {positions.bound - 1}: "
-                f"construct it with max_length >= {positions.bound}"
+                f"Learned(max_length={self.max_length}) got positions up to {bound - 1}: "
+                f"construct it with max_length >= {bound}"
             )
         rows = F.embedding(at.view(-1, at.shape[-1]), self.weight)
         return merged(x, rows, self.merge)

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 from jaxtyping import Float64
@@ -43,11 +42,12 @@ class Rotary(Encoding):
             raise SettingError(f"Rotary(layout={layout!r}): layout is 'half' or 'interleaved'")
         if rotary_dim is not None and even("Rotary", "rotary_dim", rotary_dim) > dim:
             raise SettingError(f"Rotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
-        self.base, self.layout, self.rotary_dim = base, layout, rotary_dim
+        self.base, self.rotary_dim = base, rotary_dim
+        self.layout: Layout = layout
         self.head_dim = dim
 
     @classmethod
-    def for_model(cls, *, head_dim: int, **_: object) -> Self:
+    def for_model(cls, *, head_dim: int, **_: object) -> Encoding:
         return cls(head_dim)
 
     @classmethod

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 from jaxtyping import Float64
@@ -39,7 +38,7 @@ class Shaw(Encoding):
         )
 
     @classmethod
-    def for_model(cls, *, head_dim: int, train_length: int, **_: object) -> Self:
+    def for_model(cls, *, head_dim: int, train_length: int, **_: object) -> Encoding:
         return cls(head_dim, clip=max(1, min(16, train_length // 2)))
 
     @classmethod

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 
@@ -30,7 +29,7 @@ class Sinks(Encoding):
         self.count = count
 
     @classmethod
-    def for_model(cls, **_: object) -> Self:
+    def for_model(cls, **_: object) -> Encoding:
         return cls()
 
     @classmethod

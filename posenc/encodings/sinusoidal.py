@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float64
@@ -45,7 +45,7 @@ class Sinusoidal(Encoding):
         self.model_dim = None if merge == "concat" else dim
 
     @classmethod
-    def for_model(cls, *, model_dim: int, **_: object) -> Self:
+    def for_model(cls, *, model_dim: int, **_: object) -> Encoding:
         return cls(model_dim)
 
     @classmethod

@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 
@@ -29,7 +28,7 @@ class SlidingWindow(Encoding):
         self.width = width
 
     @classmethod
-    def for_model(cls, *, train_length: int, **_: object) -> Self:
+    def for_model(cls, *, train_length: int, **_: object) -> Encoding:
         return cls(max(1, train_length // 2))
 
     @classmethod

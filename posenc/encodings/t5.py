@@ -1,6 +1,5 @@
 import math
 from collections.abc import Iterator
-from typing import Self
 
 import torch
 from jaxtyping import Float64, Int
@@ -50,7 +49,7 @@ class T5Bias(Encoding):
         self.weight = nn.Parameter(torch.randn(buckets, heads) * 0.02)
 
     @classmethod
-    def for_model(cls, *, heads: int, train_length: int, causal: bool, **_: object) -> Self:
+    def for_model(cls, *, heads: int, train_length: int, causal: bool, **_: object) -> Encoding:
         # A bucket that no training distance reaches would stay untrained.
         buckets = max(4, min(32, train_length // 2 * 2))
         return cls(heads, buckets, max(buckets, min(128, train_length)), not causal)

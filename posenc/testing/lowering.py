@@ -86,8 +86,8 @@ def check_backends_in_low_precision(encoding: Encoding) -> None:
         contexts = [None, None]
         if made.tags.needs_context:
             contexts = [context_for(made, LENGTH, each) for each in (dtype, torch.float64)]
-        wide = [t.double() for t in (q, k, v)]
-        expected = attend(*wide, exact, causal=True, context=contexts[1], backend="reference")
+        wide_q, wide_k, wide_v = (t.double() for t in (q, k, v))
+        expected = attend(wide_q, wide_k, wide_v, exact, causal=True, context=contexts[1])
         for name in backends_for(made):
             actual = attend(q, k, v, made, causal=True, context=contexts[0], backend=name)
             require_close(actual, expected, bound, f"{name} in {dtype}")
@@ -123,10 +123,10 @@ def check_strides(encoding: Encoding) -> None:
     """Tensors that are not contiguous give what their contiguous copies give."""
     made = copy_of(encoding)
     q, k, v = qkv(made)
-    strided = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)]
+    far_q, far_k, far_v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
     for name in backends_for(made):
         expected = attend(q, k, v, made, causal=True, backend=name)
-        actual = attend(*strided, made, causal=True, backend=name)
+        actual = attend(far_q, far_k, far_v, made, causal=True, backend=name)
         require_close(actual, expected, 1e-12, name)
 
 

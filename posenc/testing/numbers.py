@@ -192,7 +192,8 @@ def check_gradients(encoding: Encoding) -> None:
         context = context_for(made, length) if made.tags.needs_context else None
 
         def run(*tensors: Tensor) -> Tensor:
-            return attend(*tensors[:3], made, causal=True, context=context, backend="reference")
+            q, k, v = tensors[:3]
+            return attend(q, k, v, made, causal=True, context=context, backend="reference")
     else:
         x = torch.randn(1, length, sizes_for(made).model_dim, dtype=torch.float64)
         inputs = (x.requires_grad_(),)

@@ -23,7 +23,7 @@ def when(condition: Callable[[Encoding], object]) -> Callable:
     """Mark a check as asked only of encodings that meet a condition on their tags or kind."""
 
     def mark(check: Callable[[Encoding], None]) -> Callable[[Encoding], None]:
-        check.when = condition
+        setattr(check, "when", condition)  # noqa: B010 - functions have no declared attributes
         return check
 
     return mark
