@@ -1,0 +1,38 @@
+# `make compare` and `make test` set up everything they need in .venv, on a machine with Python 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+JOBS ?= 2
+
+.PHONY: compare test check bench generate clean
+
+compare: .venv/lab
+	$(BIN)/posenc compare $(ARGS)
+
+# Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
+test: .venv/dev
+	$(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=posenc,beartype.beartype
+	$(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
+
+check: .venv/dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/pyrefly check --summary=none
+	$(BIN)/python tools/generate.py --check
+
+bench: .venv/bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+generate: .venv/dev
+	$(BIN)/python tools/generate.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/lab .venv/dev .venv/bench: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --editable ".[$(@F)]" --constraint constraints.txt
+	touch $@
