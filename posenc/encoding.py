@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.errors import SettingError
+from posenc.errors import PositionsError, SettingError
 from posenc.positions import Positions, as_positions
 from posenc.terms import Term
 
@@ -175,7 +175,7 @@ def even(owner: str, name: str, value: int) -> int:
     return value
 
 
-def positive(owner: str, **values: float) -> None:
+def positive(owner: str, **values: int | float) -> None:
     """Raise SettingError for the first value that is not greater than zero."""
     for name, value in values.items():
         if not value > 0:
@@ -195,3 +195,14 @@ def embedding_positions(
         # While decoding x holds the new tokens only: the queries of these positions.
         return as_positions(positions, x.shape[1], positions.k_len)
     return as_positions(positions, x.shape[1], device=x.device)
+
+
+def bound_for(encoding: Encoding, positions: Positions) -> int:
+    """The bound on position + 1 that an encoding needs, or an error that says how to give it."""
+    if positions.bound is None:
+        kind = type(encoding).__name__
+        raise PositionsError(
+            f"{kind} needs to know how far its positions reach, and a bare tensor does not tell: "
+            "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
+        )
+    return positions.bound

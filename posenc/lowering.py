@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, UnsupportedError
+from posenc.encoding import Context, Encoding, bound_for
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.positions import Documents, Positions, as_positions
 from posenc.rotation import CosSin, cos_sin
 from posenc.terms import Rotate, Term, Zones
@@ -110,7 +110,7 @@ def lower(
         )
     q_turn = k_turn = None
     rotate = rotations[0] if rotations else None
-    if isinstance(rotate, Rotate) and rotate.q_log_scale is None:
+    if isinstance(rotate, Rotate) and rotate.q_log_scale is None and rotate.k_log_scale is None:
         q_turn = cos_sin(rotate.q_angle, rotate.gain, dtype)
         if rotate.k_angle is rotate.q_angle:
             k_turn = q_turn
@@ -131,6 +131,17 @@ def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
     return found
 
 
+def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -> None:
+    """Raise ShapeError for an encoding that was made for other heads than those of q."""
+    for name, size in (("heads", heads), ("head_dim", head_dim)):
+        made = getattr(encoding, name)
+        if size is not None and made not in (None, size):
+            raise ShapeError(
+                f"{encoding!r} was made for {name}={made}, but q has {name}={size}: "
+                f"construct it for {name}={size}"
+            )
+
+
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:
     kind, tags = type(encoding).__name__, encoding.tags
     if embeds_only(encoding):
@@ -146,14 +157,3 @@ def _check_needs(encoding: Encoding, positions: Positions, context: Context | No
         bound_for(encoding, positions)
     if tags.causal_only and not positions.causal:
         raise UnsupportedError(f"{kind} is defined for causal attention only: pass causal=True")
-
-
-def bound_for(encoding: Encoding, positions: Positions) -> int:
-    """The bound on position + 1 that an encoding needs, or an error that says how to give it."""
-    if positions.bound is None:
-        kind = type(encoding).__name__
-        raise PositionsError(
-            f"{kind} needs to know how far its positions reach, and a bare tensor does not tell: "
-            "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
-        )
-    return positions.bound

@@ -17,7 +17,7 @@ def check_merge(owner: str, merge: str) -> None:
 
 
 def merged(
-    x: Float[Tensor, "b t c"], p: Float[Tensor, "1|b t e"], merge: Merge
+    x: Float[Tensor, "b t c"], p: Float[Tensor, "#b t e"], merge: Merge
 ) -> Float[Tensor, "b t c_out"]:
     """x + p, x * (1 + p), or x and p side by side, in x's dtype.
 

@@ -5,10 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Tags, embedding_positions, positive
+from posenc.encoding import Encoding, Tags, bound_for, embedding_positions, positive
 from posenc.encodings._merge import Merge, check_merge, merged
 from posenc.errors import PositionsError
-from posenc.lowering import bound_for
 from posenc.positions import Positions, one_axis
 
 

@@ -74,7 +74,7 @@ class Rotary(Encoding):
         q_angle = k_angle if positions.q is positions.k else self._angle(positions.q)
         return (Rotate(q_angle, k_angle, self.layout),)
 
-    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "1|b 1 t r"]:
+    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "#b 1 t r"]:
         at = one_axis(coordinates, "Rotary").double()
         return at.view(-1, 1, at.shape[-1], 1) * self.frequencies(at.device)
 

@@ -58,7 +58,7 @@ class Sinusoidal(Encoding):
     def embedded_width(self, dim: int) -> int:
         return dim + self.dim if self.merge == "concat" else dim
 
-    def table(self, positions: Tensor) -> Float64[Tensor, "1|b t c"]:
+    def table(self, positions: Tensor) -> Float64[Tensor, "#b t c"]:
         """PE at these positions, in float64."""
         pairs = torch.arange(0, self.dim, 2, dtype=torch.float64, device=positions.device)
         frequency = self.base ** (-pairs / self.dim)

@@ -1,0 +1,1 @@
+"""Speed against peers, as ratios within one run."""

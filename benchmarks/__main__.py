@@ -1,0 +1,65 @@
+"""Training step of the lab's Transformer: posenc and x-transformers against no position.
+
+    python -m benchmarks [--lengths 64,512] [--rounds 15] [--json FILE]
+
+Every case runs in turns in one process; figures are medians of ratios, quartiles in brackets.
+"""
+
+import argparse
+import gc
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.models import PEERS, Plain, Shape, ours, peer, training_step
+from benchmarks.timing import in_turns, ratio
+
+
+NAMES = (*PEERS, "shaw")
+RATIOS = ("posenc / plain", "peer / plain", "posenc / peer")
+
+
+def measure(shape: Shape, rounds: int, repeats: int) -> dict[str, dict[str, list[float]]]:
+    """Quartiles of each ratio, by encoding; a peer that lacks an encoding has none."""
+    models: dict[str, nn.Module] = {"plain": Plain(shape)}
+    models |= {f"posenc {name}": ours(name, shape) for name in NAMES}
+    models |= {f"peer {name}": peer(name, shape) for name in PEERS}
+    counts = [sum(p.numel() for p in model.parameters()) for model in models.values()]
+    print(f"\n{shape}\nparameters: {min(counts):,} to {max(counts):,}; peer: x-transformers")
+    steps = {name: training_step(model, shape) for name, model in models.items()}
+    seconds = in_turns(steps, rounds=rounds, repeats=repeats)
+    print("".join(f"{title:>26}" for title in ("", *RATIOS)))
+    table = {}
+    for name in NAMES:
+        own, other = seconds[f"posenc {name}"], seconds.get(f"peer {name}")
+        row = {"posenc / plain": ratio(own, seconds["plain"])}
+        if other is not None:
+            row["peer / plain"] = ratio(other, seconds["plain"])
+            row["posenc / peer"] = ratio(own, other)
+        print(f"{name:>26}" + "".join(f"{row.get(title, '-')!s:>26}" for title in RATIOS))
+        table[name] = {title: [r.low, r.median, r.high] for title, r in row.items()}
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--lengths", default="64,512")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    tables = {}
+    for length in map(int, options.lengths.split(",")):
+        # As many tokens a step at every length.
+        shape = Shape(dim=128, depth=2, heads=4, length=length, batch=max(1, 2048 // length))
+        tables[length] = measure(shape, options.rounds, repeats=3)
+        gc.collect()
+    if options.json:
+        options.json.write_text(json.dumps(tables, indent=2))
+
+
+if __name__ == "__main__":
+    main()

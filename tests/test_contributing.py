@@ -1,0 +1,37 @@
+"""The worked example of CONTRIBUTING.md works as a newcomer would use it."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import posenc as pe
+from posenc.testing import check_encoding
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (block,) = re.findall(r"   ```python\n(.*?)   ```", text, flags=re.DOTALL)
+    (tmp_path / "newcomer.py").write_text(textwrap.dedent(block))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "newcomer:Uniform"
+    sys.modules.pop("newcomer", None)
+
+
+@pytest.mark.graph
+def test_the_example_passes_the_suite(example):
+    made = pe.make(example, model_dim=32, heads=4)
+    assert repr(made) == "Uniform(heads=4, slope=0.1)"
+    check_encoding(made)
+
+
+def test_generated_files_are_fresh():
+    command = [sys.executable, "tools/generate.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
