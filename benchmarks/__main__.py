@@ -16,7 +16,6 @@ from torch import nn
 from benchmarks.models import PEERS, Plain, Shape, ours, peer, training_step
 from benchmarks.timing import in_turns, ratio
 
-
 NAMES = (*PEERS, "shaw")
 RATIOS = ("posenc / plain", "peer / plain", "posenc / peer")
 
