@@ -19,7 +19,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
+    # `from posenc import *` asks for __all__; other private names must not load torch.
+    if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'posenc' has no attribute {name!r}")
     api = importlib.import_module("posenc.api")
     try:
@@ -29,4 +30,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *importlib.import_module("posenc.api").__all__})
+    return sorted({"__version__", *importlib.import_module("posenc.api").__all__})

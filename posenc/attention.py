@@ -15,8 +15,8 @@ from posenc.backends.call import Call
 from posenc.cache import Cache
 from posenc.encoding import Context, Encoding
 from posenc.equation import arithmetic, scores_of
-from posenc.errors import ShapeError, UnsupportedError
-from posenc.lowering import Lowerable, Lowered, flatten, lower
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.positions import Positions, as_positions
 from posenc.rotation import turn, turn_both
 from posenc.terms import Rotate
@@ -129,9 +129,10 @@ def rotate(
         )
     dtype = arithmetic(q, k)
     with _autocast_off(q):
-        if lowered.q_turn is not None and lowered.k_turn is not None:
-            turned_q = turn(q, *lowered.q_turn, term.layout, term.start)
-            turned_k = turn(k, *lowered.k_turn, term.layout, term.start)
+        q_turn, k_turn = lowered.q_turn, lowered.k_turn
+        if q_turn is not None and k_turn is not None and q_turn[0].dtype == dtype:
+            turned_q = turn(q, *q_turn, term.layout, term.start)
+            turned_k = turn(k, *k_turn, term.layout, term.start)
         else:
             turned_q, turned_k = turn_both(q, k, term, dtype)
     if not inplace:
@@ -160,15 +161,16 @@ def _call(
     _check_shapes(q, k, v)
     if not 0.0 <= dropout < 1.0:
         raise UnsupportedError(f"attend(dropout={dropout}): a probability in [0, 1) is needed")
-    if context is not None and context.x is not None and context.payload is None:
-        context = replace(context, payload=_payload(encoding, context.x, cache))
-    past = 0
+    past, payload = 0, None
     if cache is not None:
         past = len(cache)
         cache.check(encoding, k.shape[-2])
+    if context is not None and context.x is not None and context.payload is None:
+        payload = _payload(encoding, context.x, cache)
+        context = replace(context, payload=payload)
     lowered = _lowered(q, k, encoding, causal, positions, context, past, cache)
     if cache is not None:
-        k, v, lowered = cache.append(k, v, lowered)
+        k, v, lowered = cache.append(k, v, lowered, payload)
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
 
 
@@ -187,11 +189,21 @@ def _lowered(
         lowered = lower(encoding, positions, causal=causal)
         # Only for its check that the positions fit these tensors.
         as_positions(lowered.positions, q_len, k_len)
-        return lowered
-    positions = as_positions(positions, q_len, k_len, causal=causal, device=q.device)
-    if cache is not None and cache.length is not None:
-        positions = positions.with_extent(cache.length)
-    return lower(encoding, positions, context=context, dtype=arithmetic(q, k))
+    else:
+        for part in flatten(encoding):
+            if isinstance(part, Encoding):
+                check_fits(part, head_dim=q.shape[-1])
+        positions = as_positions(positions, q_len, k_len, causal=causal, device=q.device)
+        if cache is not None and cache.length is not None:
+            positions = positions.with_extent(cache.length)
+        lowered = lower(encoding, positions, context=context, dtype=arithmetic(q, k))
+    batch = lowered.positions.batch
+    if batch != 1 and batch != q.shape[0]:
+        raise PositionsError(
+            f"positions for a batch of {batch}, but q has shape "
+            f"{tuple(q.shape)}: give one row, or one per batch entry"
+        )
+    return lowered
 
 
 def _payload(encoding: Lowerable, x: Tensor, cache: Cache | None) -> Tensor | None:
@@ -202,7 +214,7 @@ def _payload(encoding: Lowerable, x: Tensor, cache: Cache | None) -> Tensor | No
     if len(made) > 1:
         raise UnsupportedError("two encodings of one call keep a payload per key: choose one")
     payload = made[0] if made else None
-    return payload if cache is None else cache.append_payload(payload)
+    return payload if cache is None else cache.payload_with(payload)
 
 
 def _run(name: str, call: Call) -> Tensor:
@@ -211,7 +223,8 @@ def _run(name: str, call: Call) -> Tensor:
 
 
 def _autocast_off(q: Tensor) -> AbstractContextManager[object]:
-    if not torch.amp.is_autocast_available(q.device.type):
+    # Meta tensors have shapes only, and autocast does not know their device.
+    if q.device.type == "meta":
         return nullcontext()
     return torch.autocast(q.device.type, enabled=False)
 

@@ -54,22 +54,24 @@ class Cache:
         if isinstance(encoding, Lowered):
             return
         for part in flatten(encoding):
-            if isinstance(part, Encoding) and part.tags.length_dependent and self.length is None:
+            changes = isinstance(part, Encoding) and type(part).tags.length_dependent
+            if changes and self.length is None:
                 raise CacheError(
                     f"{part!r} turns by angles that depend on the length: give the final one, "
                     "Cache(length=...), so that every step uses the same angles"
                 )
 
-    def append_payload(self, new: Tensor | None) -> Tensor | None:
-        """The payload of every token so far, after adding that of the new ones."""
-        if new is not None and self.payload is not None:
-            new = torch.cat((self.payload, new), dim=-1)
-        self.payload = new
-        return new
+    def payload_with(self, new: Tensor | None) -> Tensor | None:
+        """The payload of every token so far and of the new ones; `append` keeps it."""
+        if new is None or self.payload is None:
+            return new
+        return torch.cat((self.payload, new), dim=-1)
 
-    def append(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, Lowered]:
+    def append(
+        self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Lowered]:
         """All keys and values so far, and terms that know whether these keys are turned."""
-        if self.k is not None and self.k.shape[:2] != k.shape[:2]:
+        if self.k is not None and self.k[:, :, 0].shape != k[:, :, 0].shape:
             raise CacheError(
                 f"{self!r} has keys of shape {tuple(self.k.shape)}, but the new ones are "
                 f"{tuple(k.shape)}: use one cache per layer and per batch"
@@ -79,15 +81,17 @@ class Cache:
         if self.k is not None and self.v is not None:
             k = torch.cat((self.k, k), dim=-2)
             v = torch.cat((self.v, v), dim=-2)
-        self.k, self.v = k, v
+        self.k, self.v, self.payload = k, v, payload
         return k, v, lowered
 
     def _turn_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         rotate = next((term for term in lowered.terms if isinstance(term, Rotate)), None)
+        angle = None if rotate is None else rotate.k_angle
+        per_query_head = angle is not None and angle.shape[1] > k.shape[1]
         for term in lowered.terms:
             reads_raw = isinstance(term, GatherTable) and term.side == "k" and rotate is not None
             scaled = isinstance(term, Rotate) and term.k_log_scale is not None
-            if isinstance(term, Zones) or reads_raw or scaled:
+            if isinstance(term, Zones) or reads_raw or scaled or per_query_head:
                 raise CacheError(
                     f"{type(term).__name__} reads keys that are not turned, but "
                     'Cache(policy="rotated") keeps turned ones: use Cache(policy="raw")'
@@ -95,10 +99,10 @@ class Cache:
         if rotate is None or rotate.k_angle is None:
             return k, lowered
         new = k.shape[-2]
-        if lowered.k_turn is not None and lowered.k_turn[0].dtype == k.dtype:
+        dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
+        if lowered.k_turn is not None and lowered.k_turn[0].dtype == dtype:
             cos, sin = lowered.k_turn
         else:
-            dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
             cos, sin = cos_sin(rotate.k_angle, rotate.gain, dtype)
         cos, sin = cos[..., -new:, :], sin[..., -new:, :]
         turned = turn(k, cos, sin, rotate.layout, rotate.start).to(k.dtype)

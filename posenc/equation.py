@@ -47,20 +47,16 @@ def scores_of(
     content = _turned_content(q, k, terms, positions, dtype)
     outside = torch.zeros((), dtype=dtype, device=q.device)
     for term in terms:
-        match term:
-            case GatherTable():
-                content = content + gathered(term, q, k, positions)
-            case DistanceTable() | Slope():
-                bias = distance_bias(term, positions, dtype)
-                content, outside = (
-                    (content + bias, outside) if term.inside else (content, outside + bias)
-                )
-            case Offset():
-                outside = outside + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
-            case DenseBias():
-                outside = outside + term.values.to(dtype)
-            case _:
-                pass
+        if isinstance(term, GatherTable):
+            content = content + gathered(term, q, k, positions)
+        elif isinstance(term, (DistanceTable, Slope)) and term.inside:
+            content = content + distance_bias(term, positions, dtype)
+        elif isinstance(term, (DistanceTable, Slope)):
+            outside = outside + distance_bias(term, positions, dtype)
+        elif isinstance(term, Offset):
+            outside = outside + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
+        elif isinstance(term, DenseBias):
+            outside = outside + term.values.to(dtype)
     s = content * content_scale(terms, scale, dtype)
     visible = positions.visible(mask_rules(terms))
     counts = [_counted(term, q, s, visible) for term in terms if isinstance(term, CountTable)]
@@ -143,7 +139,7 @@ def gathered(
 
 def rows_of(
     term: DistanceTable | GatherTable | ValueTable, positions: Positions
-) -> Int[Tensor, "1|b 1 tq tk"]:
+) -> Int[Tensor, "#b 1 tq tk"]:
     """Which row of its table each pair reads."""
     distance = positions.distance()
     if distance.is_floating_point():
@@ -164,7 +160,7 @@ def check_distances(terms: tuple[Term, ...], positions: Positions) -> None:
     # Causality bounds the distance only where coordinates rise with the order.
     past_only = positions.causal and positions.unit_step and not prefixed
     for term in terms:
-        if not isinstance(term, DistanceTable | GatherTable | ValueTable) or term.saturates:
+        if not isinstance(term, (DistanceTable, GatherTable, ValueTable)) or term.saturates:
             continue
         future = _entries(term) - term.zero - 1
         need = None if bound is None else bound - 1
@@ -180,7 +176,7 @@ def check_heads(terms: tuple[Term, ...], heads: int) -> None:
     """Every term made for h heads must meet h query heads."""
     for term in terms:
         for given in _heads_of(term):
-            if given != heads and (given != 1 or isinstance(term, Slope | Offset)):
+            if given != heads and (given != 1 or isinstance(term, (Slope, Offset))):
                 raise ShapeError(
                     f"{type(term).__name__} was made for {given} heads, but q has {heads}: "
                     f"construct the encoding with heads={heads}"
@@ -194,23 +190,21 @@ def keys_to_turn(k: Float[Tensor, "b g tk d"], term: Rotate, heads: int) -> Tens
 
 
 def _heads_of(term: Term) -> list[int]:
-    match term:
-        case Slope():
-            tables = [term.past, term.future]
-        case DistanceTable():
-            tables = [term.values]
-        case GatherTable():
-            tables = [term.weight, term.bias]
-        case ValueTable() | CountTable():
-            tables = [term.weight]
-        case Offset():
-            return [term.q.shape[1], term.k.shape[1]]
-        case DenseBias():
-            return [term.values.shape[1]]
-        case Scale(factor=Tensor() as factor):
-            return [factor.shape[1]]
-        case _:
-            return []
+    if isinstance(term, Offset):
+        return [term.q.shape[1], term.k.shape[1]]
+    if isinstance(term, DenseBias):
+        return [term.values.shape[1]]
+    if isinstance(term, Scale):
+        return [term.factor.shape[1]] if isinstance(term.factor, Tensor) else []
+    tables: list[Tensor | None] = []
+    if isinstance(term, Slope):
+        tables = [term.past, term.future]
+    elif isinstance(term, DistanceTable):
+        tables = [term.values]
+    elif isinstance(term, GatherTable):
+        tables = [term.weight, term.bias]
+    elif isinstance(term, (ValueTable, CountTable)):
+        tables = [term.weight]
     return [table.shape[0] for table in tables if table is not None]
 
 
@@ -224,19 +218,16 @@ def _turned_content(
     q: Tensor, k: Tensor, terms: tuple[Term, ...], positions: Positions, dtype: torch.dtype
 ) -> Tensor:
     for term in terms:
-        match term:
-            case Rotate():
-                return _turned_product(q, k, term, dtype)
-            case Zones():
-                if not positions.causal:
-                    raise UnsupportedError(
-                        "zones are defined for causal attention only: pass causal=True"
-                    )
-                near = -positions.order_distance() < term.width
-                near_content = _turned_product(q, k, term.near, dtype)
-                return torch.where(near, near_content, _turned_product(q, k, term.far, dtype))
-            case _:
-                pass
+        if isinstance(term, Rotate):
+            return _turned_product(q, k, term, dtype)
+        if isinstance(term, Zones):
+            if not positions.causal:
+                raise UnsupportedError(
+                    "zones are defined for causal attention only: pass causal=True"
+                )
+            near = -positions.order_distance() < term.width
+            near_content = _turned_product(q, k, term.near, dtype)
+            return torch.where(near, near_content, _turned_product(q, k, term.far, dtype))
     return q @ group(k, q.shape[1]).mT
 
 

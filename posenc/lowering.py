@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +30,10 @@ class Lowered:
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
 
 Part = Encoding | Term | Documents
+# As a tuple, for dynamo before torch 2.9 cannot trace isinstance with a union.
+PARTS = (Encoding, Documents, *get_args(Term))
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
-Lowerable = Part | Sequence[Part] | Lowered | None
+Lowerable = Part | Sequence[Part | Sequence[Part]] | Lowered | None
 
 
 def flatten(encoding: Lowerable) -> list[Part]:
@@ -39,7 +42,7 @@ def flatten(encoding: Lowerable) -> list[Part]:
         return []
     if isinstance(encoding, (list, tuple, nn.ModuleList)):
         return [part for item in encoding for part in flatten(item)]
-    if not isinstance(encoding, Part):
+    if not isinstance(encoding, PARTS):
         raise UnsupportedError(
             f"{type(encoding).__name__} is no encoding: give a posenc.Encoding, a term, a list "
             "that composes them, or what posenc.lower returned"
@@ -87,7 +90,7 @@ def lower(
     parts = flatten(encoding)
     if positions is None:
         raise PositionsError("lower needs positions: give Positions, or the number of tokens")
-    if isinstance(positions, int | torch.SymInt):
+    if isinstance(positions, (int, torch.SymInt)):
         positions = Positions.build(positions, causal=bool(causal), device=device)
     elif isinstance(positions, Tensor):
         length = positions.shape[0] if positions.ndim == 1 else positions.shape[1]
@@ -102,7 +105,7 @@ def lower(
             terms.extend(part.lower(positions, context, dtype=dtype))
         elif not isinstance(part, Documents):
             terms.append(part)
-    rotations = [term for term in terms if isinstance(term, Rotate | Zones)]
+    rotations = [term for term in terms if isinstance(term, (Rotate, Zones))]
     if len(rotations) > 1:
         raise UnsupportedError(
             f"{len(rotations)} rotations in one call ({encoding!r}): "
@@ -135,7 +138,7 @@ def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -
     """Raise ShapeError for an encoding that was made for other heads than those of q."""
     for name, size in (("heads", heads), ("head_dim", head_dim)):
         made = getattr(encoding, name)
-        if size is not None and made not in (None, size):
+        if made is not None and size is not None and made != size:
             raise ShapeError(
                 f"{encoding!r} was made for {name}={made}, but q has {name}={size}: "
                 f"construct it for {name}={size}"
@@ -143,7 +146,7 @@ def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:
-    kind, tags = type(encoding).__name__, encoding.tags
+    kind, tags = type(encoding).__name__, type(encoding).tags
     if embeds_only(encoding):
         raise UnsupportedError(
             f"{kind} changes the embeddings and has no terms: call {kind}.embed(x, positions) "

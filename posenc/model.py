@@ -15,7 +15,7 @@ from posenc.attention import attend
 from posenc.cache import Cache
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, SettingError, ShapeError
-from posenc.lowering import Lowerable, Lowered, embeds_only, encodings_in, lower
+from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in, lower
 from posenc.positions import Positions, as_positions
 
 
@@ -75,7 +75,7 @@ class Attention(nn.Module):
     """Multi-head attention with any encoding: project, attend, project back.
 
     heads query heads share kv_heads key and value heads (None: as many). Raises SettingError
-    where dim, heads and kv_heads do not divide.
+    where dim, heads and kv_heads do not divide, ShapeError for an encoding of other heads.
     """
 
     def __init__(
@@ -101,7 +101,10 @@ class Attention(nn.Module):
         self.key = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.value = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.out = nn.Linear(heads * head_dim, dim, bias=False)
-        self.encodings = nn.ModuleList(encodings_in(encoding, "Attention"))
+        parts = encodings_in(encoding, "Attention")
+        for part in parts:
+            check_fits(part, heads=heads, head_dim=head_dim)
+        self.encodings = nn.ModuleList(parts)
 
     def forward(
         self,
@@ -113,7 +116,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "b t c"]:
         """x attended to; `lowered` stands in for an encoding that several layers share."""
         encoding = owned(self.encodings) if lowered is None else lowered
-        causal = None if isinstance(positions, Positions) else self.causal
+        causal: bool | None = self.causal
         if isinstance(encoding, Lowered):
             context, causal = None, None
         else:
@@ -183,7 +186,7 @@ class Transformer(nn.Module):
     causal    a decoder; False gives an encoder
 
     forward(tokens) returns logits (b, t, vocab_size). With caches, one Cache per layer, tokens
-    are the new ones only.
+    are the new ones only. Raises ShapeError for an encoding that was made for other heads.
     """
 
     def __init__(
@@ -211,6 +214,8 @@ class Transformer(nn.Module):
             Block(dim, heads, kv_heads, causal, dropout) for _ in range(depth)
         )
         self.norm = nn.LayerNorm(dim)
+        for part in (*owned(self.embedding.encodings), *later):
+            check_fits(part, heads=heads, head_dim=dim // heads)
 
     def encodings_of(self, layer: int) -> list[Encoding]:
         """The encodings that a layer uses."""
@@ -233,10 +238,10 @@ class Transformer(nn.Module):
             if cache is not None:
                 cache.check(parts, tokens.shape[1])
             for part in parts if layer else []:
-                if part.tags.every_layer or len(self.later_encodings):
+                if type(part).tags.every_layer or len(self.later_encodings):
                     x = part.embed(x, positions, layer=layer)
             relative = [part for part in parts if not embeds_only(part)]
-            if any(part.tags.needs_context for part in relative):
+            if any(type(part).tags.needs_context for part in relative):
                 x = block(x, relative, positions, cache)
                 continue
             if layer == 0 or len(self.later_encodings):
@@ -259,7 +264,8 @@ class Transformer(nn.Module):
                     "given: use one Cache per layer"
                 )
             past, extent = len(caches[0]), caches[0].length
-        causal = None if isinstance(positions, Positions) else self.causal
         length = tokens.shape[1]
-        built = as_positions(positions, length, past + length, causal=causal, device=tokens.device)
+        built = as_positions(
+            positions, length, past + length, causal=self.causal, device=tokens.device
+        )
         return built if extent is None else built.with_extent(extent)

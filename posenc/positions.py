@@ -5,6 +5,7 @@ A *position* is the coordinate an encoding reads; *order* is the index of a toke
 sequence, which causality, windows and sinks read. Distance is always k_position - q_position.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.terms import MaskRule, Prefix, Sink, Window
+
+_PER_TOKEN = ("q_order", "k_order", "q_document", "k_document", "k_valid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +57,24 @@ class Positions:
                     "(t,), (b, t) or (b, t, axes) is needed"
                 )
         lengths = {"q": self.q_len, "k": self.k_len}
-        for name in ("q_order", "k_order", "q_document", "k_document", "k_valid"):
+        for name in _PER_TOKEN:
             value = getattr(self, name)
-            if value is not None and value.shape[-1] != lengths[name[0]]:
+            if value is None:
+                continue
+            length, dtype = lengths[name[0]], torch.bool if name == "k_valid" else torch.int64
+            dims = (2,) if name == "k_valid" else (1, 2)
+            if value.ndim not in dims or value.shape[-1] != length or value.dtype != dtype:
+                shapes = " or ".join(("(t,)", "(b, t)")[dim - 1] for dim in dims)
                 raise PositionsError(
-                    f"Positions({name}=...) has shape {tuple(value.shape)}, "
-                    f"but there are {lengths[name[0]]} {'queries' if name[0] == 'q' else 'keys'}"
+                    f"Positions({name}=...) has shape {tuple(value.shape)} and {value.dtype}, "
+                    f"but there are {length} {'queries' if name[0] == 'q' else 'keys'}: "
+                    f"{shapes} of {dtype} is needed"
                 )
+        if (self.q_document is None) != (self.k_document is None):
+            raise PositionsError(
+                "Positions(q_document=..., k_document=...): one of them is missing, so nobody's "
+                "document could be told; give both"
+            )
         if self.q_len > self.k_len and self.causal and self.q_order is None:
             raise PositionsError(_more_queries(self.q_len, self.k_len))
 
@@ -73,6 +87,12 @@ class Positions:
         return self.k.shape[0] if self.k.ndim == 1 else self.k.shape[1]
 
     @property
+    def batch(self) -> int:
+        """How many rows these positions tell apart; 1 where they hold for every row."""
+        tensors = (getattr(self, name) for name in ("q", "k", *_PER_TOKEN))
+        return max(t.shape[0] if t is not None and t.ndim > 1 else 1 for t in tensors)
+
+    @property
     def bound(self) -> int | None:
         """A bound on position + 1, or None where nothing static is known."""
         if self.extent is not None:
@@ -82,8 +102,7 @@ class Positions:
     @property
     def in_order(self) -> bool:
         """Keys count from 0, queries are the last of them, nothing is padded or packed."""
-        extra = (self.q_order, self.k_order, self.q_document, self.k_document, self.k_valid)
-        return all(value is None for value in extra)
+        return all(getattr(self, name) is None for name in _PER_TOKEN)
 
     @classmethod
     def build(
@@ -111,7 +130,7 @@ class Positions:
         extent          a bound on ids + 1, where they may not be read (inside a compiled graph)
 
         Raises PositionsError for masks with holes, documents that reappear, lengths that do not
-        add up, negative ids, and more queries than keys.
+        add up, negative ids or ids beyond the extent, and more queries than keys.
         """
         if lengths is not None:
             if documents is not None:
@@ -122,12 +141,12 @@ class Positions:
         for tensor in (attention_mask, documents, ids):
             if tensor is not None:
                 device = tensor.device
-                given = tensor.shape[0] if tensor.ndim == 1 else tensor.shape[1]
+                given = tensor.numel() if tensor.ndim < 2 else tensor.shape[1]
                 k_len = given if k_len is None else k_len
                 if given != k_len:
                     raise PositionsError(
                         f"Positions.build: {k_len} keys, but a tensor of shape "
-                        f"{tuple(tensor.shape)} describes {given} tokens"
+                        f"{tuple(tensor.shape)} describes {given} tokens: give one entry per key"
                     )
         k_len = q_len if k_len is None else k_len
         if k_len is None:
@@ -142,11 +161,17 @@ class Positions:
         if documents is not None:
             documents = documents.long()
             if k_valid is not None:
-                documents = documents.expand(k_valid.shape)
+                documents = _per_row(documents, k_valid)
             k_order = _index_in_document(documents, k_valid)
         if ids is not None:
-            k = ids.double() if ids.is_floating_point() else ids.long()
-            extent = _extent_of(k) if extent is None else extent
+            k = whole_or_double(ids)
+            least = _extent_of(k)
+            if extent is not None and least is not None and extent < least:
+                raise PositionsError(
+                    f"Positions.build(ids=..., extent={extent}): the largest id is "
+                    f"{k.max().item()}, so extent must be at least {least}"
+                )
+            extent = least if extent is None else extent
         else:
             k = torch.arange(k_len, device=device) if k_order is None else k_order
         last = slice(k_len - q_len, None)
@@ -179,7 +204,7 @@ class Positions:
         return q, order if self.k_order is None else self.k_order
 
     def visible(self, rules: Sequence[MaskRule] = ()) -> Tensor | None:
-        """Who sees whom, bool (1|b, 1, tq, tk); None where everyone sees everyone.
+        """Who sees whom, bool (1|b, 1, 1|tq, tk); None where everyone sees everyone.
 
         visible = valid and same document and (causal order or in the prefix)
                   and (in the narrowest window or a sink)
@@ -197,7 +222,7 @@ class Positions:
             parts.append(past | (k_order < max(prefixes)) if prefixes else past)
         if windows:
             step = self.order_distance()
-            near = (-step if self.causal else step.abs()) < min(windows)
+            near = step.abs() < min(windows)
             parts.append(near | (k_order < max(sinks)) if sinks else near)
         if self.q_document is not None and self.k_document is not None:
             parts.append(_pairs(self.k_document, self.q_document) == 0)
@@ -211,7 +236,8 @@ class Positions:
         return visible
 
     def with_extent(self, extent: int) -> "Positions":
-        return replace(self, extent=extent)
+        """The same positions with a bound that covers at least `extent`."""
+        return replace(self, extent=max(extent, self.extent or 0))
 
 
 torch.export.register_dataclass(Positions, serialized_type_name="posenc.Positions")
@@ -234,7 +260,11 @@ class Documents:
                 "already: build them whole with Positions.build(documents=..., ...)"
             )
         return Positions.build(
-            positions.q_len, positions.k_len, causal=positions.causal, documents=self.ids
+            positions.q_len,
+            positions.k_len,
+            causal=positions.causal,
+            documents=self.ids,
+            extent=positions.extent,
         )
 
 
@@ -255,7 +285,7 @@ def as_positions(
     if positions is None:
         return Positions.build(q_len, k_len, causal=bool(causal), device=device)
     if isinstance(positions, Tensor):
-        k = positions.double() if positions.is_floating_point() else positions.long()
+        k = whole_or_double(positions)
         q = k[k_len - q_len :] if k.ndim == 1 else k[:, k_len - q_len :]
         positions = Positions(q=q, k=k, causal=bool(causal))
     elif causal is not None and causal != positions.causal:
@@ -269,6 +299,16 @@ def as_positions(
             f"and {positions.k_len} keys"
         )
     return positions
+
+
+def whole_or_double(coordinates: Tensor) -> Tensor:
+    """Coordinates as int64 or float64; half precision has lost the odd ones beyond 256 or 2048."""
+    if coordinates.dtype in (torch.bfloat16, torch.float16):
+        raise PositionsError(
+            f"positions of dtype {coordinates.dtype} are rounded already: "
+            "positions are int64 or float64, never the activations' dtype"
+        )
+    return coordinates.double() if coordinates.is_floating_point() else coordinates.long()
 
 
 def one_axis(coordinates: Tensor, reader: str) -> Tensor:
@@ -337,6 +377,15 @@ def _index_in_document(documents: Tensor, valid: Tensor | None) -> Tensor:
     return (index - first).view(documents.shape)
 
 
+def _per_row(documents: Tensor, valid: Tensor) -> Tensor:
+    if documents.ndim == 2 and documents.shape[0] not in (1, valid.shape[0]):
+        raise PositionsError(
+            f"Positions.build: documents of shape {tuple(documents.shape)} and an attention_mask "
+            f"of shape {tuple(valid.shape)} differ in their batch: give one row, or as many"
+        )
+    return documents.expand(valid.shape)
+
+
 def _extent_of(ids: Tensor) -> int | None:
     if not _reading_values() or ids.numel() == 0:
         return None
@@ -346,4 +395,4 @@ def _extent_of(ids: Tensor) -> int | None:
         raise PositionsError(
             f"Positions.build(ids=...): the smallest id is {ids.min().item()}: ids must be >= 0"
         )
-    return int(ids.max().item()) + 1
+    return math.ceil(ids.max().item()) + 1

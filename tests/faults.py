@@ -203,8 +203,8 @@ FAULTS = [
     Fault(
         "bias dropped by a backend",
         "posenc.backends.sdpa:_bias",
-        "case Slope():\n                part = distance_bias(term, positions, dtype)",
-        "case Slope():\n                continue",
+        "elif isinstance(term, Slope):\n            part =",
+        "elif isinstance(term, Slope):\n            continue\n            part =",
         alibi,
         "check_backends",
     ),

@@ -1,7 +1,7 @@
 """Write what is generated from the classes: the catalogue table of README.md.
 
-    python tools/generate.py            write
-    python tools/generate.py --check    fail where something is stale
+python tools/generate.py            write
+python tools/generate.py --check    fail where something is stale
 """
 
 import sys

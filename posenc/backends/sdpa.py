@@ -36,17 +36,14 @@ from posenc.terms import (
 
 def refusal(call: Call) -> str | None:
     for term in call.lowered.terms:
-        match term:
-            case ValueTable():
-                return "ValueTable needs the attention weights, which SDPA does not give"
-            case CountTable():
-                return "CountTable needs the scores, which SDPA does not give"
-            case Zones():
-                return "Zones turn queries and keys twice"
-            case Rotate() if term.q_log_scale is not None or term.k_log_scale is not None:
-                return "factors that grow with position need float64 scores"
-            case _:
-                pass
+        if isinstance(term, ValueTable):
+            return "ValueTable needs the attention weights, which SDPA does not give"
+        if isinstance(term, CountTable):
+            return "CountTable needs the scores, which SDPA does not give"
+        if isinstance(term, Zones):
+            return "Zones turn queries and keys twice"
+        if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
+            return "factors that grow with position need float64 scores"
     return None
 
 
@@ -101,20 +98,19 @@ def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | None:
     positions, bias = call.lowered.positions, None
     for term in call.lowered.terms:
-        match term:
-            case DistanceTable():
-                part = _table(term, positions).to(dtype)
-            case Slope():
-                part = distance_bias(term, positions, dtype)
-            case GatherTable():
-                part = gathered(term, call.q.to(dtype), call.k.to(dtype), positions) * factor
-            case Offset():
-                part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
-            case DenseBias():
-                part = term.values.to(dtype)
-            case _:
-                continue
-        if isinstance(term, DistanceTable | Slope) and term.inside:
+        if isinstance(term, DistanceTable):
+            part = _table(term, positions).to(dtype)
+        elif isinstance(term, Slope):
+            part = distance_bias(term, positions, dtype)
+        elif isinstance(term, GatherTable):
+            part = gathered(term, call.q.to(dtype), call.k.to(dtype), positions) * factor
+        elif isinstance(term, Offset):
+            part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
+        elif isinstance(term, DenseBias):
+            part = term.values.to(dtype)
+        else:
+            continue
+        if isinstance(term, (DistanceTable, Slope)) and term.inside:
             part = part * factor
         bias = part if bias is None else bias + part
     return bias

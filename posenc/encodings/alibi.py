@@ -50,7 +50,9 @@ class ALiBi(Encoding):
     def slope_values(self) -> list[float]:
         """The slope of each head, in score per token."""
         assert self.heads is not None
-        below = 2 ** int(math.log2(self.heads)) if self.slopes == "press" else self.heads
+        below = self.heads
+        if self.slopes == "press":
+            below = max(2**n for n in range(32) if 2**n <= self.heads)
         first = [2.0 ** (-8 * h / below) for h in range(1, below + 1)]
         above = [2.0 ** (-4 * h / below) for h in range(1, 2 * below + 1, 2)]
         return first + above[: self.heads - below]

@@ -166,7 +166,7 @@ class Whole(nn.Module):
         if embeds_only(self.encoding):
             return x
         q = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        context = Context(x) if self.encoding.tags.needs_context else None
+        context = Context(x) if type(self.encoding).tags.needs_context else None
         return attend(q, q.flip(1), q.cos(), self.encoding, causal=True, context=context)
 
 
