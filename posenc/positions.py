@@ -5,13 +5,19 @@ A *position* is the coordinate an encoding reads; *order* is the index of a toke
 sequence, which causality, windows and sinks read. Distance is always k_position - q_position.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from posenc.arrangement import (
+    extent_of,
+    from_mask,
+    index_in_document,
+    per_row,
+    whole_or_double,
+)
 from posenc.errors import PositionsError
 from posenc.terms import MaskRule, Prefix, Sink, Window
 
@@ -157,15 +163,15 @@ class Positions:
 
         k_order = k_valid = None
         if attention_mask is not None:
-            k_valid, k_order = _from_mask(attention_mask)
+            k_valid, k_order = from_mask(attention_mask)
         if documents is not None:
             documents = documents.long()
             if k_valid is not None:
-                documents = _per_row(documents, k_valid)
-            k_order = _index_in_document(documents, k_valid)
+                documents = per_row(documents, k_valid)
+            k_order = index_in_document(documents, k_valid)
         if ids is not None:
             k = whole_or_double(ids)
-            least = _extent_of(k)
+            least = extent_of(k)
             if extent is not None and least is not None and extent < least:
                 raise PositionsError(
                     f"Positions.build(ids=..., extent={extent}): the largest id is "
@@ -301,16 +307,6 @@ def as_positions(
     return positions
 
 
-def whole_or_double(coordinates: Tensor) -> Tensor:
-    """Coordinates as int64 or float64; half precision has lost the odd ones beyond 256 or 2048."""
-    if coordinates.dtype in (torch.bfloat16, torch.float16):
-        raise PositionsError(
-            f"positions of dtype {coordinates.dtype} are rounded already: "
-            "positions are int64 or float64, never the activations' dtype"
-        )
-    return coordinates.double() if coordinates.is_floating_point() else coordinates.long()
-
-
 def one_axis(coordinates: Tensor, reader: str) -> Tensor:
     """The coordinates (t,) or (b, t), or an error where there are several axes."""
     if coordinates.ndim == 3:
@@ -331,68 +327,3 @@ def _more_queries(q_len: int, k_len: int) -> str:
         f"{q_len} queries but only {k_len} keys: the queries are the last tokens of the keys. "
         "For cross-attention build Positions(q=..., k=...) from both sides' coordinates"
     )
-
-
-def _reading_values() -> bool:
-    # A traced graph may not branch on values; Positions for it are built, and checked, outside.
-    return not torch.compiler.is_compiling()
-
-
-def _from_mask(attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-    if attention_mask.ndim != 2:
-        raise PositionsError(
-            f"Positions.build(attention_mask=...) has shape {tuple(attention_mask.shape)}: "
-            "(b, k_len) is needed, nonzero for real tokens"
-        )
-    valid = attention_mask != 0
-    order = (valid.long().cumsum(-1) - 1).clamp(min=0)
-    if _reading_values():
-        turns = (valid[:, 1:] != valid[:, :-1]).sum(-1)
-        holes = (turns > 2) | ((turns == 2) & valid[:, 0])
-        if holes.any():
-            raise PositionsError(
-                f"Positions.build(attention_mask=...): row {int(holes.nonzero()[0])} has a hole: "
-                "real tokens must be contiguous, with padding on the left or on the right"
-            )
-    return valid, order
-
-
-def _index_in_document(documents: Tensor, valid: Tensor | None) -> Tensor:
-    rows = documents[None] if documents.ndim == 1 else documents
-    index = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)
-    starts = torch.ones_like(rows, dtype=torch.bool)
-    starts[:, 1:] = rows[:, 1:] != rows[:, :-1]
-    if valid is not None:
-        # Padding inside the first document must not count as its tokens.
-        starts[:, 1:] |= valid[:, 1:] & ~valid[:, :-1]
-    first = torch.where(starts, index, torch.zeros_like(index)).cummax(-1).values
-    if _reading_values():
-        for row in rows:
-            runs, distinct = torch.unique_consecutive(row), torch.unique(row)
-            if len(runs) != len(distinct):
-                raise PositionsError(
-                    f"Positions.build(documents=...): a document appears again after another one "
-                    f"(runs {runs.tolist()[:8]}): the tokens of a document must be contiguous"
-                )
-    return (index - first).view(documents.shape)
-
-
-def _per_row(documents: Tensor, valid: Tensor) -> Tensor:
-    if documents.ndim == 2 and documents.shape[0] not in (1, valid.shape[0]):
-        raise PositionsError(
-            f"Positions.build: documents of shape {tuple(documents.shape)} and an attention_mask "
-            f"of shape {tuple(valid.shape)} differ in their batch: give one row, or as many"
-        )
-    return documents.expand(valid.shape)
-
-
-def _extent_of(ids: Tensor) -> int | None:
-    if not _reading_values() or ids.numel() == 0:
-        return None
-    if not torch.isfinite(ids).all():
-        raise PositionsError("Positions.build(ids=...): ids must be finite")
-    if ids.min() < 0:
-        raise PositionsError(
-            f"Positions.build(ids=...): the smallest id is {ids.min().item()}: ids must be >= 0"
-        )
-    return math.ceil(ids.max().item()) + 1

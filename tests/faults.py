@@ -282,7 +282,7 @@ FAULTS = [
     ),
     Fault(
         "left padding counted as tokens",
-        "posenc.positions:_from_mask",
+        "posenc.arrangement:from_mask",
         "(valid.long().cumsum(-1) - 1).clamp(min=0)",
         "torch.arange(valid.shape[-1]).expand(valid.shape)",
         sinusoid,
@@ -298,7 +298,7 @@ FAULTS = [
     ),
     Fault(
         "positions run on through packed documents",
-        "posenc.positions:_index_in_document",
+        "posenc.arrangement:index_in_document",
         "(index - first)",
         "index.contiguous()",
         sinusoid,
