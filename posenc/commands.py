@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from posenc.errors import PosencError
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
-    from posenc.lab.folder import Run
+    from posenc.testing import Result
 
 app = typer.Typer(
     help="Position encoding for Transformers: look at encodings, check them, compare them.",
@@ -38,13 +39,11 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table("name", "class", "family", "what it does", "causal only", "relative", "paper")
     for row in rows:
-        marks = ["yes" if row[key] else "" for key in ("causal_only", "relative")]
-        table.add_row(
-            row["name"], row["class"], row["family"], row["summary"], *marks, row["paper"]
-        )
-    Console().print(table)
+        marks = [key.replace("_", " ") for key in ("relative", "causal_only") if row[key]]
+        columns = (row["name"], row["class"], row["family"], ", ".join(marks))
+        print("".join(f"{column:16}" for column in columns) + row["paper"])
+        print(f"    {row['summary']}")
 
 
 @app.command()
@@ -55,7 +54,8 @@ def show(name: Annotated[str, typer.Argument(help="A name of `posenc list`.")]) 
 
         cls = find(name)
         examples = [repr(example) for example in cls.examples()]
-    print(f"{cls.__name__}{inspect.signature(cls)}\n")
+    signature = inspect.signature(cls).replace(return_annotation=inspect.Signature.empty)
+    print(f"{cls.__name__}{signature}\n")
     print(inspect.getdoc(cls))
     print("\ntags")
     for field in dataclasses.fields(cls.tags):
@@ -83,15 +83,15 @@ def check(
         chosen = list(posenc.encodings()) if everything else names or []
         if not chosen:
             raise typer.BadParameter("name an encoding, or give --all")
-        results = [
-            {"encoding": name, "example": repr(example), **dataclasses.asdict(result)}
-            for name, cls in [(name, find(name)) for name in chosen]
-            for example in cls.examples()
-            for result in run_checks(example)
-        ]
-    failed = [result for result in results if result["status"] == "failed"]
+        examples = [example for cls in map(find, chosen) for example in cls.examples()]
+        results: list[Result] = []
+        for example in examples:
+            # A check takes seconds, for it compiles and exports what it is given.
+            print(f"checking {example}", file=sys.stderr)
+            results += run_checks(example)
+    failed = [result for result in results if result.status == "failed"]
     if as_json:
-        print(json.dumps(results, indent=2))
+        print(json.dumps([dataclasses.asdict(result) for result in results], indent=2))
     else:
         _print_checks(results, failed)
     raise typer.Exit(1 if failed else 0)
@@ -106,12 +106,12 @@ def compare(
     test_lengths: Annotated[
         str, typer.Option(help="Lengths to test at, between commas; the train length is added.")
     ] = "64,128,256,512",
-    dim: Annotated[int, typer.Option(help="Width of the model.")] = 128,
+    dim: Annotated[int, typer.Option(help="Width of the model.")] = 32,
     depth: Annotated[int, typer.Option(help="Layers.")] = 2,
     heads: Annotated[int, typer.Option(help="Attention heads.")] = 4,
-    batch: Annotated[int, typer.Option(help="Examples in a training step.")] = 32,
+    batch: Annotated[int, typer.Option(help="Examples in a training step.")] = 16,
     steps: Annotated[
-        int | None, typer.Option(help="Training steps of each run.", show_default="800")
+        int | None, typer.Option(help="Training steps of each run.", show_default="1500")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Budget of all runs together, instead of --steps.")
@@ -152,12 +152,15 @@ def compare(
             out=out,
             jobs=jobs,
         )
+        # From here on Ctrl-C has checkpoints and a report to write.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr) as shown:
             outcome = run(comparison, shown)
+    found = outcome.report.with_suffix(".json").read_text("utf-8")
     if as_json:
-        print(outcome.report.with_suffix(".json").read_text())
+        print(found)
     else:
-        _print_losses(outcome.runs)
+        _print_report(json.loads(found))
         print(f"report: {outcome.report}")
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
@@ -172,9 +175,10 @@ def _errors() -> Iterator[None]:
         print(f"posenc: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     except ModuleNotFoundError as error:
-        if error.name not in ("safetensors", "matplotlib"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("safetensors", "matplotlib"):
             raise
-        print(f'This needs {error.name}: pip install "posenc[lab]"', file=sys.stderr)
+        print(f'This needs {missing}: pip install "posenc[lab]"', file=sys.stderr)
         raise typer.Exit(1) from None
 
 
@@ -203,29 +207,29 @@ def _lengths(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _print_checks(results: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
+def _print_checks(results: list["Result"], failed: list["Result"]) -> None:
     statuses = ("passed", "failed", "expected", "skipped")
-    table = Table("example", *statuses)
-    for example in dict.fromkeys(result["example"] for result in results):
-        of = [result["status"] for result in results if result["example"] == example]
-        table.add_row(example, *(str(of.count(status)) for status in statuses))
-    Console().print(table)
+    table = Table("encoding", *statuses)
+    for encoding in dict.fromkeys(result.encoding for result in results):
+        of = [result.status for result in results if result.encoding == encoding]
+        table.add_row(encoding, *(str(of.count(status)) for status in statuses))
+    Console().print(table, markup=False)
     for result in failed:
-        print(f"{result['example']} fails {result['check']}: {result['claim']}")
-        print(f"    {result['detail']}")
+        print(f"{result.encoding} fails {result.check}:\n    {result.detail}")
 
 
-def _print_losses(runs: list["Run"]) -> None:
-    """Mean loss over seeds, fixed targets with growing context."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for run in runs:
-        for row in run.rows if run.state == "done" else ():
-            if row["kind"] == "loss" and row["protocol"] == "targets" and row["loss"] is not None:
-                by_length = found.setdefault(run.config.encoding, {})
-                by_length.setdefault(row["length"], []).append(row["loss"])
-    lengths = sorted({length for by_length in found.values() for length in by_length})
-    table = Table("encoding", *map(str, lengths), title="loss (nats per byte) at each length")
-    for name, by_length in found.items():
-        cells = [by_length.get(length, []) for length in lengths]
-        table.add_row(name, *(f"{sum(cell) / len(cell):.3f}" if cell else "-" for cell in cells))
-    Console().print(table)
+def _print_report(report: dict[str, Any]) -> None:
+    """The losses (fixed targets, mean over seeds) and the verdict's sentences."""
+    lengths = [str(length) for length in report["lengths"]]
+    table = Table("loss at", *lengths)
+    for name, encoding in report["encodings"].items():
+        table.add_row(name, *(_mean(encoding["loss"]["targets"].get(n)) for n in lengths))
+    if report["encodings"]:
+        Console().print(table)
+    for sentence in (report["headline"], *report["verdict"]):
+        print(sentence)
+
+
+def _mean(found: dict[str, Any] | None) -> str:
+    seeds = list(found["seeds"].values()) if found else []
+    return "-" if not seeds or None in seeds else f"{sum(seeds) / len(seeds):.3f}"

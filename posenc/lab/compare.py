@@ -1,0 +1,220 @@
+"""The main job: train a small decoder with each encoding, test it at longer lengths, report.
+
+compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
+"""
+
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from posenc.errors import LabError, SettingError
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import Run, locked, read_run, replace_file
+from posenc.lab.hardware import cores
+from posenc.lab.progress import Display
+from posenc.lab.run import Task
+from posenc.lab.text import Corpus, read_text, standard_library
+from posenc.lab.train import make_encoding
+from posenc.lab.workers import run_tasks
+
+DEFAULT_ENCODINGS = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
+# The best learning rate falls with the width; LOG.md has the rates that were tried.
+RATE_TIMES_WIDTH = 0.4
+TEST_BYTES = 2**16
+FEWEST_SPANS = 8
+# Testing takes about this share of a run, and a budget in minutes covers it.
+TESTING_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that a person can choose; the defaults are `posenc compare` without options.
+
+    Lengths count bytes. `minutes`, for all runs together, replaces `steps`. Without `text` the
+    models read the standard library's source.
+    """
+
+    encodings: tuple[str, ...] = DEFAULT_ENCODINGS
+    train_length: int = RunConfig.train_length
+    test_lengths: tuple[int, ...] = RunConfig.test_lengths
+    dim: int = RunConfig.dim
+    depth: int = RunConfig.depth
+    heads: int = RunConfig.heads
+    batch: int = RunConfig.batch
+    steps: int | None = None
+    minutes: float | None = None
+    seeds: int = 2
+    text: tuple[Path, ...] = ()
+    out: Path = Path("posenc-compare")
+    jobs: int | None = None
+
+    def command(self) -> str:
+        """The one command that repeats this comparison."""
+        words = ["posenc", "compare", "--encodings", ",".join(self.encodings)]
+        words += ["--train-length", str(self.train_length)]
+        words += ["--test-lengths", ",".join(map(str, self.test_lengths))]
+        words += ["--dim", str(self.dim), "--depth", str(self.depth), "--heads", str(self.heads)]
+        words += ["--batch", str(self.batch), "--seeds", str(self.seeds)]
+        if self.minutes is not None:
+            words += ["--minutes", f"{self.minutes:g}"]
+        else:
+            words += ["--steps", str(self.steps or RunConfig.steps)]
+        for path in self.text:
+            words += ["--text", str(path)]
+        # How many runs share a budget in minutes depends on how many go at a time.
+        if self.jobs is not None:
+            words += ["--jobs", str(self.jobs)]
+        words += ["--out", str(self.out)]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparison left behind."""
+
+    report: Path
+    runs: list[Run]
+    interrupted: bool
+
+    @property
+    def failed(self) -> list[Run]:
+        return [run for run in self.runs if run.state == "failed"]
+
+
+def compare(comparison: Comparison, display: Display) -> Outcome:
+    """Train and test what is not done yet in the output folder, then write the report there.
+
+    Raises PosencError before any work when an option, the text or the folder cannot be used, and
+    LabError when the disk is full. After Ctrl-C the report holds what is finished, and the same
+    command goes on from there.
+    """
+    from posenc.lab.report import write_report
+
+    _check(comparison)
+    corpus = read_text(comparison.text) if comparison.text else standard_library()
+    configs = plan(comparison, corpus)
+    out = comparison.out
+    _make_folder(out)
+    with locked(out, wait=False):
+        stopped = _carry_out(comparison, configs, corpus, display)
+        runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
+        try:
+            report = write_report(out, runs, comparison.command())
+        except OSError as error:
+            raise LabError(f"the report in {out} cannot be written: {error.strerror}") from stopped
+    if isinstance(stopped, LabError):
+        raise stopped
+    return Outcome(report, runs, interrupted=stopped is not None)
+
+
+def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
+    """The runs of a comparison, seed by seed, so that an early end has every encoding once.
+
+    Raises PosencError for whatever would fail later: unknown names, settings that do not fit
+    together, encodings that cannot be compared, too little text.
+    """
+    names = tuple(dict.fromkeys(comparison.encodings))
+    minutes = None
+    if comparison.minutes is not None:
+        runs = len(names) * comparison.seeds
+        share = min(1.0, _jobs(comparison) / runs)
+        minutes = comparison.minutes * share * (1 - TESTING_SHARE)
+    steps = comparison.steps
+    if steps is None and minutes is None:
+        steps = RunConfig.steps
+    # A curve against length needs its point at the length that was trained.
+    lengths = tuple(sorted({*comparison.test_lengths, comparison.train_length}))
+    first = [
+        RunConfig(
+            encoding=name,
+            corpus=corpus.summary["sha256"],
+            train_length=comparison.train_length,
+            test_lengths=lengths,
+            dim=comparison.dim,
+            depth=comparison.depth,
+            heads=comparison.heads,
+            batch=comparison.batch,
+            steps=steps,
+            minutes=minutes,
+            learning_rate=RATE_TIMES_WIDTH / max(comparison.dim, 1),
+            spans=max(FEWEST_SPANS, TEST_BYTES // max(lengths)),
+        )
+        for name in names
+    ]
+    corpus.require(comparison.train_length, max(lengths), FEWEST_SPANS)
+    first = [replace(config, settings=_settings(config)) for config in first]
+    return [replace(config, seed=seed) for seed in range(comparison.seeds) for config in first]
+
+
+def _check(comparison: Comparison) -> None:
+    if not comparison.encodings:
+        raise SettingError("no encoding is named: give at least one, as in --encodings none,rotary")
+    for name, value in (("seeds", comparison.seeds), ("jobs", comparison.jobs)):
+        if value is not None and value < 1:
+            raise SettingError(f"{name} is {value}: it must be at least 1")
+
+
+def _settings(config: RunConfig) -> str:
+    """The repr of a configuration's encoding; raises when there is none to compare."""
+    encoding = make_encoding(config)
+    comparable = type(encoding).tags.comparable
+    if comparable is not True:
+        raise SettingError(f"{config.encoding} cannot be compared: {comparable}")
+    # A repr with an address would be another run each time.
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(encoding))
+
+
+def _carry_out(
+    comparison: Comparison, configs: list[RunConfig], corpus: Corpus, display: Display
+) -> BaseException | None:
+    """Do what is not done; returns what stopped it early, if anything did."""
+    folders = [comparison.out / "runs" / config.name for config in configs]
+    found = [read_run(folder) for folder in folders]
+    for problem in (problem for run in found if run for problem in run.problems):
+        display.note(problem)
+    done = [run is not None and run.state == "done" for run in found]
+    display.plan(len(configs), sum(done))
+    if all(done):
+        return None
+    jobs = _jobs(comparison)
+    with tempfile.TemporaryDirectory(prefix="posenc-") as temporary:
+        text = Path(temporary, "text")
+        try:
+            replace_file(text, corpus.train + corpus.test)
+        except OSError as error:
+            raise LabError(f"{text} cannot be written: {error.strerror}") from None
+        tasks = [
+            Task(config, folder, text, corpus.summary, threads=max(1, cores() // jobs))
+            for config, folder, skip in zip(configs, folders, done, strict=True)
+            if not skip
+        ]
+        stopped: BaseException
+        try:
+            run_tasks(tasks, jobs, display)
+            return None
+        except (KeyboardInterrupt, LabError) as error:
+            stopped = error
+        except OSError as error:
+            stopped = LabError(f"{error.filename or comparison.out}: {error.strerror}")
+    display.note("stopped early: the report holds what is done, the same command goes on")
+    return stopped
+
+
+def _jobs(comparison: Comparison) -> int:
+    """How many runs go at a time: as many as there are cores, unless chosen."""
+    runs = len(dict.fromkeys(comparison.encodings)) * comparison.seeds
+    return min(comparison.jobs or cores(), runs)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        (out / "runs").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise LabError(
+            f"--out {out}: results cannot be written there ({error.strerror}); choose another "
+            "folder with --out"
+        ) from None

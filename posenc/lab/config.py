@@ -1,0 +1,93 @@
+"""What one run of the lab is: plain values, and the id that they hash to."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from posenc.errors import SettingError
+
+PROTOCOL = 1
+"""Raised whenever the same configuration would no longer give the same results."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One model, trained once: everything that its results depend on.
+
+    Lengths, positions and batches count bytes of text. Exactly one of `steps` and `minutes` is the
+    budget. Raises SettingError when the values contradict each other.
+    """
+
+    encoding: str
+    settings: str = ""  # the encoding's repr, so that other settings are another run
+    seed: int = 0
+    corpus: str = ""  # sha256 of the text and of its split
+    train_length: int = 64
+    test_lengths: tuple[int, ...] = (64, 128, 256, 512)
+    dim: int = 32
+    depth: int = 2
+    heads: int = 4
+    batch: int = 16
+    steps: int | None = 1500
+    minutes: float | None = None
+    learning_rate: float = 0.0125
+    warmup: float = 0.1  # the share of the budget in which the learning rate rises
+    weight_decay: float = 0.1
+    spans: int = 128  # stretches of test text, each as long as the longest test length
+    version: int = PROTOCOL
+
+    def __post_init__(self) -> None:
+        for name in ("train_length", "dim", "depth", "heads", "batch", "spans"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.train_length < 8:
+            raise SettingError(f"the train length is {self.train_length}: it must be at least 8")
+        if not self.test_lengths or min(self.test_lengths) < 2:
+            raise SettingError(
+                f"the test lengths are {list(self.test_lengths)}: give at least one, each at least "
+                "2, because the first byte has nothing before it"
+            )
+        if self.dim % self.heads:
+            raise SettingError(
+                f"dim={self.dim} is not divisible by heads={self.heads}: each head needs the same "
+                "number of dimensions"
+            )
+        if (self.steps is None) == (self.minutes is None):
+            raise SettingError(
+                f"steps={self.steps} and minutes={self.minutes}: give exactly one of them"
+            )
+        if self.steps is not None and self.steps < 1:
+            raise SettingError(f"steps is {self.steps}: it must be at least 1")
+        if self.minutes is not None and not (math.isfinite(self.minutes) and self.minutes > 0):
+            raise SettingError(f"minutes is {self.minutes}: it must be a number above 0")
+        if not 0 < self.learning_rate < math.inf:
+            raise SettingError(f"the learning rate is {self.learning_rate}: it must be above 0")
+
+    @property
+    def run_id(self) -> str:
+        """The first 12 hex digits of the sha256 of the configuration's canonical JSON."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def name(self) -> str:
+        """The run's folder name, safe on every file system."""
+        encoding = re.sub(r"[^A-Za-z0-9._-]", "_", self.encoding)
+        return f"{encoding}-s{self.seed}-{self.run_id}"
+
+    @property
+    def target_tokens(self) -> int:
+        """How many bytes at the end of each span the `targets` protocol scores."""
+        return min(self.train_length // 4, *self.test_lengths)
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"test_lengths": list(self.test_lengths)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "RunConfig":
+        """Raises TypeError or SettingError when `values` are not of this version."""
+        return cls(**values | {"test_lengths": tuple(values["test_lengths"])})

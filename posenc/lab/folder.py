@@ -1,0 +1,186 @@
+"""The output folder: files that are whole or absent, rows that survive a kill, and their reader.
+
+    <out>/runs/<name>/manifest.json            what was run, on what
+    <out>/runs/<name>/results.jsonl            one JSON object a line, only ever appended
+    <out>/runs/<name>/results.corrupt.jsonl    lines that could not be read, kept aside
+    <out>/runs/<name>/weights.safetensors      the trained model
+    <out>/runs/<name>/checkpoint.safetensors   only while the run is unfinished
+
+Kinds of rows: `train`, `loss` (per protocol and length), `missing` (a length that the encoding
+cannot serve, with the reason), `by_position`, `cost`, and `done` or `failed` at the end.
+"""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from posenc.errors import LabError, PosencError
+from posenc.lab.config import RunConfig
+
+MANIFEST = "manifest.json"
+RESULTS = "results.jsonl"
+CORRUPT = "results.corrupt.jsonl"
+WEIGHTS = "weights.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
+
+log = logging.getLogger("posenc.lab")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder as it stands on the disk."""
+
+    path: Path
+    config: RunConfig
+    manifest: dict[str, Any]
+    rows: list[dict[str, Any]]
+    state: Literal["done", "failed", "unfinished"]
+    problems: list[str]
+
+
+def read_runs(out: Path) -> list[Run]:
+    """Every run under `out`, in order of folder name; a folder without a manifest is logged."""
+    folders = sorted(path.parent for path in (out / "runs").glob(f"*/{MANIFEST}"))
+    return [run for folder in folders if (run := read_run(folder))]
+
+
+def read_run(folder: Path) -> Run | None:
+    """The run in `folder`; None, and a line in the log, when its manifest cannot be used."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        config = RunConfig.from_json(manifest["config"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, PosencError) as error:
+        log.warning("%s is left out: its manifest cannot be used (%s)", folder, error)
+        return None
+    rows, problems = read_rows(folder / RESULTS)
+    last = rows[-1]["kind"] if rows else None
+    state = last if last in ("done", "failed") else "unfinished"
+    return Run(folder, config, manifest, rows, state, problems)
+
+
+def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a results file, and one sentence for each line that was not a row.
+
+    Such lines, torn by a kill or damaged since, move to `results.corrupt.jsonl` beside the file, so
+    that the next row starts on a line of its own.
+    """
+    aside = path.with_name(CORRUPT)
+    problems = []
+    if aside.exists():
+        count = aside.read_bytes().count(b"\n")
+        problems.append(f"{count} corrupt line(s) of {path} were kept aside in {aside.name}")
+    if not path.exists():
+        return [], problems
+
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    rows = [_parse(line) for line in lines]
+    good = [line for line, row in zip(lines, rows, strict=True) if row is not None]
+    bad = [
+        (number, line)
+        for number, (line, row) in enumerate(zip(lines, rows, strict=True), start=1)
+        if row is None and line.strip()
+    ]
+    if bad:
+        with aside.open("ab") as file:
+            file.write(b"".join(line + b"\n" for _, line in bad))
+            _sync(file)
+        problems += [
+            f"line {number} of {path} is not a row and was moved to {aside.name}"
+            for number, _ in bad
+        ]
+    if bad or not data.endswith(b"\n"):
+        replace_file(path, b"".join(line + b"\n" for line in good))
+    return [row for row in rows if row is not None], problems
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    """Add one row, on the disk when this returns; OSError leaves the file as it was."""
+    line = json.dumps(row, allow_nan=False).encode() + b"\n"
+    with path.open("ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            written = file.write(line)
+            if written != len(line):
+                file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(size)
+            raise
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` whole or not at all: the old content stays until the new one is on the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            _sync(file)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, whole or not at all."""
+    replace_file(path, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Keep other processes out of `folder`; the system lifts the lock when this process ends.
+
+    Raises LabError when another process has it and `wait` is False. Without `fcntl` (Windows)
+    nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (folder / ".lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise LabError(
+                f"another posenc works in {folder}: wait until it ends, or choose another folder"
+            ) from None
+        yield
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself reaches the disk with the folder; Windows cannot open one.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

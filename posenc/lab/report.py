@@ -1,0 +1,150 @@
+"""report.html and report.json: what a comparison found, for people and for programs.
+
+report.json has these keys, which stay:
+
+    version         of this layout
+    command         that repeats the comparison
+    headline, verdict   the sentences of the report
+    protocol, level, thresholds, noise   how it was decided
+    setting         what all runs share; train_length, lengths
+    encodings       by name: category, reason, seeds, diverged (seeds), change and loss, costs
+    rankings        by length: best, ties, worse, behind
+    against_none    by length: loss minus the loss without position encoding
+    runs            every run with its state and, where it has no result, the reason
+    problems        found in the results files
+
+An interval is {"mean", "low", "high"}. A loss that is missing or not a finite number is null.
+"""
+
+import json
+import math
+import string
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from posenc.lab.folder import Run, replace_file
+from posenc.lab.markup import text
+from posenc.lab.page import page
+from posenc.lab.prose import headline, sentences
+from posenc.lab.record import problems, why_not
+from posenc.lab.statistics import LEVEL, Interval
+from posenc.lab.study import Study, study_of
+from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
+
+VERSION = 1
+
+
+def write_report(out: Path, runs: list[Run], command: str) -> Path:
+    """Write report.html and report.json into `out`, each whole or not at all; returns the page.
+
+    The newest setting among `runs` is reported; runs of other settings are only counted, since
+    their losses cannot be compared. Raises OSError when `out` cannot be written.
+    """
+    chosen = study_of(runs)
+    verdict = decide(chosen) if chosen else None
+    templates = resources.files("posenc.lab")
+    template = string.Template(templates.joinpath("report.html").read_text("utf-8"))
+    html = template.substitute(
+        title=text(f"{headline(chosen, verdict)} (posenc compare)"),
+        style=templates.joinpath("report.css").read_text("utf-8"),
+        body=page(runs, chosen, verdict, command),
+    )
+    data = report_data(runs, chosen, verdict, command)
+    encoded = json.dumps(data, indent=2, allow_nan=False)
+    path = out / "report.html"
+    replace_file(out / "report.json", encoded.encode() + b"\n")
+    replace_file(path, html.encode("utf-8", "replace"))
+    return path
+
+
+def report_data(
+    runs: list[Run], study: Study | None, verdict: Verdict | None, command: str
+) -> dict[str, Any]:
+    """What report.json holds."""
+    data: dict[str, Any] = {
+        "version": VERSION,
+        "command": command,
+        "headline": headline(study, verdict),
+        "verdict": sentences(study, verdict) if study and verdict else [],
+        "protocol": "targets",
+        "level": LEVEL,
+        "thresholds": {"holds": HOLDS, "breaks": BREAKS, "near": verdict and verdict.near},
+        "noise": verdict and {"floor": verdict.noise.floor, "share": verdict.noise.share},
+        "setting": study and study.setting,
+        "train_length": study and study.train_length,
+        "lengths": list(study.lengths) if study else [],
+        "encodings": {},
+        "rankings": {},
+        "against_none": {},
+        "runs": [
+            {
+                "folder": run.path.name,
+                "encoding": run.config.encoding,
+                "seed": run.config.seed,
+                "state": run.state,
+                "reason": None if run.state == "done" else why_not(run),
+                "compared": bool(study) and run not in study.foreign and run.state == "done",
+            }
+            for run in runs
+        ],
+        "problems": problems(runs),
+    }
+    if study and verdict:
+        data["encodings"] = {name: _encoding(study, verdict, name) for name in study.encodings}
+        data["rankings"] = {
+            str(length): {
+                "best": ranking.best,
+                "ties": list(ranking.ties),
+                "worse": list(ranking.worse),
+                "unranked": list(ranking.unranked),
+                "behind": _intervals(ranking.behind),
+            }
+            for length, ranking in verdict.rankings.items()
+        }
+        data["against_none"] = {
+            str(length): _intervals(found) for length, found in verdict.against_none.items()
+        }
+    return data
+
+
+def _encoding(study: Study, verdict: Verdict, name: str) -> dict[str, Any]:
+    judgement = verdict.judgements[name]
+    losses: dict[str, dict[str, Any]] = {"targets": {}, "windows": {}}
+    for (protocol, length), found in verdict.losses.items():
+        by_seed = study.losses(protocol, name, length)
+        losses[protocol][str(length)] = {
+            "interval": _interval(found.get(name)),
+            "seeds": {str(seed): _finite(loss) for seed, loss in by_seed.items()},
+        }
+    measured = study.of(name)
+    return {
+        "category": judgement.category,
+        "category_windows": verdict.windows[name].category,
+        "reason": judgement.reason,
+        "seeds": list(study.seeds(name)),
+        "diverged": list(study.diverged(name)),
+        "change": {"near": _interval(judgement.near), "longest": _interval(judgement.far)},
+        "loss": losses,
+        "missing": {str(n): why for one in measured for n, why in one.missing.items()},
+        "cost": {
+            str(one.run.config.seed): {
+                key: value for key, value in one.cost.items() if key != "kind"
+            }
+            | {"run_seconds": one.seconds}
+            for one in measured
+        },
+    }
+
+
+def _intervals(found: Mapping[str, Interval]) -> dict[str, Any]:
+    return {name: _interval(one) for name, one in found.items()}
+
+
+def _interval(found: Interval | None) -> dict[str, float] | None:
+    return {"mean": found.mean, "low": found.low, "high": found.high} if found else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,195 @@
+"""Carry one run out in its folder, from wherever it stands there, in a process of its own."""
+
+import errno
+import platform
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+import posenc
+from posenc.lab.config import RunConfig
+from posenc.lab.evaluate import evaluate
+from posenc.lab.folder import (
+    MANIFEST,
+    RESULTS,
+    WEIGHTS,
+    append_row,
+    locked,
+    read_rows,
+    read_run,
+    write_json,
+)
+from posenc.lab.hardware import hardware
+from posenc.lab.train import Progress, Stop, build, train
+
+TRAINING_SHARE = 0.9
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to carry out, and where its process finds the text."""
+
+    config: RunConfig
+    folder: Path
+    text: Path  # the bytes to train on, then the bytes to test on
+    summary: dict[str, Any]
+    threads: int
+
+    def load_text(self) -> tuple[Tensor, Tensor]:
+        """Train and test bytes, mapped from the file rather than read into memory."""
+        cut = self.summary["train_bytes"]
+        size = cut + self.summary["test_bytes"]
+        text = torch.from_file(str(self.text), shared=False, size=size, dtype=torch.uint8)
+        return text[:cut], text[cut:]
+
+
+def prepare(task: Task) -> None:
+    """Make the run's folder and write its manifest, so that even a run that dies at once shows."""
+    task.folder.mkdir(parents=True, exist_ok=True)
+    run = read_run(task.folder)
+    started = run.manifest["started"] if run else datetime.now(UTC).isoformat("T", "seconds")
+    manifest = {
+        "config": task.config.to_json(),
+        "encoding": task.config.settings,
+        "versions": {
+            "python": platform.python_version(),
+            "posenc": posenc.__version__,
+            "torch": torch.__version__,
+        },
+        "hardware": hardware(task.threads),
+        "corpus": task.summary,
+        "started": started,
+    }
+    write_json(task.folder / MANIFEST, manifest)
+
+
+def carry_out(task: Task, tell: Callable[[Progress], None] = lambda progress: None) -> None:
+    """Train and test a prepared run, or what is still missing of it; then add the `done` row.
+
+    `tell` hears of the progress and may raise `Stop`. Any error leaves the folder resumable.
+    """
+    config, folder = task.config, task.folder
+    last = Progress(0.0, 0, 0.0, 0.0)
+
+    def trained(progress: Progress) -> None:
+        nonlocal last
+        last = replace(progress, fraction=progress.fraction * TRAINING_SHARE)
+        tell(last)
+
+    def tested(fraction: float) -> None:
+        tell(replace(last, fraction=TRAINING_SHARE + (1 - TRAINING_SHARE) * fraction))
+
+    # A worker whose parent was killed may still be writing its last checkpoint.
+    with locked(folder, wait=True):
+        rows, _ = read_rows(folder / RESULTS)
+        if rows and rows[-1]["kind"] == "done":
+            return
+        train_text, test_text = task.load_text()
+        model = _finished_model(config, folder, rows)
+        if model is None:
+            model = train(config, train_text, folder, trained)
+        began = time.perf_counter()
+        known = {_key(row) for row in rows}
+        with torch.inference_mode():
+            for row in evaluate(model.eval(), config, test_text, tested):
+                if _key(row) not in known:
+                    append_row(folder / RESULTS, row)
+        rows, _ = read_rows(folder / RESULTS)
+        training = next(row["seconds"] for row in reversed(rows) if row["kind"] == "cost")
+        seconds = round(training + time.perf_counter() - began, 3)
+        append_row(folder / RESULTS, {"kind": "done", "seconds": seconds})
+
+
+def work(task: Task, connection: Connection) -> None:
+    """The life of a worker process: carry `task` out and say through `connection` how it ended.
+
+    It sends `Progress` now and then, and at the end one of ("done" | "failed" | "stopped" | "full",
+    message). The terminal's Ctrl-C is for the parent, which sends SIGTERM.
+    """
+    stopping = False
+
+    def on_terminate(number: int, frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, on_terminate)
+    torch.set_num_threads(task.threads)
+    sent = 0.0
+
+    def tell(progress: Progress) -> None:
+        nonlocal sent
+        if stopping:
+            raise Stop
+        now = time.monotonic()
+        if now - sent < 0.2:
+            return
+        sent = now
+        try:
+            connection.send(progress)
+        except OSError:
+            # The parent is gone, and nobody else would end this process.
+            raise Stop from None
+
+    try:
+        ending = _attempt(task, tell)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        ending = ("full", f"the disk is full ({task.folder})")
+    try:
+        connection.send(ending)
+    except OSError:
+        return
+
+
+def fail(folder: Path, message: str, trace: str = "") -> None:
+    """Record that the run in `folder` failed; a torn row before it is kept aside."""
+    read_rows(folder / RESULTS)
+    row = {"kind": "failed", "error": message}
+    append_row(folder / RESULTS, row | ({"traceback": trace} if trace else {}))
+
+
+def _attempt(task: Task, tell: Callable[[Progress], None]) -> tuple[str, str]:
+    try:
+        carry_out(task, tell)
+    except Stop:
+        return "stopped", ""
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            raise
+        message = f"{type(error).__name__}: {error}"
+        fail(task.folder, message, traceback.format_exc())
+        return "failed", message
+    return "done", ""
+
+
+def _finished_model(
+    config: RunConfig, folder: Path, rows: list[dict[str, Any]]
+) -> nn.Module | None:
+    """The model whose training is over, when an earlier process was ended while testing it."""
+    if not any(row["kind"] == "cost" for row in rows):
+        return None
+    try:
+        weights = safetensors.torch.load_file(folder / WEIGHTS)
+    except (OSError, safetensors.SafetensorError):
+        return None
+    model = build(config)
+    model.load_state_dict(weights)
+    return model
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["kind"], row.get("protocol"), row.get("length")
