@@ -2,6 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
+# Modules whose annotations are shapes; each is checked in every call that the tests make.
+comma := ,
+empty :=
+SHAPED := arrangement attention backends cache encoding encodings equation lowering model positions \
+  rotation terms testing lab.evaluate lab.train
+SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 .PHONY: compare test check bench generate clean
 
@@ -10,7 +16,7 @@ compare: .venv/lab
 
 # Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
 test: .venv/dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=posenc,beartype.beartype
+	$(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=$(SHAPES)
 	$(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
 
 check: .venv/dev

@@ -54,11 +54,14 @@ def attend(call: Call) -> Tensor:
     dtype = arithmetic(call.q, call.k)
     factor = content_scale(terms, call.scale, dtype)
     bias = _bias(call, factor, dtype)
-    visible = positions.visible(mask_rules(terms))
-    # SDPA's own causal mask aligns the first query with the first key.
-    whole = positions.causal and positions.in_order and positions.q_len == positions.k_len
-    is_causal = whole and bias is None and not mask_rules(terms)
-    mask = None if is_causal else visible
+    rules, visible, is_causal = mask_rules(terms), None, False
+    plain = bias is None and not rules and positions.in_order
+    # SDPA's own causal mask is no tensor, but aligns the first query with the first key.
+    if plain and positions.causal and positions.q_len == positions.k_len:
+        is_causal = True
+    else:
+        visible = positions.visible(rules)
+    mask = visible
     if bias is not None:
         mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
     q, k = _turned(call, dtype)
@@ -76,6 +79,9 @@ def attend(call: Call) -> Tensor:
         is_causal=is_causal,
         scale=factor,
     )
+    if torch.compiler.is_exporting():
+        # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
+        out = out.clone(memory_format=torch.contiguous_format)
     return out.to(call.v.dtype)
 
 

@@ -1,0 +1,20 @@
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+
+# The same examples on every machine, however slow it is.
+settings.register_profile("posenc", derandomize=True, deadline=None, database=None, max_examples=60)
+settings.load_profile("posenc")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Threads cost tiny tensors far more than they bring, most of all on a busy machine."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def unhooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong shapes reach posenc's own errors, as they do for users, not the test-time hook."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
