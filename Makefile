@@ -9,6 +9,9 @@ SHAPED := arrangement attention backends cache encoding encodings equation lower
   rotation terms testing lab.evaluate lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
+# Idle OpenMP threads that spin would take the cores from whoever works.
+export OMP_WAIT_POLICY := PASSIVE
+
 .PHONY: compare test check bench generate clean
 
 compare: .venv/lab
@@ -16,8 +19,8 @@ compare: .venv/lab
 
 # Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
 test: .venv/dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=$(SHAPES)
-	$(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=$(SHAPES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
 
 check: .venv/dev
 	$(BIN)/ruff format --check

@@ -59,7 +59,7 @@ def prepare(task: Task) -> None:
     """Make the run's folder and write its manifest, so that even a run that dies at once shows."""
     task.folder.mkdir(parents=True, exist_ok=True)
     run = read_run(task.folder)
-    started = run.manifest["started"] if run else datetime.now(UTC).isoformat("T", "seconds")
+    now = datetime.now(UTC).isoformat("T", "seconds")
     manifest = {
         "config": task.config.to_json(),
         "encoding": task.config.settings,
@@ -70,7 +70,7 @@ def prepare(task: Task) -> None:
         },
         "hardware": hardware(task.threads),
         "corpus": task.summary,
-        "started": started,
+        "started": run.manifest.get("started", now) if run else now,
     }
     write_json(task.folder / MANIFEST, manifest)
 
