@@ -201,6 +201,8 @@ class Positions:
 
     def order_distance(self) -> Tensor:
         """k_order - q_order, as (1|b, 1, tq, tk)."""
+        if self.q_order is None and self.q_len > self.k_len:
+            raise PositionsError(_more_queries(self.q_len, self.k_len))
         return _pairs(*reversed(self.orders()))
 
     def orders(self) -> tuple[Tensor, Tensor]:
@@ -325,5 +327,6 @@ def _pairs(k: Tensor, q: Tensor) -> Tensor:
 def _more_queries(q_len: int, k_len: int) -> str:
     return (
         f"{q_len} queries but only {k_len} keys: the queries are the last tokens of the keys. "
-        "For cross-attention build Positions(q=..., k=...) from both sides' coordinates"
+        "For cross-attention build Positions(q=..., k=...) from both sides' coordinates, with "
+        "q_order and k_order where a mask reads them"
     )

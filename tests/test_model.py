@@ -366,3 +366,28 @@ def test_modules_own_encodings_alone() -> None:
     for make in (Attention, lambda dim, heads, parts: Transformer(13, dim, 1, heads, parts)):
         with pytest.raises(UnsupportedError, match="owns encodings; terms and Documents"):
             make(32, 4, [pe.Rotary(8), t.Slope(torch.ones(4))])
+
+
+class Kept(Encoding):
+    """A slope that low precision must not round, beside one that it may."""
+
+    keep_float32 = ("slope",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.full((4,), 1.0 / 3))
+        self.weight = nn.Parameter(torch.full((4,), 1.0 / 3))
+
+    def lower(self, positions, context=None, *, dtype=torch.float32):
+        return (t.Slope(self.slope),)
+
+
+def test_some_parameters_stay_in_float32() -> None:
+    for cast in (torch.bfloat16, torch.float16):
+        model = Transformer(**SIZES, encoding=Kept()).to(cast)
+        (kept,) = model.encodings_of(0)
+        assert (kept.slope.dtype, kept.weight.dtype) == (torch.float32, cast)
+        assert torch.equal(kept.slope, torch.full((4,), 1.0 / 3))
+        assert model(TOKENS).dtype == cast
+        assert torch.equal(model.float().encodings_of(0)[0].slope, torch.full((4,), 1.0 / 3))
+        assert kept.double().slope.dtype == torch.float64

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
@@ -78,12 +78,21 @@ def seen_by(built: Positions, rules: list, batch: int) -> torch.Tensor:
     return seen.expand(batch, 1, built.q_len, built.k_len)[:, 0]
 
 
-RULES = st.lists(
-    st.builds(Window, st.integers(1, 5))
-    | st.builds(Sink, st.integers(1, 4))
-    | st.builds(Prefix, st.integers(1, 6)),
-    max_size=4,
+Drawn = tuple[list[int], ...]
+RULES = st.tuples(
+    st.lists(st.integers(1, 5), max_size=2),
+    st.lists(st.integers(1, 4), max_size=2),
+    st.lists(st.integers(1, 6), max_size=2),
 )
+
+
+def rules_of(drawn: Drawn) -> list:
+    """Windows, sinks and prefixes of these widths and counts."""
+    return [
+        kind(size)
+        for kind, sizes in zip((Window, Sink, Prefix), drawn, strict=True)
+        for size in sizes
+    ]
 
 
 @given(said=arrangements())
@@ -103,10 +112,12 @@ def test_the_builder_counts_real_tokens_of_each_document(said: dict[str, Any]) -
             ]
 
 
-@given(said=arrangements(), rules=RULES)
-def test_visible_is_the_sentence_of_the_design(said: dict[str, Any], rules: list) -> None:
+@settings(max_examples=200)
+@given(said=arrangements(), drawn=RULES)
+def test_visible_is_the_sentence_of_the_design(said: dict[str, Any], drawn: Drawn) -> None:
     built, counted = made(said)
     batch = len(counted.k_at)
+    rules = rules_of(drawn)
     seen = seen_by(built, rules, batch)
     for b in range(batch):
         for i in range(built.q_len):
@@ -116,12 +127,12 @@ def test_visible_is_the_sentence_of_the_design(said: dict[str, Any], rules: list
                 assert bool(seen[b, i, j]) == visible(counted, rules, b, i, j), (b, i, j)
 
 
-@given(said=arrangements(), rules=RULES)
-def test_unit_step_holds_for_every_visible_pair(said: dict[str, Any], rules: list) -> None:
+@given(said=arrangements(), drawn=RULES)
+def test_unit_step_holds_for_every_visible_pair(said: dict[str, Any], drawn: Drawn) -> None:
     built, counted = made(said)
     assert built.unit_step == ("ids" not in said)
     steps, order_steps = built.distance(), built.order_distance()
-    seen = seen_by(built, rules, len(counted.k_at))
+    seen = seen_by(built, rules_of(drawn), len(counted.k_at))
     if built.unit_step:
         steps, order_steps = (step[:, 0].expand(seen.shape) for step in (steps, order_steps))
         assert torch.equal(steps[seen], order_steps[seen])
@@ -185,6 +196,12 @@ def test_ids_do_not_decide_who_sees_whom() -> None:
         [True, True, False],
         [True, True, True],
     ]
+
+
+def test_a_single_query_need_not_be_the_last_token() -> None:
+    orders = {"q_order": torch.tensor([1]), "k_order": torch.arange(4)}
+    built = Positions(q=torch.tensor([1]), k=torch.arange(4), causal=True, **orders)
+    assert built.visible()[0, 0, 0].tolist() == [True, True, False, False]
 
 
 def test_cross_attention_has_two_sides() -> None:
@@ -321,6 +338,10 @@ BAD = {
     "causal with more queries": (
         lambda: Positions(q=torch.arange(5), k=torch.arange(3), causal=True),
         ["5 queries", "3 keys"],
+    ),
+    "a window over fewer keys than queries": (
+        lambda: Positions(q=torch.arange(5), k=torch.arange(3)).visible([Window(2)]),
+        ["5 queries", "3 keys", "q_order and k_order"],
     ),
     "an order of another length": (
         lambda: Positions(q=torch.arange(3), k=torch.arange(4), q_order=torch.arange(4)),

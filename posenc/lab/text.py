@@ -75,7 +75,7 @@ def standard_library() -> Corpus:
         raise LabError(
             f"this Python has no source of its standard library in {root}: name text with --text"
         )
-    source = f"source of the Python {platform.python_version()} standard library"
+    source = f"Python {platform.python_version()} standard library"
     return _corpus(source, [], files, skipped)
 
 
