@@ -11,7 +11,7 @@ from posenc.errors import SettingError, UnknownNameError
 def find(name: str) -> type[Encoding]:
     """The encoding class of a catalogue name, a class name, or "package.module:Class".
 
-    Raises UnknownNameError with the nearest names, or for what cannot be imported.
+    Raises UnknownNameError with the nearest names, SettingError for what cannot be imported.
     """
     if ":" in name:
         return _imported(name)
@@ -65,7 +65,10 @@ def _imported(path: str) -> type[Encoding]:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownNameError(f"encoding class ({error})", path, members()) from error
+        raise SettingError(
+            f"encoding {path!r} cannot be imported ({error}): "
+            "give package.module:Class, from where Python finds the package"
+        ) from error
     if not (isinstance(found, type) and issubclass(found, Encoding)):
         raise SettingError(f"{path} is {found!r}: a class derived from posenc.Encoding is needed")
     return found

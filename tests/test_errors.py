@@ -165,12 +165,12 @@ NAMES: dict[str, tuple[type[PosencError], Callable[[], object]]] = {
         UnknownNameError,
         lambda: make("rotary", **SIZES, bose=3.0),
     ),
-    r"no encoding class.*'nowhere\.at_all:Thing'": (
-        UnknownNameError,
+    r"encoding 'nowhere\.at_all:Thing' cannot be imported.*give package\.module:Class": (
+        SettingError,
         lambda: make("nowhere.at_all:Thing", **SIZES),
     ),
-    r"no encoding class.*no attribute 'Rotery'.*'posenc:Rotery'": (
-        UnknownNameError,
+    r"encoding 'posenc:Rotery' cannot be imported.*no attribute 'Rotery'": (
+        SettingError,
         lambda: make("posenc:Rotery", **SIZES),
     ),
     r"posenc:attend is <function attend.*a class derived from posenc\.Encoding": (

@@ -151,6 +151,10 @@ def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
 def _check(comparison: Comparison) -> None:
     if not comparison.encodings:
         raise SettingError("no encoding is named: give at least one, as in --encodings none,rotary")
+    if comparison.steps is not None and comparison.minutes is not None:
+        raise SettingError(
+            f"steps={comparison.steps} and minutes={comparison.minutes}: give one budget, not two"
+        )
     for name, value in (("seeds", comparison.seeds), ("jobs", comparison.jobs)):
         if value is not None and value < 1:
             raise SettingError(f"{name} is {value}: it must be at least 1")
