@@ -229,7 +229,7 @@ class TestCompare:
             (["--test-lengths", "64,many"], "64,many"),
             (["--text", "no/such/file"], "no/such/file"),
             (["--train-length", "4"], "at least 8"),
-            (["--minutes", "1", "--steps", "5"], "exactly one"),
+            (["--minutes", "1", "--steps", "5"], "one budget, not two"),
         ],
     )
     def test_what_cannot_work_ends_with_2_and_a_message(

@@ -185,7 +185,7 @@ class TestPlan:
         ("changes", "error", "message"),
         [
             ({"encodings": ("none", "rotery")}, UnknownNameError, "did you mean 'rotary'"),
-            ({"encodings": ("no.such:Thing",)}, UnknownNameError, "no.such:Thing"),
+            ({"encodings": ("no.such:Thing",)}, SettingError, "no.such:Thing"),
             ({"encodings": ("sinks",)}, SettingError, "sinks cannot be compared"),
             ({"encodings": ()}, SettingError, "at least one"),
             ({"train_length": 7}, SettingError, "at least 8"),
@@ -193,7 +193,7 @@ class TestPlan:
             ({"dim": 9}, SettingError, "dim=9 is not divisible by heads=2"),
             ({"dim": 0}, SettingError, "dim is 0"),
             ({"dim": 6, "encodings": ("rotary",)}, PosencError, "even"),
-            ({"minutes": 1.0}, SettingError, "exactly one"),
+            ({"minutes": 1.0}, SettingError, "one budget, not two"),
             ({"seeds": 0}, SettingError, "seeds is 0"),
             ({"jobs": 0}, SettingError, "jobs is 0"),
             ({"steps": 0}, SettingError, "steps is 0"),
