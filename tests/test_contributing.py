@@ -31,6 +31,15 @@ def test_the_example_passes_the_suite(example):
     check_encoding(made)
 
 
+def test_the_code_of_the_readme_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    names: dict[str, object] = {}
+    for block in blocks[:2]:
+        exec(block, names)
+    assert names["out"].shape == (1, 8, 512, 64)
+    assert names["logits"].shape == (1, 1, 256)
+
+
 def test_generated_files_are_fresh():
     command = [sys.executable, "tools/generate.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
