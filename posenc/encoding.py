@@ -13,6 +13,13 @@ from posenc.errors import PositionsError, SettingError
 from posenc.positions import Positions, as_positions
 from posenc.terms import Term
 
+# Shapes of the references, by role; all float64, with as many key heads as query heads.
+Queries = Float64[Tensor, "b h tq d"]
+Keys = Float64[Tensor, "b h tk d"]
+QueryAt = Float64[Tensor, "b tq"]
+KeyAt = Float64[Tensor, "b tk"]
+Scores = Float64[Tensor, "b h tq tk"]
+
 Family = Literal["none", "absolute", "rotary", "bias", "content", "mask"]
 
 
@@ -127,23 +134,14 @@ class Encoding(nn.Module):
         return x
 
     def reference_scores(
-        self,
-        q: Float64[Tensor, "b h tq d"],
-        k: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-        scale: float,
-    ) -> Float64[Tensor, "b h tq tk"]:
+        self, q: Queries, k: Keys, q_positions: QueryAt, k_positions: KeyAt, scale: float
+    ) -> Scores:
         """The paper's formula for the scores before any mask, slow and plain, in float64."""
         return scale * torch.einsum("bhid,bhjd->bhij", q, k)
 
     def reference_output(
-        self,
-        p: Float64[Tensor, "b h tq tk"],
-        v: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-    ) -> Float64[Tensor, "b h tq d"]:
+        self, p: Scores, v: Keys, q_positions: QueryAt, k_positions: KeyAt
+    ) -> Queries:
         """The paper's formula for the output from attention weights p, in float64."""
         return torch.einsum("bhij,bhjd->bhid", p, v)
 
@@ -164,22 +162,6 @@ class Encoding(nn.Module):
             if parameter.dtype in (torch.bfloat16, torch.float16):
                 parameter.data = before.to(parameter.device)
         return self
-
-
-def even(owner: str, name: str, value: int) -> int:
-    """`value` if it is a positive even number, else a SettingError that says who wanted it."""
-    if value < 2 or value % 2:
-        raise SettingError(
-            f"{owner}({name}={value}): dimensions turn in pairs, so {name} must be even and >= 2"
-        )
-    return value
-
-
-def positive(owner: str, **values: int | float) -> None:
-    """Raise SettingError for the first value that is not greater than zero."""
-    for name, value in values.items():
-        if not value > 0:
-            raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
 
 
 def embedding_positions(

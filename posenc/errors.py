@@ -57,3 +57,19 @@ class CheckError(PosencError, AssertionError):
 
 class LabError(PosencError):
     """Text, folders or results that the lab cannot work with."""
+
+
+def even(owner: str, name: str, value: int) -> int:
+    """`value` if it is a positive even number, else a SettingError that says who wanted it."""
+    if value < 2 or value % 2:
+        raise SettingError(
+            f"{owner}({name}={value}): dimensions turn in pairs, so {name} must be even and >= 2"
+        )
+    return value
+
+
+def positive(owner: str, **values: int | float) -> None:
+    """Raise SettingError for the first value that is not greater than zero."""
+    for name, value in values.items():
+        if not value > 0:
+            raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")

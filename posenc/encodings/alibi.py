@@ -3,11 +3,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from jaxtyping import Float64
-from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Tags, positive
-from posenc.errors import SettingError
+from posenc.encoding import Context, Encoding, KeyAt, Keys, Queries, QueryAt, Scores, Tags
+from posenc.errors import SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import Slope, Term
 
@@ -68,13 +66,8 @@ class ALiBi(Encoding):
         return (Slope(torch.tensor(self.slope_values(), dtype=dtype, device=device)),)
 
     def reference_scores(
-        self,
-        q: Float64[Tensor, "b h tq d"],
-        k: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-        scale: float,
-    ) -> Float64[Tensor, "b h tq tk"]:
+        self, q: Queries, k: Keys, q_positions: QueryAt, k_positions: KeyAt, scale: float
+    ) -> Scores:
         def power_of_two(n: int) -> list[float]:
             start = 2 ** (-(2 ** -(math.log2(n) - 3)))
             return [start * start**i for i in range(n)]

@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Encoding, Tags, bound_for, embedding_positions, positive
+from posenc.encoding import Encoding, Tags, bound_for, embedding_positions
 from posenc.encodings._merge import Merge, check_merge, merged
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, positive
 from posenc.positions import Positions, one_axis
 
 

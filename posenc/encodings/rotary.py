@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Tags, even, positive
-from posenc.errors import SettingError
+from posenc.encoding import Context, Encoding, KeyAt, Keys, Queries, QueryAt, Scores, Tags
+from posenc.errors import SettingError, even, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Term
 
@@ -42,9 +42,8 @@ class Rotary(Encoding):
             raise SettingError(f"Rotary(layout={layout!r}): layout is 'half' or 'interleaved'")
         if rotary_dim is not None and even("Rotary", "rotary_dim", rotary_dim) > dim:
             raise SettingError(f"Rotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
-        self.base, self.rotary_dim = base, rotary_dim
+        self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim
         self.layout: Layout = layout
-        self.head_dim = dim
 
     @classmethod
     def for_model(cls, *, head_dim: int, **_: object) -> Encoding:
@@ -52,10 +51,8 @@ class Rotary(Encoding):
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
-        yield cls(16)
-        yield cls(16, base=500.0, layout="interleaved")
-        yield cls(16, rotary_dim=4)
-        yield cls(20, layout="interleaved", rotary_dim=10)
+        yield from (cls(16), cls(16, base=500.0, layout="interleaved"))
+        yield from (cls(16, rotary_dim=4), cls(20, layout="interleaved", rotary_dim=10))
 
     def frequencies(self, device: torch.device | None = None) -> Float64[Tensor, "r"]:
         """Radians per token of each pair."""
@@ -79,22 +76,16 @@ class Rotary(Encoding):
         return at.view(-1, 1, at.shape[-1], 1) * self.frequencies(at.device)
 
     def reference_scores(
-        self,
-        q: Float64[Tensor, "b h tq d"],
-        k: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-        scale: float,
-    ) -> Float64[Tensor, "b h tq tk"]:
+        self, q: Queries, k: Keys, q_positions: QueryAt, k_positions: KeyAt, scale: float
+    ) -> Scores:
         turned = self.rotary_dim or self.dim
         step = (q_positions[:, None, :, None] - k_positions[:, None, None, :]).double()
         total = torch.einsum("bhid,bhjd->bhij", q[..., turned:], k[..., turned:])
         for i in range(turned // 2):
             one, two = (i, i + turned // 2) if self.layout == "half" else (2 * i, 2 * i + 1)
             # The pair as a complex number, equation 12: Re(q * conj(k) * exp(i (m - n) theta)).
-            q_pair = torch.complex(q[..., one], q[..., two])[..., :, None]
-            k_pair = torch.complex(k[..., one], k[..., two])[..., None, :]
+            q_pair, k_pair = (torch.complex(x[..., one], x[..., two]) for x in (q, k))
             angle = step * self.base ** (-2 * i / turned)
-            turn = torch.complex(angle.cos(), angle.sin())
-            total = total + (q_pair * k_pair.conj() * turn).real
+            turn = torch.polar(torch.ones_like(angle), angle)
+            total = total + (q_pair[..., :, None] * k_pair.conj()[..., None, :] * turn).real
         return scale * total

@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Tags, positive
+from posenc.encoding import Context, Encoding, KeyAt, Keys, Queries, QueryAt, Scores, Tags
+from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term, ValueTable
 
@@ -59,23 +60,14 @@ class Shaw(Encoding):
         return keys, ValueTable(self.values_weight[None], zero=self.clip, saturates=True)
 
     def reference_scores(
-        self,
-        q: Float64[Tensor, "b h tq d"],
-        k: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-        scale: float,
-    ) -> Float64[Tensor, "b h tq tk"]:
+        self, q: Queries, k: Keys, q_positions: QueryAt, k_positions: KeyAt, scale: float
+    ) -> Scores:
         moved = k[:, :, None] + self._rows(self.keys_weight, q_positions, k_positions)[:, None]
         return scale * torch.einsum("bhid,bhijd->bhij", q, moved)
 
     def reference_output(
-        self,
-        p: Float64[Tensor, "b h tq tk"],
-        v: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-    ) -> Float64[Tensor, "b h tq d"]:
+        self, p: Scores, v: Keys, q_positions: QueryAt, k_positions: KeyAt
+    ) -> Queries:
         if self.values_weight is None:
             return super().reference_output(p, v, q_positions, k_positions)
         moved = v[:, :, None] + self._rows(self.values_weight, q_positions, k_positions)[:, None]

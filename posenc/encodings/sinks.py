@@ -2,7 +2,8 @@ from collections.abc import Iterator
 
 import torch
 
-from posenc.encoding import Context, Encoding, Tags, positive
+from posenc.encoding import Context, Encoding, Tags
+from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import Mask, Sink, Term
 

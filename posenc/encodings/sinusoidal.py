@@ -5,9 +5,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from posenc.encoding import Encoding, Tags, embedding_positions, even, positive
+from posenc.encoding import Encoding, Tags, embedding_positions
 from posenc.encodings._merge import Merge, check_merge, merged
-from posenc.errors import SettingError
+from posenc.errors import SettingError, even, positive
 from posenc.positions import Positions, one_axis
 
 

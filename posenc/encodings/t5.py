@@ -2,11 +2,11 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Tags, positive
-from posenc.errors import SettingError
+from posenc.encoding import Context, Encoding, KeyAt, Keys, Queries, QueryAt, Scores, Tags
+from posenc.errors import SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import DistanceTable, Term
 
@@ -83,29 +83,17 @@ class T5Bias(Encoding):
         return (DistanceTable(values, zero=far, saturates=True),)
 
     def reference_scores(
-        self,
-        q: Float64[Tensor, "b h tq d"],
-        k: Float64[Tensor, "b h tk d"],
-        q_positions: Float64[Tensor, "b tq"],
-        k_positions: Float64[Tensor, "b tk"],
-        scale: float,
-    ) -> Float64[Tensor, "b h tq tk"]:
+        self, q: Queries, k: Keys, q_positions: QueryAt, k_positions: KeyAt, scale: float
+    ) -> Scores:
         def bucket_of(step: int) -> int:
-            size, start = self.buckets, 0
-            if self.bidirectional:
-                size //= 2
-                start = size if step > 0 else 0
-            n = abs(step) if self.bidirectional else max(-step, 0)
-            exact = size // 2
+            size = self.buckets // 2 if self.bidirectional else self.buckets
+            start = size if self.bidirectional and step > 0 else 0
+            n, exact = abs(step) if self.bidirectional else max(-step, 0), size // 2
             if n < exact:
                 return start + n
             grown = math.log(n / exact) / math.log(self.max_distance / exact) * (size - exact)
             return start + min(exact + int(grown + 1e-6), size - 1)
 
-        total = scale * torch.einsum("bhid,bhjd->bhij", q, k)
-        bias = torch.zeros_like(total)
-        for b in range(q.shape[0]):
-            for i, at in enumerate(q_positions[b].tolist()):
-                rows = [bucket_of(round(to - at)) for to in k_positions[b].tolist()]
-                bias[b, :, i] = self.weight[rows].T
-        return total + bias
+        steps = (k_positions[:, None, :] - q_positions[:, :, None]).round().long()
+        rows = steps.clone().apply_(bucket_of)
+        return scale * torch.einsum("bhid,bhjd->bhij", q, k) + self.weight[rows].permute(0, 3, 1, 2)

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
@@ -59,7 +59,7 @@ def run_tasks(tasks: Sequence[Task], jobs: int, listener: Listener) -> None:
             multiprocessing.connection.wait(handles, timeout=0.5)
             for worker in list(active):
                 ended = not worker.process.is_alive()
-                _listen(worker, listener)
+                _listen(worker, listener.update)
                 if ended:
                     active.remove(worker)
                     _finish(worker, listener)
@@ -119,13 +119,13 @@ def _start(context: Any, task: Task) -> _Worker:
     return _Worker(task, process, receiver)
 
 
-def _listen(worker: _Worker, listener: Listener) -> None:
+def _listen(worker: _Worker, update: Callable[[str, Progress], None]) -> None:
     """Take in everything that the worker has sent."""
     try:
         while worker.connection.poll():
             message = worker.connection.recv()
             if isinstance(message, Progress):
-                listener.update(worker.name, message)
+                update(worker.name, message)
             else:
                 worker.ending = message
     except (EOFError, OSError):
@@ -167,6 +167,7 @@ def _end(active: list[_Worker], listener: Listener) -> None:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-            _listen(worker, listener)
+            # Only how it ended matters now; a listener that raises would leave the others running.
+            _listen(worker, lambda name, progress: None)
             worker.connection.close()
             listener.end(worker.name, *(worker.ending or ("stopped", "")))
