@@ -158,6 +158,10 @@ class Positions:
         if k_len is None:
             raise PositionsError("Positions.build needs q_len, or a tensor that tells the length")
         q_len = k_len if q_len is None else q_len
+        if q_len < 1:
+            raise PositionsError(
+                f"Positions.build: {q_len} queries and {k_len} keys: at least one token is needed"
+            )
         if q_len > k_len:
             raise PositionsError(_more_queries(q_len, k_len))
 

@@ -391,3 +391,9 @@ def test_what_contradicts_itself_is_refused(name: str) -> None:
         call()
     for part in said:
         assert caught.match(part)
+
+
+@pytest.mark.parametrize("length", [0, -1])
+def test_no_token_is_an_error(length: int) -> None:
+    with pytest.raises(PositionsError, match=f"{length} queries.*at least one token"):
+        Positions.build(length)
