@@ -129,12 +129,12 @@ def rotate(
         )
     dtype = arithmetic(q, k)
     with _autocast_off(q):
-        q_turn, k_turn = lowered.q_turn, lowered.k_turn
-        if q_turn is not None and k_turn is not None and q_turn[0].dtype == dtype:
-            turned_q = turn(q, *q_turn, term.layout, term.start)
-            turned_k = turn(k, *k_turn, term.layout, term.start)
-        else:
+        if term.q_log_scale is not None or term.k_log_scale is not None:
             turned_q, turned_k = turn_both(q, k, term, dtype)
+        else:
+            q_turn, k_turn = lowered.turns(term, dtype)
+            turned_q = turn(q, *q_turn, term.layout, term.start)
+            turned_k = k if k_turn is None else turn(k, *k_turn, term.layout, term.start)
     if not inplace:
         return turned_q.to(q.dtype), turned_k.to(k.dtype)
     for name, x in (("q", q), ("k", k)):

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, flatten
-from posenc.rotation import cos_sin, turn
+from posenc.rotation import turn
 from posenc.terms import GatherTable, Rotate, Term, Zones
 
 
@@ -96,15 +96,13 @@ class Cache:
                     f"{type(term).__name__} reads keys that are not turned, but "
                     'Cache(policy="rotated") keeps turned ones: use Cache(policy="raw")'
                 )
-        if rotate is None or rotate.k_angle is None:
+        if rotate is None:
             return k, lowered
-        new = k.shape[-2]
         dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
-        if lowered.k_turn is not None and lowered.k_turn[0].dtype == dtype:
-            cos, sin = lowered.k_turn
-        else:
-            cos, sin = cos_sin(rotate.k_angle, rotate.gain, dtype)
-        cos, sin = cos[..., -new:, :], sin[..., -new:, :]
+        k_turn = lowered.turns(rotate, dtype)[1]
+        if k_turn is None:
+            return k, lowered
+        cos, sin = (wave[..., -k.shape[-2] :, :] for wave in k_turn)
         turned = turn(k, cos, sin, rotate.layout, rotate.start).to(k.dtype)
         terms: tuple[Term, ...] = tuple(
             replace(term, k_angle=None) if term is rotate else term for term in lowered.terms

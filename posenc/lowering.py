@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.positions import Documents, Positions, as_positions
-from posenc.rotation import CosSin, cos_sin
+from posenc.rotation import CosSin, turns_of
 from posenc.terms import Rotate, Term, Zones
 
 
@@ -26,11 +26,20 @@ class Lowered:
     q_turn: CosSin | None = None
     k_turn: CosSin | None = None
 
+    def turns(self, term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+        """cos and sin for queries and keys: those made by `lower`, unless asked in another dtype.
+
+        None for keys that come turned.
+        """
+        if self.q_turn is not None and self.q_turn[0].dtype == dtype:
+            return self.q_turn, self.k_turn
+        return turns_of(term, dtype)
+
 
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
 
 Part = Encoding | Term | Documents
-# As a tuple, for dynamo before torch 2.9 cannot trace isinstance with a union.
+# As a tuple, for torch 2.7's dynamo cannot trace isinstance with a union.
 PARTS = (Encoding, Documents, *get_args(Term))
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
 Lowerable = Part | Sequence[Part | Sequence[Part]] | Lowered | None
@@ -114,11 +123,7 @@ def lower(
     q_turn = k_turn = None
     rotate = rotations[0] if rotations else None
     if isinstance(rotate, Rotate) and rotate.q_log_scale is None and rotate.k_log_scale is None:
-        q_turn = cos_sin(rotate.q_angle, rotate.gain, dtype)
-        if rotate.k_angle is rotate.q_angle:
-            k_turn = q_turn
-        elif rotate.k_angle is not None:
-            k_turn = cos_sin(rotate.k_angle, rotate.gain, dtype)
+        q_turn, k_turn = turns_of(rotate, dtype)
     return Lowered(tuple(terms), positions, q_turn, k_turn)
 
 

@@ -22,6 +22,15 @@ def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
     return cos.to(dtype), sin.to(dtype)
 
 
+def turns_of(term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+    """cos and sin of a term without log scales, for queries and keys; shared where angles are."""
+    q_turn = cos_sin(term.q_angle, term.gain, dtype)
+    if term.k_angle is None:
+        return q_turn, None
+    same = term.k_angle is term.q_angle
+    return q_turn, q_turn if same else cos_sin(term.k_angle, term.gain, dtype)
+
+
 def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:
     """x (b, h, t, d) with the pairs of its dimensions start .. start + 2r turned.
 

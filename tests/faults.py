@@ -227,8 +227,8 @@ FAULTS = [
     Fault(
         "cached rotated keys turned again",
         "posenc.cache:Cache._turn_new",
-        "replace(term, k_angle=None) if term is rotate else term",
-        "term",
+        "return turned, replace(lowered, terms=terms, k_turn=None)",
+        "return turned, lowered",
         rope,
         "check_decoding",
     ),

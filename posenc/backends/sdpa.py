@@ -20,7 +20,7 @@ from posenc.equation import (
     mask_rules,
 )
 from posenc.positions import Positions
-from posenc.rotation import cos_sin, turn
+from posenc.rotation import turn
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -88,14 +88,10 @@ def attend(call: Call) -> Tensor:
 def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     for term in call.lowered.terms:
         if isinstance(term, Rotate):
-            q_turn, k_turn = call.lowered.q_turn, call.lowered.k_turn
-            if q_turn is None or q_turn[0].dtype != dtype:
-                q_turn = cos_sin(term.q_angle, term.gain, dtype)
+            q_turn, k_turn = call.lowered.turns(term, dtype)
             q = turn(call.q, *q_turn, term.layout, term.start)
-            if term.k_angle is None:
+            if k_turn is None:
                 return q, call.k
-            if k_turn is None or k_turn[0].dtype != dtype:
-                k_turn = cos_sin(term.k_angle, term.gain, dtype)
             k = keys_to_turn(call.k, term, call.q.shape[1])
             return q, turn(k, *k_turn, term.layout, term.start)
     return call.q, call.k

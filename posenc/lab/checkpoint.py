@@ -54,6 +54,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             clock = Clock(**json.loads(file.metadata()["clock"]))
+            # The open file is no dict: it cannot be iterated, only asked for its keys.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
         log.warning("%s cannot be used, so its run starts again (%s)", path, error)
