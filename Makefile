@@ -5,9 +5,8 @@ JOBS ?= 2
 # Modules whose annotations are shapes; each is checked in every call that the tests make.
 comma := ,
 empty :=
-SHAPED := analysis arrangements attention backends cache conversion encoding encodings equation \
-  held linear lowering mask_decoder model positions rerotation rolling_cache rotation static_cache \
-  terms testing lab.evaluate lab.train
+SHAPED := analysis arrangements attention backends caches conversion encoding encodings equation \
+  linear lowering mask_decoder model positions prepare rotation terms testing lab.evaluate lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works.

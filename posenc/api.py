@@ -8,7 +8,10 @@ from posenc.attention import attend as attend
 from posenc.attention import explain_backend as explain_backend
 from posenc.attention import rotate as rotate
 from posenc.attention import scores as scores
-from posenc.cache import Cache as Cache
+from posenc.caches.cache import Cache as Cache
+from posenc.caches.rerotation import rerotate as rerotate
+from posenc.caches.rolling import RollingCache as RollingCache
+from posenc.caches.static import StaticCache as StaticCache
 from posenc.catalogue import make as make
 from posenc.conversion.checkpoint import convert_checkpoint as convert_checkpoint
 from posenc.conversion.layout import convert_layout as convert_layout
@@ -45,9 +48,6 @@ from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding
 from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
-from posenc.rerotation import rerotate as rerotate
-from posenc.rolling_cache import RollingCache as RollingCache
-from posenc.static_cache import StaticCache as StaticCache
 from posenc.testing import check_encoding as check_encoding
 
 __all__ = sorted(name for name in dir() if not name.startswith("_"))

@@ -50,12 +50,15 @@ class Context:
     project_q  maps a table (rows, c), at least float32, to (h, rows, d) by the layer's own query
                weights
     project_k  the same by its key weights
+    own        which keys the queries are themselves, int64 (tq,), told by a cache whose new tokens
+               are not the last of its slots; None: the last
     """
 
     x: Tensor | None = None
     payload: Tensor | None = None
     project_q: Any = None
     project_k: Any = None
+    own: Tensor | None = None
 
 
 @dataclass(frozen=True)

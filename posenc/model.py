@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.attention import attend
-from posenc.cache import Cache
+from posenc.caches.cache import Cache
+from posenc.caches.failing import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, SettingError, ShapeError
 from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in, lower
@@ -243,7 +244,12 @@ class Transformer(nn.Module):
         positions: Positions | Tensor | None = None,
         caches: Sequence[Cache] | None = None,
     ) -> Float[Tensor, "b t vocab"]:
-        positions = self._positions(tokens, positions, caches)
+        with unchanged_on_error(caches or ()):
+            return self._logits(tokens, self._positions(tokens, positions, caches), caches)
+
+    def _logits(
+        self, tokens: Tensor, positions: Positions, caches: Sequence[Cache] | None
+    ) -> Tensor:
         x = self.embedding(tokens, positions)
         lowered: Lowerable = None
         for layer, block in enumerate(self.blocks):
@@ -260,7 +266,7 @@ class Transformer(nn.Module):
                 continue
             if layer == 0 or len(self.later_encodings):
                 dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-                turned = caches is not None and caches[0].policy == "rotated"
+                turned = caches is not None and all(c.policy == "rotated" for c in caches)
                 lowered = lower(relative, positions, dtype=dtype, turned=turned)
             x = block(x, lowered, None, cache)
         return F.linear(self.norm(x), self.embedding.token.weight)
@@ -275,9 +281,10 @@ class Transformer(nn.Module):
         place: dict[str, Any] = {"causal": self.causal, "device": tokens.device}
         if caches is None:
             return as_positions(positions, length, **place)
-        if len(caches) != len(self.blocks):
+        different = len({id(cache) for cache in caches})
+        if len(caches) != len(self.blocks) or different < len(caches):
             raise ShapeError(
                 f"Transformer has {len(self.blocks)} layers, but {len(caches)} caches were "
-                "given: use one Cache per layer"
+                f"given, {different} of them different: use one Cache per layer"
             )
         return caches[0].place(length, positions, **place)

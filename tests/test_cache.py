@@ -295,7 +295,9 @@ def test_a_refused_call_leaves_the_cache_as_it_was() -> None:
     first = [y[:, :, :4] for y in (q, k, v)]
     attend(*first, gate, causal=True, context=Context(x[:, :4]), cache=cache)
     rest = [y[:, :, 4:] for y in (q, k, v)]
-    with pytest.raises(PositionsError):
+    with pytest.raises(
+        CacheError, match="was given 5 more and positions of 5: give those of all 9"
+    ):
         attend(
             *rest,
             gate,

@@ -19,7 +19,8 @@ from posenc import (
     SlidingWindow,
     attend,
 )
-from tests.decoding import EXAMPLES, LENGTH, agrees, model_of, needs_raw
+from posenc.testing.caches import LENGTH, ragged, require_same
+from posenc.testing.probe import model_for
 from tests.oracles import drawing
 
 HEADS, DIM, TOKENS = 4, 8, 23
@@ -43,28 +44,14 @@ def stream(encoding: Any, cache: RollingCache, chunks: Any, **given: Any) -> Ten
     return torch.cat(out, dim=2)
 
 
-@pytest.mark.parametrize("policy", ["rotated", "raw"])
-@pytest.mark.parametrize("encoding", EXAMPLES)
-def test_every_encoding_with_a_window_and_sinks(encoding: Encoding, policy: str) -> None:
-    model = model_of(encoding, SlidingWindow(4), Sinks(2), depth=1)
-    make = partial(RollingCache, 4, 2, policy, LENGTH)
-    if policy == "rotated" and needs_raw(encoding):
-        with pytest.raises(CacheError, match=r'use RollingCache\(policy="raw"\)'):
-            agrees(model, make, (5, 9))
-        return
-    # Of rows that differ in padding, the columns of both rows' sinks are kept.
-    for padded, chunks, held in ((False, (1, 6, 1, 1, 1, 4), 5), (True, (5, 1, 1, 1, 6), 7)):
-        caches = agrees(model, make, chunks, padded)
-        assert [len(cache) for cache in caches] == [held]
-
-
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(
     "encoding", [pe.Rotary(DIM), pe.Learned(32, max_length=LENGTH), pe.ForgetGate(32, HEADS)]
 )
 def test_every_layer_evicts_alike(encoding: Encoding, padded: bool) -> None:
-    model = model_of(encoding, SlidingWindow(4), Sinks(2), depth=3)
-    agrees(model, partial(RollingCache, 4, 2), (5, *(1,) * 9), padded)
+    model = model_for(encoding, masks=[SlidingWindow(4), Sinks(2)], depth=3)
+    mask = ragged() if padded else None
+    require_same(model, partial(RollingCache, 4, 2), (5, *(1,) * 9), mask)
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)

@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.analysis.decomposition import Decomposition
-from posenc.attention import _call
 from posenc.backends.call import Call
 from posenc.encoding import Context, Encoding
 from posenc.equation import (
@@ -31,6 +30,7 @@ from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, Part, embeds_only, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.precision import autocast_off
+from posenc.prepare import prepare
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -140,7 +140,15 @@ def decompose(
         causal = None
         q, k, encoding, positions = _projected(first, second, third, fourth, positions)
     whole = q.whole(), k.whole()
-    call = _call(*whole, whole[1], encoding, causal, positions, context, None, scale, 0.0)
+    call = prepare(
+        *whole,
+        whole[1],
+        encoding,
+        causal=causal,
+        positions=positions,
+        context=context,
+        scale=scale,
+    )
     with autocast_off(first.device):
         return _decomposed(q, k, call)
 

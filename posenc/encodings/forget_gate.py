@@ -77,7 +77,9 @@ class ForgetGate(Encoding):
         log_f = self._log_gates(positions, context)
         # Summed in float32, differences are 2e-3 off at 32 thousand tokens.
         total = log_f.double().cumsum(dim=-1)
-        return (Offset(total[..., positions.k_len - positions.q_len :], -total),)
+        last = total[..., positions.k_len - positions.q_len :]
+        own = None if context is None else context.own
+        return (Offset(last if own is None else total.index_select(-1, own), -total),)
 
     def _log_gates(self, positions: Positions, context: Context | None) -> Float[Tensor, "b h tk"]:
         log_f = None if context is None else context.payload

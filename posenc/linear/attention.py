@@ -9,13 +9,13 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.attention import _check_shapes
 from posenc.errors import SettingError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import Place, absorb, both_ways, divided, read, scan, within
 from posenc.lowering import Lowerable, Lowered, lower
 from posenc.positions import Positions, as_positions
 from posenc.precision import autocast_off
+from posenc.prepare import check_shapes
 
 
 def linear_attention(
@@ -60,7 +60,7 @@ def linear_attention(
             f"linear_attention(form={form!r}, chunk={chunk}): form is 'parallel', 'chunked' or "
             "'recurrent', and chunk at least 1"
         )
-    _check_shapes(q, k, v)
+    check_shapes(q, k, v)
     if isinstance(rotary, Lowered):
         positions, causal = lower(rotary, positions, causal=causal).positions, None
     at = as_positions(positions, q.shape[2], k.shape[2], causal=causal, device=q.device)

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.attention import _check_shapes
 from posenc.errors import CacheError, PositionsError, ShapeError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Positions, as_positions
 from posenc.precision import autocast_off
+from posenc.prepare import check_shapes
 
 
 def linear_step(
@@ -40,7 +40,7 @@ def linear_step(
     are not all given the final one, Positions.build(extent=...); PositionsError where the
     coordinates so far were explicit and the next ones are left away; else as `linear_attention`.
     """
-    _check_shapes(q, k, v)
+    check_shapes(q, k, v)
     t = k.shape[2]
     if q.shape[2] != t or chunk < 1:
         raise ShapeError(

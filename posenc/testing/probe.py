@@ -1,7 +1,7 @@
 """What the checks share: inputs that fit an encoding, and comparisons that say by how much."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -113,7 +113,8 @@ def context_for(
     x = draw(batch, length, sizes.model_dim)
     weights = [draw(sizes.heads, sizes.model_dim, sizes.head_dim) for _ in range(2)]
     # Each call makes its own payload, so that gradients, and autocast if it may, pass through it.
-    return Context(x, None, *((lambda r, w=w: r @ w.to(r)) for w in weights))
+    project_q, project_k = ((lambda r, w=w: r @ w.to(r)) for w in weights)
+    return Context(x, None, project_q, project_k)
 
 
 def in_float64(context: Context | None) -> Context | None:
@@ -129,8 +130,10 @@ def repeated(k: Tensor, heads: int) -> Tensor:
     return torch.stack([k[:, head // share] for head in range(heads)], dim=1)
 
 
-def model_for(encoding: Encoding, causal: bool = True, depth: int = 2) -> Transformer:
-    """A small float64 Transformer around a copy of the encoding."""
+def model_for(
+    encoding: Encoding, causal: bool = True, depth: int = 2, masks: Sequence[Encoding] = ()
+) -> Transformer:
+    """A small float64 Transformer around a copy of the encoding, with more masks beside it."""
     sizes = sizes_for(encoding)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
@@ -139,7 +142,7 @@ def model_for(encoding: Encoding, causal: bool = True, depth: int = 2) -> Transf
             sizes.heads * sizes.head_dim,
             depth,
             sizes.heads,
-            copy_of(encoding),
+            [copy_of(encoding), *masks],
             kv_heads=sizes.kv_heads,
             causal=causal,
         )
@@ -157,11 +160,11 @@ def causalities(encoding: Encoding) -> list[bool]:
 
 def backends_for(encoding: Encoding) -> list[str]:
     """Backends that do not refuse this encoding."""
-    from posenc.attention import _call
+    from posenc.prepare import prepare
 
     q, k, v = qkv(encoding)
     context = context_for(encoding)
-    call = _call(q, k, v, copy_of(encoding), True, None, context, None, None, 0.0)
+    call = prepare(q, k, v, copy_of(encoding), causal=True, context=context)
     return [name for name, module in BACKENDS.items() if module.refusal(call) is None]
 
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attention import _call
 from posenc.encoding import Context, Encoding
 from posenc.equation import arithmetic, output_of, scores_of, weights_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered, Part, lower
 from posenc.positions import Positions
 from posenc.precision import autocast_off
+from posenc.prepare import prepare
 from posenc.rotation import turn_both
 from posenc.terms import Rotate, Term
 
@@ -88,7 +88,9 @@ class Computation:
             k = self.q if self.k is None else self.k
             parts, context = list(self.parts), self.context
             v = k if self.v is None else self.v
-            call = _call(self.q, k, v, parts, None, self.positions, context, None, self.scale, 0.0)
+            call = prepare(
+                self.q, k, v, parts, positions=self.positions, context=context, scale=self.scale
+            )
             made = call.lowered
         terms: list[Term] = []
         for term in made.terms:

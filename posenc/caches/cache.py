@@ -1,19 +1,29 @@
 """The key-value cache of one layer, growing by each token that it is given."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from posenc.caches.checks import (
+    alike,
+    check_counted,
+    check_payload_fits,
+    check_prefix,
+    check_reads_turned,
+    parts_of,
+)
+from posenc.caches.held import continued, first, first_moved, last_queries, reordered
 from posenc.encoding import Encoding
-from posenc.equation import mask_rules
-from posenc.errors import CacheError
-from posenc.held import continued, first, last_queries, reordered
-from posenc.lowering import Lowerable, Lowered, Part, flatten
+from posenc.errors import CacheError, positive
+from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.rotation import turn
-from posenc.terms import GatherTable, Prefix, Rotate, Term, Zones
+from posenc.terms import Rotate, Term
+
+Policy = Literal["rotated", "raw"]
+POLICIES: tuple[Policy, ...] = ("rotated", "raw")
 
 
 class Cache:
@@ -28,27 +38,30 @@ class Cache:
             layers no policy makes growing lengths equal the full forward
 
     Cached decoding equals the full forward for every encoding that it accepts, with the same
-    encoding at each step, which a cache cannot check. Where the first call was padded or packed,
-    later ones need no positions: each row counts on from its last real token.
-    Raises CacheError for everything else.
+    encoding at each step. Where the first call was padded or packed, later ones need no positions:
+    each row counts on from its last real token. Raises CacheError for everything else that it can
+    tell; a call that fails leaves it as it was.
 
     k, v      what it holds, (b, g, t, d) and (b, g, t, d_v); None while it is empty
     payload   what `Encoding.payload` made of these tokens, (b, ..., t)
     placed    where they are, as positions of the last call
+    turned    how its keys were turned: layout, first dimension, pairs and gain
     """
 
-    def __init__(
-        self, policy: Literal["rotated", "raw"] = "rotated", length: int | None = None
-    ) -> None:
-        if policy not in ("rotated", "raw"):
+    def __init__(self, policy: Policy = "rotated", length: int | None = None) -> None:
+        if policy not in POLICIES:
             kind = type(self).__name__
             raise CacheError(f"{kind}(policy={policy!r}): policy is 'rotated' or 'raw'")
+        if length is not None:
+            positive(type(self).__name__, length=length)
         self.policy = policy
         self.length = length
         self.k: Tensor | None = None
         self.v: Tensor | None = None
         self.payload: Tensor | None = None
         self.placed: Positions | None = None
+        # None while nothing is held; () for keys that no term turned.
+        self.turned: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
         """How many tokens it holds."""
@@ -77,7 +90,8 @@ class Cache:
         encoding   a list with Documents tells of all tokens by itself
         q_len      number of queries, the last of the new tokens; None: as many
 
-        Raises CacheError where held keys were placed by explicit ids, which nobody can continue.
+        Raises CacheError where held keys were placed by explicit ids, which nobody can continue,
+        and where keys that were turned at one place are said to be at another.
         """
         q_len = new if q_len is None else q_len
         anew = any(isinstance(part, Documents) for part in parts_of(encoding))
@@ -90,11 +104,18 @@ class Cache:
             positions = self._continued(self.placed, new, causal)
             positions = last_queries(positions, q_len)
         else:
+            known = positions is not None
+            if isinstance(positions, Tensor):
+                self._check_count(positions, new)
             positions = as_positions(positions, q_len, self.keys(new), causal=causal, device=device)
+            if known:
+                self._check_unmoved(positions)
         return self._bounded(positions)
 
     def check(self, encoding: Lowerable, new: int) -> None:
         """Raise CacheError where decoding `new` more tokens could not equal the full forward."""
+        if new < 1:
+            raise CacheError(f"{self!r} was given no token: leave the call away")
         self._check_room(new)
         if isinstance(encoding, Lowered):
             made_for = encoding.positions.extent
@@ -117,7 +138,12 @@ class Cache:
         """The payload of every token so far and of the new ones; `append` keeps it."""
         if new is None or self.payload is None:
             return new
+        check_payload_fits(self, self.payload, new)
         return torch.cat((self.payload, new), dim=-1)
+
+    def own(self, new: int) -> Tensor | None:
+        """Which keys `new` tokens are, int64 (new,), among those of `keys`; None: the last."""
+        return None
 
     def append(
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
@@ -133,10 +159,14 @@ class Cache:
 
     def reset(self) -> None:
         """Forget every token."""
-        self.k = self.v = self.payload = self.placed = None
+        self.k = self.v = self.payload = self.placed = self.turned = None
 
     def reorder(self, rows: Tensor) -> None:
         """Take these rows of the batch, int64 (b_new,), as a beam search does after each step."""
+        if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
+            raise CacheError(
+                f"{self!r}.reorder({rows!r}): rows of the batch, int64 (b,), are needed"
+            )
         if self.k is None or self.v is None:
             return
         self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
@@ -147,8 +177,7 @@ class Cache:
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens, as when speculative decoding rejects the others."""
-        if not 0 <= length <= len(self):
-            raise CacheError(f"{self!r}.truncate({length}): it can keep 0 to {len(self)} of them")
+        self._check_kept(length)
         if length == 0:
             self.reset()
         if self.k is None or self.v is None:
@@ -159,6 +188,18 @@ class Cache:
             self.payload = self.payload[..., :length].clone()
         if self.placed is not None:
             self.placed = first(self.placed, length)
+
+    def saved(self) -> dict[str, Any]:
+        """What `restore` goes back to; nothing that a call puts in place of it is copied."""
+        return vars(self).copy()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Be as when the state was `saved`."""
+        vars(self).update(state)
+
+    def _check_kept(self, length: int) -> None:
+        if length != int(length) or not 0 <= length <= len(self):
+            raise CacheError(f"{self!r}.truncate({length}): it can keep 0 to {len(self)} of them")
 
     def _check_room(self, new: int) -> None:
         if self.length is not None and len(self) + new > self.length:
@@ -183,19 +224,38 @@ class Cache:
         known = placed.causal if causal is None else causal
         return replace(later, extent=extent, causal=known)
 
+    def _check_count(self, coordinates: Tensor, new: int) -> None:
+        count = coordinates.shape[1] if coordinates.ndim > 1 else coordinates.numel()
+        if count != self.keys(new):
+            raise CacheError(
+                f"{self!r} was given {new} more and positions of {count}: give those of all "
+                f"{self.keys(new)}, held and new, or none where tokens just count on"
+            )
+
+    def _check_unmoved(self, positions: Positions) -> None:
+        """Raise CacheError where keys that were turned at one place are said to be at another."""
+        placed = self.placed
+        if placed is None or not self.turned or torch.compiler.is_compiling():
+            return
+        at = first_moved(placed, positions, len(self))
+        if at is not None:
+            raise CacheError(
+                f"{self!r}, turned where they were placed, but these positions put token {at} "
+                "elsewhere: give the positions of all tokens as they were, decode with "
+                f'{type(self).__name__}(policy="raw") where tokens move, or set placed to None '
+                "where you turned the keys again"
+            )
+
     def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         """New keys as they will be kept, and their terms, or the error that keeps them out."""
         for name, held, new in (("keys", self.k, k), ("values", self.v, v)):
-            if held is None:
-                continue
-            same = held.dtype == new.dtype and held.device == new.device
-            if not same or held[:, :, 0].shape != new[:, :, 0].shape:
+            if held is not None and not alike(held, new):
                 raise CacheError(
                     f"{self!r} has {name} of shape {tuple(held.shape)}, {held.dtype} on "
                     f"{held.device}, but the new ones are {tuple(new.shape)}, {new.dtype} on "
                     f"{new.device}: use one cache per layer and per batch"
                 )
-        self._check_prefix(lowered)
+        check_prefix(self, lowered)
         if self.policy == "rotated":
             return self._turn_new(k, lowered)
         if lowered.turned:
@@ -205,69 +265,32 @@ class Cache:
             )
         return k, lowered
 
-    def _check_prefix(self, lowered: Lowered) -> None:
-        counts = [r.count for r in mask_rules(lowered.terms) if isinstance(r, Prefix)]
-        if counts and not torch.compiler.is_compiling():
-            prefix = max(counts)
-            start = lowered.positions.orders()[0][..., 0]
-            if ((start > 0) & (start < prefix)).any():
-                raise CacheError(
-                    f"{self!r} was given only a part of a prefix of {prefix} tokens, whose tokens "
-                    "see each other: give all of them in one call"
-                )
-
     def _turn_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         rotate = next((term for term in lowered.terms if isinstance(term, Rotate)), None)
-        angle = None if rotate is None else rotate.k_angle
-        per_query_head = angle is not None and angle.shape[1] > k.shape[1]
-        for term in lowered.terms:
-            reads_raw = isinstance(term, GatherTable) and term.side == "k" and rotate is not None
-            scaled = isinstance(term, Rotate) and term.k_log_scale is not None
-            if isinstance(term, Zones) or reads_raw or scaled or per_query_head:
-                raise CacheError(
-                    f"{type(term).__name__} reads keys that are not turned, but "
-                    f'{type(self).__name__}(policy="rotated") keeps turned ones: '
-                    f'use {type(self).__name__}(policy="raw")'
+        check_reads_turned(self, lowered.terms, k.shape[1])
+        form: tuple[Any, ...] = ()
+        if rotate is not None:
+            form = (rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain)
+        if self.turned is not None and self.turned != form:
+            raise CacheError(
+                f"{self!r}, whose keys were turned as {self.turned} (layout, first dimension, "
+                f"pairs, gain), but these terms turn as {form}: give the encoding of the calls "
+                "before"
+            )
+        if rotate is not None:
+            dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
+            k_turn = lowered.turns(rotate, dtype)[1]
+            if k_turn is not None:
+                cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_turn)
+                k = turn(k, cos, sin, rotate.layout, rotate.start).to(k.dtype)
+                terms: tuple[Term, ...] = tuple(
+                    replace(term, k_angle=None) if term is rotate else term
+                    for term in lowered.terms
                 )
-        if rotate is None:
-            return k, lowered
-        dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
-        k_turn = lowered.turns(rotate, dtype)[1]
-        if k_turn is None:
-            return k, lowered
-        cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_turn)
-        turned = turn(k, cos, sin, rotate.layout, rotate.start).to(k.dtype)
-        terms: tuple[Term, ...] = tuple(
-            replace(term, k_angle=None) if term is rotate else term for term in lowered.terms
-        )
-        return turned, replace(lowered, terms=terms, k_turn=None)
+                lowered = replace(lowered, terms=terms, k_turn=None)
+        self.turned = form
+        return k, lowered
 
     def _of_new(self, wave: Tensor, new: int) -> Tensor:
         """cos or sin of the new keys, out of those of all keys that the terms turn."""
         return wave[..., -new:, :]
-
-
-def parts_of(encoding: Lowerable) -> list[Part]:
-    """What an encoding is composed of; nothing is known of terms that come lowered."""
-    return [] if isinstance(encoding, Lowered) else flatten(encoding)
-
-
-def check_counted(cache: Cache, placed: Positions, new: int) -> None:
-    """Raise CacheError for held keys that were placed by ids, which cannot be continued."""
-    if not placed.unit_step or placed.k.ndim == 3:
-        raise CacheError(
-            f"{cache!r}: their positions are explicit ids, and nobody but you knows those of the "
-            f"next {new}: pass positions= at every step"
-        )
-
-
-def check_payloads(cache: Cache, encoding: Lowerable) -> None:
-    """Raise CacheError for a payload of which a cache cannot leave out tokens, or add zeros."""
-    for part in parts_of(encoding):
-        keeps = isinstance(part, Encoding) and type(part).payload is not Encoding.payload
-        if keeps and not part.payload_adds:
-            raise CacheError(
-                f"{part!r} keeps a payload of every token, and does not say that payloads of "
-                f"neighbours may be summed (payload_adds), but {cache!r} leaves tokens out or "
-                "fills slots with zeros: decode with Cache"
-            )

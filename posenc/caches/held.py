@@ -95,6 +95,30 @@ def selected(positions: Positions, columns: Tensor) -> Positions:
     )
 
 
+def first_moved(held: Positions, now: Positions, count: int) -> int | None:
+    """The first of `count` tokens that is elsewhere now than it was held; None where none moved.
+
+    Padding moves as it likes.
+    """
+    count = min(count, held.k_len)
+    was, at = (_with_axes(x.k)[:, :count] for x in (held, now))
+    fits = all(a == b or 1 in (a, b) for a, b in zip(was.shape, at.shape, strict=True))
+    if not fits:
+        # Positions of another batch, which whoever knows the tensors refuses.
+        return None
+    moved = (was != at).any(dim=-1)
+    if now.k_valid is not None:
+        moved = moved & now.k_valid[:, :count]
+    columns = moved.any(dim=0).nonzero()
+    return int(columns[0]) if len(columns) else None
+
+
+def _with_axes(k: Tensor) -> Tensor:
+    """Coordinates as (1|b, t, axes)."""
+    k = k if k.ndim == 3 else k[..., None]
+    return k if k.ndim == 3 else k[None]
+
+
 def reordered(positions: Positions, rows: Tensor) -> Positions:
     """The same positions with these rows of the batch."""
     changed: dict[str, Any] = {}

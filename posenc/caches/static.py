@@ -1,12 +1,19 @@
 """The cache of fixed shapes: one compiled graph serves every step."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc.cache import Cache, check_counted, check_payloads, parts_of
+from posenc.caches.cache import Cache, Policy
+from posenc.caches.checks import (
+    alike,
+    check_counted,
+    check_payload_fits,
+    check_payloads,
+    parts_of,
+)
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Documents, Positions, as_positions
@@ -31,7 +38,7 @@ class StaticCache(Cache):
     position  int64, without dimensions: how many slots are written
     """
 
-    def __init__(self, length: int, policy: Literal["rotated", "raw"] = "rotated") -> None:
+    def __init__(self, length: int, policy: Policy = "rotated") -> None:
         super().__init__(policy, length)
         positive("StaticCache", length=length)
         self.capacity = length
@@ -40,7 +47,7 @@ class StaticCache(Cache):
         self.started = False
 
     def __len__(self) -> int:
-        return 0 if self.position is None else int(self.position)
+        return int(self._position()) if self.started else 0
 
     def __repr__(self) -> str:
         settings = f"length={self.capacity}, policy={self.policy!r}"
@@ -74,6 +81,8 @@ class StaticCache(Cache):
                 f"their order: give Positions(q=..., k=..., q_order=..., k_order=...) of {new} "
                 f"queries and {self.capacity} keys, or none where tokens just count on"
             )
+        else:
+            self._check_unmoved(positions)
         positions = as_positions(positions, new, self.capacity, causal=causal)
         written = torch.arange(self.capacity, device=positions.k.device) < self._position() + new
         valid = written[None] if positions.k_valid is None else positions.k_valid & written
@@ -92,12 +101,13 @@ class StaticCache(Cache):
         """The payload of all slots, with the new ones in their place."""
         if new is None or self.payload is None or not self.started:
             return new
-        if new.shape[-1] > 1:
-            raise CacheError(
-                f"{self!r}: with a payload, which tells of queries by the last keys, tokens after "
-                f"the first call come one at a time, but these are {new.shape[-1]}"
-            )
-        return self.payload.index_copy(-1, self._slots(1), new.to(self.payload.dtype))
+        check_payload_fits(self, self.payload, new)
+        slots = self._slots(new.shape[-1])
+        return self.payload.index_copy(-1, slots, new.to(self.payload.dtype))
+
+    def own(self, new: int) -> Tensor | None:
+        """The slots that the new tokens are written to; None in the first call."""
+        return self._slots(new) if self.started else None
 
     def append(
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
@@ -124,30 +134,43 @@ class StaticCache(Cache):
 
     def reset(self) -> None:
         """Forget every token; the slots stay allocated."""
-        self.started, self.payload, self.placed = False, None, None
+        self.started, self.payload, self.placed, self.turned = False, None, None, None
         for held in (self.k, self.v, self.position):
             if held is not None:
                 held.zero_()
 
     def reorder(self, rows: Tensor) -> None:
         """As in Cache; in place where there are as many rows as before."""
-        k, v = self.k, self.v
+        before = self.k, self.v, self.payload
         super().reorder(rows)
-        if k is None or v is None or self.k is None or self.v is None:
-            return
-        if k.shape == self.k.shape:
-            self.k, self.v = k.copy_(self.k), v.copy_(self.v)
+        if before[0] is not None and self.k is not None and before[0].shape == self.k.shape:
+            self.k, self.v, self.payload = (
+                None if held is None or new is None else held.copy_(new)
+                for held, new in zip(before, (self.k, self.v, self.payload), strict=True)
+            )
 
     def truncate(self, length: int) -> None:
         """As in Cache: later tokens overwrite those that are taken back."""
-        if not 0 <= length <= len(self):
-            raise CacheError(f"{self!r}.truncate({length}): it can keep 0 to {len(self)} of them")
+        self._check_kept(length)
         if length == 0:
             self.reset()
         elif self.position is not None:
             self.position.fill_(length)
             if self.payload is not None:
                 self.payload[..., length:] = 0
+
+    def saved(self) -> dict[str, Any]:
+        state = super().saved()
+        return state | {"position": None if self.position is None else self.position.clone()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        position = self.position
+        super().restore(state)
+        if position is not None and self.position is not None:
+            # In place, as a graph knows it; what was written behind it is hidden, or zero.
+            self.position = position.copy_(self.position)
+        if self.payload is not None:
+            self.payload[..., len(self) :] = 0
 
     def _check_room(self, new: int) -> None:
         if not torch.compiler.is_compiling() or not self.started:
@@ -170,9 +193,7 @@ class StaticCache(Cache):
         return super()._of_new(wave, new)
 
     def _next(self, slots: Tensor, causal: bool | None) -> Positions:
-        placed = self.placed
-        assert placed is not None
-        check_counted(self, placed, len(slots))
+        placed = check_counted(self, self.placed, len(slots))
         order = placed.orders()[1]
         document = placed.k_document
         return replace(
@@ -187,8 +208,9 @@ class StaticCache(Cache):
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None
     ) -> tuple[Tensor, Tensor, Lowered]:
         new = k.shape[-2]
-        if self.k is not None and self.k[:, :, 0].shape != k[:, :, 0].shape:
-            self.k = self.v = None
+        fits = self.k is not None and self.v is not None and alike(self.k, k) and alike(self.v, v)
+        if not fits:
+            self.k = self.v = self.position = None
         k, lowered = self._ready(k, v, lowered)
         if self.k is None or self.v is None:
             self.k, self.v = (

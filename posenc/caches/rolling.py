@@ -1,14 +1,13 @@
 """The cache of a sliding window with sinks: it holds what later queries can see, and no more."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from posenc.cache import Cache, check_payloads, parts_of
+from posenc.caches.cache import Cache, Policy
+from posenc.caches.checks import check_payloads, parts_of
+from posenc.caches.held import selected
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, positive
-from posenc.held import selected
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import Sink, Window
@@ -36,7 +35,7 @@ class RollingCache(Cache):
         self,
         window: int,
         sinks: int = 0,
-        policy: Literal["rotated", "raw"] = "rotated",
+        policy: Policy = "rotated",
         length: int | None = None,
     ) -> None:
         super().__init__(policy, length)

@@ -1,0 +1,87 @@
+"""What no cache can hold or carry on: each check says what to do about it.
+
+`cache` is the one that refuses; messages show it.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.equation import mask_rules
+from posenc.errors import CacheError
+from posenc.lowering import Lowerable, Lowered, Part, flatten
+from posenc.positions import Positions
+from posenc.terms import GatherTable, Prefix, Rotate, Term, Zones
+
+
+def alike(held: Tensor, new: Tensor) -> bool:
+    """Whether new keys or values can join those held: all but the number of tokens is the same."""
+    same = held.dtype == new.dtype and held.device == new.device
+    return same and held[:, :, 0].shape == new[:, :, 0].shape
+
+
+def parts_of(encoding: Lowerable) -> list[Part]:
+    """What an encoding is composed of; nothing is known of terms that come lowered."""
+    return [] if isinstance(encoding, Lowered) else flatten(encoding)
+
+
+def check_counted(cache: object, placed: Positions | None, new: int) -> Positions:
+    """Where the held keys are; CacheError where ids placed them, which cannot be continued."""
+    if placed is None or not placed.unit_step or placed.k.ndim == 3:
+        raise CacheError(
+            f"{cache!r}: their positions are explicit ids, and nobody but you knows those of the "
+            f"next {new}: pass positions= at every step"
+        )
+    return placed
+
+
+def check_payloads(cache: object, encoding: Lowerable) -> None:
+    """Raise CacheError for a payload of which a cache cannot leave out tokens, or add zeros."""
+    for part in parts_of(encoding):
+        keeps = isinstance(part, Encoding) and type(part).payload is not Encoding.payload
+        if keeps and not part.payload_adds:
+            raise CacheError(
+                f"{part!r} keeps a payload of every token, and does not say that payloads of "
+                f"neighbours may be summed (payload_adds), but {cache!r} leaves tokens out or "
+                "fills slots with zeros: decode with Cache"
+            )
+
+
+def check_payload_fits(cache: object, held: Tensor, new: Tensor) -> None:
+    """Raise CacheError for the payload of another batch, or of other heads."""
+    if held.shape[:-1] != new.shape[:-1] or held.device != new.device:
+        raise CacheError(
+            f"{cache!r} has a payload of shape {tuple(held.shape)} on {held.device}, but the new "
+            f"one is {tuple(new.shape)} on {new.device}: use one cache per layer and per batch"
+        )
+
+
+def check_prefix(cache: object, lowered: Lowered) -> None:
+    """Raise CacheError where a prefix, whose tokens see each other, comes in parts."""
+    counts = [rule.count for rule in mask_rules(lowered.terms) if isinstance(rule, Prefix)]
+    if counts and not torch.compiler.is_compiling():
+        prefix = max(counts)
+        start = lowered.positions.orders()[0][..., 0]
+        if ((start > 0) & (start < prefix)).any():
+            raise CacheError(
+                f"{cache!r} was given only a part of a prefix of {prefix} tokens, whose tokens "
+                "see each other: give all of them in one call"
+            )
+
+
+def check_reads_turned(cache: object, terms: tuple[Term, ...], key_heads: int) -> None:
+    """Raise CacheError for a term that reads keys as they were before a rotation."""
+    rotates = any(isinstance(term, Rotate) for term in terms)
+    for term in terms:
+        raw = isinstance(term, Zones)
+        if isinstance(term, GatherTable):
+            raw = rotates and term.side == "k"
+        elif isinstance(term, Rotate):
+            per_query_head = term.k_angle is not None and term.k_angle.shape[1] > key_heads
+            raw = term.k_log_scale is not None or per_query_head
+        if raw:
+            kind = type(cache).__name__
+            raise CacheError(
+                f"{type(term).__name__} reads keys that are not turned, but "
+                f'{kind}(policy="rotated") keeps turned ones: use {kind}(policy="raw")'
+            )
