@@ -4,8 +4,8 @@
 
 Cases: "llama", where 8 % of the bytes are weights of q and k; "all turned", where every tensor is;
 "columns", where every tensor is stored (in, out). Each conversion is a process of its own, so that
-its memory can be seen; its time is that of the call. Every file is brought to the disk, as the
-conversion does, and copies are timed with and without that.
+its memory can be seen; its time is that of the call, with torch loaded where that is needed. Every
+file is brought to the disk, as the conversion does, and copies are timed with and without that.
 """
 
 import argparse
@@ -26,7 +26,9 @@ import resource, sys, time
 from posenc.conversion.checkpoint import convert_checkpoint
 from posenc.conversion.names import Names
 path, out, columns = sys.argv[1:]
-names = Names(rows="(?!)", columns=columns) if columns else "llama"
+if columns:
+    import torch
+names = Names(columns=columns) if columns else "llama"
 start = time.perf_counter()
 convert_checkpoint(path, out, "half", "interleaved", head_dim=128, names=names)
 seconds = time.perf_counter() - start

@@ -10,7 +10,6 @@ skipping    the same with chunks that skip ahead
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 import torch
@@ -166,15 +165,11 @@ class Builder:
                     never been (StreamingLLM); else they keep their positions
         extent      as in `build`
 
-        Raises PositionsError for sizes below these.
+        Raises PositionsError for sizes below these, and positions beyond the extent.
         Source: Xiao et al. 2024, arXiv:2309.17453, section 3.2.
         """
-        keys, dropped = rolled(q_len, past, window, sinks, renumbered, device)
+        keys, dropped, extent = rolled(q_len, past, window, sinks, renumbered, extent, device)
         unit_step = not renumbered or dropped == 0
-        if extent is None:
-            extent = past + q_len
-        else:
-            keys = replace(keys, length=None)
         return cls.of(keys.last(q_len), keys, extent=extent, unit_step=unit_step, causal=True)
 
     @classmethod

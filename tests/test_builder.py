@@ -45,54 +45,89 @@ def spread(layout: Layout) -> tuple[Tensor, Tensor, list[tuple[int, slice]]]:
     return mask, documents, places
 
 
+# Padding on the left, on the right and on both sides, single tokens, a full row.
+ROWS: Layout = ([[3, 1, 1], [5], [1, 3], [3, 1, 3]], [0, 2, 1, 0], 7)
+
+
 @pytest.mark.parametrize("encoding", EXAMPLES, ids=repr)
 def test_padding_and_packing_change_no_output(encoding: Encoding) -> None:
-    models = {causal: model_for(encoding, causal=causal) for causal in causalities(encoding)}
-
-    @settings(max_examples=4)
-    @given(layout=layouts(), causal=st.sampled_from(sorted(models)))
-    def holds(layout: Layout, causal: bool) -> None:
-        mask, documents, places = spread(layout)
-        tokens = tokens_for(mask.shape[1], batch=len(mask))
+    mask, documents, places = spread(ROWS)
+    tokens = tokens_for(mask.shape[1], batch=len(mask))
+    for causal in causalities(encoding):
+        model = model_for(encoding, causal=causal)
         at = Positions.build(attention_mask=mask, documents=documents, causal=causal)
-        together = models[causal](tokens, at)
-        for row, part in places:
-            alone = models[causal](tokens[row : row + 1, part])
-            require_close(together[row : row + 1, part], alone, 1e-9, f"row {row}, {part}")
-
-    holds()
+        together = model(tokens, at)
+        for length in {part.stop - part.start for _, part in places}:
+            same = [place for place in places if place[1].stop - place[1].start == length]
+            alone = model(torch.stack([tokens[place] for place in same]))
+            packed = torch.stack([together[place] for place in same])
+            require_close(packed, alone, 1e-9, f"documents of {length} tokens")
 
 
 @pytest.mark.parametrize("encoding", EXAMPLES, ids=repr)
 def test_chunks_change_no_output(encoding: Encoding) -> None:
-    """Prefilled in chunks of any size, padded and packed, through a cache."""
+    """Prefilled in chunks, padded and packed, through a cache."""
     model = model_for(encoding)
-
-    @settings(max_examples=3)
-    @given(layout=layouts(), policy=st.sampled_from(["rotated", "raw"]), cuts=st.data())
-    def holds(layout: Layout, policy: Any, cuts: st.DataObject) -> None:
-        mask, documents, places = spread(layout)
-        length = mask.shape[1]
-        tokens = tokens_for(length, batch=len(mask))
-        # What depends on the length must know the final one from the first chunk on.
-        said = {"causal": True, "extent": length}
-        at = Positions.build(attention_mask=mask, documents=documents, **said)
-        whole = model(tokens, at)
-        ends = sorted({*cuts.draw(st.lists(st.integers(1, length), max_size=3)), length})
+    mask, documents, places = spread(ROWS)
+    length = mask.shape[1]
+    tokens = tokens_for(length, batch=len(mask))
+    # What depends on the length must know the final one from the first chunk on.
+    said = {"causal": True, "extent": length}
+    whole = model(tokens, Positions.build(attention_mask=mask, documents=documents, **said))
+    for policy in ("rotated", "raw"):
         caches, chunks = [Cache(policy, length=length) for _ in model.blocks], []
-        for start, end in itertools.pairwise([0, *ends]):
+        for start, end in itertools.pairwise([0, 2, 6, length]):
             so_far = {"attention_mask": mask[:, :end], "documents": documents[:, :end]}
             at = Positions.build(end - start, past=start, **so_far, **said)
             try:
                 chunks.append(model(tokens[:, start:end], at, caches))
             except CacheError:
                 assert policy == "rotated"
-                return
-        for row, part in places:
-            got = torch.cat(chunks, dim=1)[row, part]
-            require_close(got, whole[row, part], 1e-9, f"cut at {ends}")
+                break
+        else:
+            got = torch.cat(chunks, dim=1)
+            for place in places:
+                require_close(got[place], whole[place], 1e-9, f"{policy}, {place}")
 
-    holds()
+
+MANY = [Rotary(8), pe.ALiBi(4), pe.FIRE(4).double(), pe.SlidingWindow(3)]
+
+
+@settings(max_examples=30)
+@given(layout=layouts(), causal=st.booleans())
+def test_any_layout_is_each_document_alone(layout: Layout, causal: bool) -> None:
+    """What holds of every encoding above holds of every layout."""
+    mask, documents, places = spread(layout)
+    q, k, v = drawing(8)(3, len(mask), 4, mask.shape[1], 8)
+    at = Positions.build(attention_mask=mask, documents=documents, causal=causal)
+    together = pe.attend(q, k, v, MANY, positions=at)
+    for row, part in places:
+        own = [x[row : row + 1, :, part] for x in (q, k, v)]
+        alone = pe.attend(*own, MANY, causal=causal)
+        torch.testing.assert_close(together[row : row + 1, :, part], alone, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=30)
+@given(layout=layouts(), policy=st.sampled_from(["rotated", "raw"]), cuts=st.data())
+def test_any_layout_in_any_chunks_is_the_whole(
+    layout: Layout, policy: Any, cuts: st.DataObject
+) -> None:
+    mask, documents, places = spread(layout)
+    length = mask.shape[1]
+    q, k, v = drawing(9)(3, len(mask), 4, length, 8)
+    said = {"causal": True, "extent": length}
+    at = Positions.build(attention_mask=mask, documents=documents, **said)
+    whole = pe.attend(q, k, v, MANY, positions=at)
+    cache, chunks = Cache(policy, length=length), []
+    ends = sorted({*cuts.draw(st.lists(st.integers(1, length), max_size=3)), length})
+    for start, end in itertools.pairwise([0, *ends]):
+        so_far = {"attention_mask": mask[:, :end], "documents": documents[:, :end]}
+        at = Positions.build(end - start, past=start, **so_far, **said)
+        new = (x[:, :, start:end] for x in (q, k, v))
+        chunks.append(pe.attend(*new, MANY, positions=at, cache=cache))
+    got = torch.cat(chunks, dim=2)
+    for row, part in places:
+        torch.testing.assert_close(got[row, :, part], whole[row, :, part], rtol=0, atol=1e-12)
 
 
 # What other people say of the same tokens.
@@ -322,6 +357,7 @@ SHARES = st.lists(
 ).filter(lambda shares: any(q for q, _ in shares))
 
 
+@settings(max_examples=30)
 @given(shares=SHARES, causal=st.booleans())
 def test_varlen_is_each_document_alone(shares: list[tuple[int, int]], causal: bool) -> None:
     q_lens, k_lens = zip(*shares, strict=True)
@@ -358,6 +394,7 @@ def test_past_tokens_are_in_front(past: int, new: int) -> None:
         assert at.q.tolist() == list(range(past, past + new))
 
 
+@settings(max_examples=30)
 @given(pasts=st.lists(st.integers(0, 5), min_size=1, max_size=3), new=st.integers(1, 3))
 def test_slots_hold_each_row_as_far_as_it_has_got(pasts: list[int], new: int) -> None:
     slots, batch = 9, len(pasts)
@@ -386,6 +423,7 @@ def held(past: int, new: int, window: int, sinks: int) -> list[int]:
     return [n for n in range(past + new) if n < sinks or n in nearest]
 
 
+@settings(max_examples=30)
 @given(sizes=ROLLED)
 def test_a_rolling_cache_sees_what_the_window_sees(sizes: tuple[int, int, int, int]) -> None:
     past, new, window, sinks = sizes
@@ -406,6 +444,7 @@ def test_a_rolling_cache_sees_what_the_window_sees(sizes: tuple[int, int, int, i
         torch.testing.assert_close(bare, whole, rtol=0, atol=1e-12)
 
 
+@settings(max_examples=30)
 @given(past=st.integers(0, 12), window=st.integers(1, 4), sinks=st.integers(1, 3))
 def test_a_renumbered_cache_is_streaming_llm(past: int, window: int, sinks: int) -> None:
     """The same as `Sinks`, which holds all keys and moves the query by what a cache drops."""
@@ -415,6 +454,8 @@ def test_a_renumbered_cache_is_streaming_llm(past: int, window: int, sinks: int)
     assert at.orders()[1].tolist() == kept
     assert at.unit_step == (len(kept) == past + 1)
     assert at.lengths()[0].tolist() == [[len(kept)]]
+    # They never grow, so that a table of as many rows serves for ever.
+    assert at.bound == len(kept)
     draw = drawing(7)
     q, k, v = draw(1, 4, 1, 8), draw(1, 2, past + 1, 8), draw(1, 2, past + 1, 8)
     streaming = pe.Sinks(sinks, window=window, rotary=Rotary(8))
@@ -426,6 +467,7 @@ def test_a_renumbered_cache_is_streaming_llm(past: int, window: int, sinks: int)
 # Positions that train a short input for a long one.
 
 
+@settings(max_examples=30)
 @given(
     lengths=st.lists(st.integers(1, 8), min_size=1, max_size=3),
     more=st.integers(0, 20),
@@ -654,6 +696,30 @@ BAD = {
     "a fractional past": (
         lambda: Positions.static(2, 8, torch.tensor([1.0])),
         ["torch.float32", r"\(b,\) for each"],
+    ),
+    "past on meta": (lambda: Positions.static(1, 8, on_meta(2)), ["past=", "meta device"]),
+    "a mask on meta": (
+        lambda: Positions.build(attention_mask=on_meta(2, 3)),
+        [r"Positions\.build\(attention_mask=\.\.\.\)", "meta device", "no values"],
+    ),
+    "lengths on meta": (lambda: Positions.build(lengths=on_meta(2)), ["lengths", "meta device"]),
+    "cumulative lengths on meta": (
+        lambda: Positions.varlen(on_meta(2), [0, 1]),
+        [r"Positions\.varlen\(cu_seqlens_q", "meta device"],
+    ),
+    "token types on meta": (lambda: Positions.mrope(on_meta(1, 3)), ["token_types", "meta"]),
+    "a mask as lengths": (
+        lambda: Positions.build(lengths=torch.ones(3) > 0),
+        [r"lengths=\[True, True, True\]", "whole number >= 1"],
+    ),
+    "a mask of no tokens": (
+        lambda: Positions.random(longest=9, attention_mask=torch.ones(2, 0)),
+        [r"\(2, 0\)", r"\(b, k_len\) is needed"],
+    ),
+    "an id alone": (lambda: Positions.build(ids=torch.tensor(3)), [r"\(\)", r"\(b, t, axes\)"]),
+    "a rolling cache beyond its extent": (
+        lambda: Positions.rolling(past=5, window=3, extent=5),
+        ["extent=5", "largest position is 5", "at least 6"],
     ),
     "a window of nothing": (
         lambda: Positions.rolling(past=3, window=0),

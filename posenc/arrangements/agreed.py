@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.arrangements.tokens import check_sizes
+from posenc.arrangements.tokens import check_readable, check_sizes
 from posenc.errors import PositionsError
 
 
@@ -55,9 +55,10 @@ def sizes(
 def device_of(
     call: str, told: dict[str, Tensor], otherwise: torch.device | str | None = None
 ) -> torch.device | str | None:
-    """The one device of all tensors."""
+    """The one device of all tensors, which can be read."""
     devices = {tensor.device for tensor in told.values()}
     if len(devices) > 1:
         places = ", ".join(f"{name} on {tensor.device}" for name, tensor in told.items())
         raise PositionsError(f"{call}: {places}: move them to one device")
+    check_readable(call, **told)
     return devices.pop() if devices else otherwise

@@ -11,6 +11,10 @@ from posenc.errors import PositionsError
 
 def whole_or_double(coordinates: Tensor) -> Tensor:
     """Coordinates as int64 or float64; half precision has lost the odd ones beyond 256 or 2048."""
+    if coordinates.ndim not in (1, 2, 3):
+        raise PositionsError(
+            f"positions of shape {tuple(coordinates.shape)}: (t,), (b, t) or (b, t, axes) is needed"
+        )
     if coordinates.dtype in (torch.bfloat16, torch.float16):
         raise PositionsError(
             f"positions of dtype {coordinates.dtype} are rounded already: "

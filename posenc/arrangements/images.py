@@ -31,10 +31,10 @@ def time_row_column(
     text_after: TextAfter,
 ) -> Int[Tensor, "b t 3"]:
     """Coordinates of each token; the arguments are those of `Positions.mrope`."""
-    _check_types(token_types, merge, text_after)
     told = {"token_types": token_types, "images": images, "videos": videos}
     told |= {"attention_mask": attention_mask}
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
+    _check_types(token_types, merge, text_after)
     kinds = {
         1: _grids("images", images, merge, 1.0, False, token_types),
         2: _grids("videos", videos, merge, frame_step, frames_apart, token_types),
@@ -49,7 +49,7 @@ def time_row_column(
             )
         types = torch.where(valid, types, -1)
     advance = own = (types == 0).long()
-    within = torch.zeros((*types.shape, 3), dtype=torch.int64, device=types.device)
+    within = [torch.zeros_like(own)] * 3
     for kind, grids in kinds.items():
         here = types == kind
         if reading_values():
@@ -60,11 +60,13 @@ def time_row_column(
         if reading_values():
             grids.check_whole(here, which, inside)
         side = grids.extent(text_after)[which]
-        within = torch.where(here[..., None], grids.coordinates(which, inside), within)
+        inner = zip(grids.coordinates(which, inside), within, strict=True)
+        within = [torch.where(here, new, old) for new, old in inner]
         advance = torch.where(here & (inside == 0), side, advance)
         own = torch.where(here, side, own)
     # A token starts where all before it have moved to, itself and its own image aside.
-    return (advance.cumsum(-1) - own)[..., None] + within
+    begin = advance.cumsum(-1).sub_(own)
+    return torch.stack([begin + axis for axis in within], dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +89,15 @@ class _Grids:
         which = torch.searchsorted(ends, rank, right=True).clamp(max=counts.shape[0] - 1)
         return which, rank - (ends - counts)[which]
 
-    def coordinates(self, which: Int[Tensor, "b t"], inside: Int[Tensor, "b t"]) -> Tensor:
-        """Time, row and column (b, t, 3) of token `inside` of each."""
-        rows, columns = self.sizes[which, 1], self.sizes[which, 2]
-        frame, place = inside // (rows * columns), inside % (rows * columns)
-        time = (frame * self.steps[which]).long()
-        return torch.stack((time, place // columns, place % columns), dim=-1)
+    def coordinates(
+        self, which: Int[Tensor, "b t"], inside: Int[Tensor, "b t"]
+    ) -> tuple[Int[Tensor, "b t"], ...]:
+        """Time, row and column of token `inside` of each."""
+        columns, area = self.sizes[:, 2][which], self.sizes[:, 1:].prod(-1)[which]
+        frame = inside // area
+        place = inside - frame * area
+        row = place // columns
+        return (frame * self.steps[which]).long(), row, place - row * columns
 
     def extent(self, text_after: TextAfter) -> Int[Tensor, "n"]:
         """How many positions each takes."""

@@ -25,7 +25,7 @@ def arranged(
     order = valid = length = None
     if attention_mask is not None:
         valid, order = from_mask(attention_mask)
-        length = valid.sum(-1, keepdim=True).clamp(min=1).expand(order.shape)
+        length = (order[:, -1:] + 1).expand(order.shape)
     if documents is not None:
         documents = document_numbers(documents, valid)
         order, length = index_in_document(documents, valid)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arrangements.tokens import length_of, reading_values
+from posenc.arrangements.tokens import check_readable, length_of, reading_values
 from posenc.errors import PositionsError
 
 
@@ -42,9 +42,9 @@ def index_in_document(
     _check_contiguous(rows, valid)
     begin = starts.view(-1).nonzero().view(-1)
     cu = torch.cat((begin, begin.new_tensor([rows.numel()])))
-    real = cu if valid is None else torch.cat((cu[:1], valid.view(-1).cumsum(0)))[cu]
+    ends = cu[1:] if valid is None else valid.view(-1).cumsum(0)[cu[1:] - 1]
     order = order_between(cu, rows.numel())
-    length = each_token(real.diff().clamp(min=1), cu, rows.numel())
+    length = each_token(ends.diff(prepend=cu[:1]).clamp(min=1), cu, rows.numel())
     return order.view(documents.shape), length.view(documents.shape)
 
 
@@ -70,7 +70,9 @@ def summed(lengths: Sequence[int] | Tensor, device: torch.device | str | None) -
     """Cumulative lengths, from 0 to the number of tokens, of documents of these lengths."""
     if not isinstance(lengths, Tensor):
         lengths = torch.tensor(list(lengths), device=device)
-    if lengths.ndim != 1 or lengths.is_floating_point() or lengths.shape[0] == 0:
+    check_readable("Positions.build", lengths=lengths)
+    whole = not lengths.dtype.is_floating_point and lengths.dtype != torch.bool
+    if lengths.ndim != 1 or not whole or lengths.shape[0] == 0:
         raise PositionsError(
             f"Positions.build(lengths={shown(lengths)}) has shape {tuple(lengths.shape)}: one "
             "whole number >= 1 per document of one row is needed, (n,). For rows padded to one "
@@ -108,6 +110,7 @@ def cumulative(
     Raises PositionsError where they do not start at 0 or are not sorted.
     """
     cu = torch.as_tensor(cu_seqlens, device=None if isinstance(cu_seqlens, Tensor) else device)
+    check_readable(call, **{name: cu})
     if cu.ndim != 1 or cu.shape[0] < 2 or cu.dtype not in (torch.int32, torch.int64):
         raise PositionsError(
             f"{call}({name}=...) has shape {tuple(cu.shape)} and {cu.dtype}: cumulative lengths "

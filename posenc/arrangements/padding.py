@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arrangements.tokens import reading_values
+from posenc.arrangements.tokens import check_readable, reading_values
 from posenc.errors import PositionsError
 
 
@@ -14,13 +14,14 @@ def from_mask(
 
     Raises PositionsError for another shape, an additive mask, and a row with a hole.
     """
+    check_readable(call, attention_mask=attention_mask)
     call = f"{call}(attention_mask=...)"
-    if attention_mask.ndim != 2:
+    if attention_mask.ndim != 2 or attention_mask.shape[1] == 0:
         raise PositionsError(
             f"{call} has shape {tuple(attention_mask.shape)}: "
             "(b, k_len) is needed, nonzero for real tokens"
         )
-    valid = attention_mask != 0
+    valid = attention_mask.bool()
     order = valid.cumsum(-1).sub_(1).clamp_(min=0)
     if reading_values():
         if attention_mask.is_floating_point() and bool((attention_mask < 0).any()):
@@ -28,8 +29,10 @@ def from_mask(
                 f"{call} has negative values, as a mask that is added to scores: "
                 "give the mask it was made from, nonzero for real tokens, or mask >= 0"
             )
-        turns = (valid[:, 1:] != valid[:, :-1]).sum(-1)
-        holes = (turns > 2) | ((turns == 2) & valid[:, 0])
+        # Of bytes, for sums of them would first make 8 bytes of each.
+        first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
+        spanned = valid.shape[1] - first - behind
+        holes = valid.any(-1) & (spanned != order[:, -1] + 1)
         if holes.any():
             raise PositionsError(
                 f"{call}: row {int(holes.nonzero()[0])} has a hole: real tokens must be "

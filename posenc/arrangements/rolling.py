@@ -2,7 +2,7 @@
 
 import torch
 
-from posenc.arrangements.tokens import Tokens
+from posenc.arrangements.tokens import Tokens, reading_values
 from posenc.errors import PositionsError
 
 
@@ -12,9 +12,11 @@ def rolled(
     window: int,
     sinks: int,
     renumbered: bool,
+    extent: int | None,
     device: torch.device | str | None,
-) -> tuple[Tokens, int]:
-    """The keys that are left when q_len tokens come after `past`, and how many were dropped.
+) -> tuple[Tokens, int, int]:
+    """The keys that are left when q_len tokens come after `past`, how many others were dropped, and
+    a bound on position + 1.
 
     The window counts the token itself, so window - 1 tokens stay before the first new one.
     """
@@ -31,4 +33,11 @@ def rolled(
     order = torch.where(order < kept, order, order + dropped)
     at = at if renumbered else order
     reach = order.shape[0] if renumbered else seen
-    return Tokens(at, order, length=torch.full_like(order, reach)), dropped
+    if extent is None:
+        return Tokens(at, order, length=torch.full_like(order, reach)), dropped, reach
+    if reading_values() and extent < reach:
+        raise PositionsError(
+            f"Positions.rolling({q_len}, past={past}, window={window}, extent={extent}): the "
+            f"largest position is {reach - 1}, so extent must be at least {reach}"
+        )
+    return Tokens(at, order), dropped, extent

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from posenc.arrangements.tokens import Tokens, check_sizes, reading_values
+from posenc.arrangements.tokens import Tokens, check_readable, check_sizes, reading_values
 from posenc.errors import PositionsError
 
 
@@ -20,6 +20,7 @@ def in_slots(
             "before is needed, a whole number, () for all rows or (b,) for each"
         )
     check_sizes(call, q_len, slots)
+    check_readable("Positions.static", past=past)
     if reading_values():
         least, most = (int(value) for value in past.aminmax())
         if least < 0 or most + q_len > slots:

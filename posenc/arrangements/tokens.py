@@ -45,6 +45,16 @@ def reading_values() -> bool:
     return not torch.compiler.is_compiling()
 
 
+def check_readable(call: str, **tensors: Tensor) -> None:
+    """Raise PositionsError for tensors of the meta device, whose values nobody could check."""
+    for name, tensor in tensors.items():
+        if tensor.is_meta and reading_values():
+            raise PositionsError(
+                f"{call}({name}=...) is on the meta device, where tensors have no values: give it "
+                "on a device that has"
+            )
+
+
 def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tensor:
     """The largest position + 1 in the own sequence of each token, (t,) or (b, t).
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -41,6 +42,9 @@ def convert(
     pattern: Annotated[
         str | None, typer.Option(help="Instead: a regular expression that finds their names.")
     ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="The same, for those stored (in, out).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a checkpoint with its queries and keys in the other rotary layout."""
@@ -48,8 +52,9 @@ def convert(
         from posenc.conversion.checkpoint import convert_checkpoint
         from posenc.conversion.names import Names
 
-        # From here on Ctrl-C has an unfinished file to remove.
+        # From here on Ctrl-C and kill have an unfinished file to remove.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with _progress() as report:
             changed = convert_checkpoint(
                 path,
@@ -61,7 +66,7 @@ def convert(
                 start=start,
                 heads=heads,
                 kv_heads=kv_heads,
-                names=names if pattern is None else Names(pattern),
+                names=Names(pattern, columns) if pattern or columns else names,
                 progress=report,
             )
     if as_json:

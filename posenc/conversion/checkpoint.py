@@ -76,14 +76,19 @@ def convert_checkpoint(
         if progress is not None:
             progress(done, total)
 
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(whole_folder(out)) if path.is_dir() else None
-        for header in headers:
-            place = out if folder is None else folder / header.path.name
-            with whole_file(place) as file:
-                convert_file(header, turned, file, wrote)
-        if folder is not None and index is not None:
-            replace_file(folder / INDEX, (path / INDEX).read_bytes())
+    try:
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(whole_folder(out)) if path.is_dir() else None
+            for header in headers:
+                place = out if folder is None else folder / header.path.name
+                with whole_file(place) as file:
+                    convert_file(header, turned, file, wrote)
+            if folder is not None and index is not None:
+                replace_file(folder / INDEX, (path / INDEX).read_bytes())
+    except OSError as error:
+        raise ConversionError(
+            f"{out} was not written, and nothing of it is left: {error.strerror or error}"
+        ) from error
     return tuple(turned)
 
 
@@ -103,6 +108,10 @@ def _index(path: Path) -> dict[str, str] | None:
     place = path / INDEX
     if not place.is_file():
         return None
+    if (path / SINGLE).is_file():
+        raise ConversionError(
+            f"{path} holds both {SINGLE} and {INDEX}: give the one file, or move it elsewhere"
+        )
     try:
         shards = json.loads(place.read_bytes())["weight_map"]
         if not shards or not all(isinstance(shard, str) for shard in shards.values()):
@@ -121,8 +130,14 @@ def _index(path: Path) -> dict[str, str] | None:
 def _files(path: Path, index: dict[str, str] | None) -> list[Path]:
     if index is not None:
         files = [path / shard for shard in sorted(set(index.values()))]
+    elif path.is_dir():
+        files = [path / SINGLE]
+        if not files[0].is_file():
+            raise ConversionError(
+                f"the folder {path} holds neither {SINGLE} nor {INDEX}: give one safetensors file"
+            )
     else:
-        files = [path / SINGLE if path.is_dir() else path]
+        files = [path]
     for file in files:
         if not file.is_file():
             raise ConversionError(f"{file} is not a file: give a safetensors file, or its folder")

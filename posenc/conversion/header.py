@@ -92,21 +92,28 @@ def read_header(path: Path) -> Header:
 def _parse(path: Path, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
+        # Half a surrogate is JSON, but no text that could be shown or written.
+        "".join(found).encode()
         if len(found) != len(pairs):
             (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
             raise ValueError(f"{twice!r} is there twice")
         return found
 
     try:
-        parsed = json.loads(text.decode(), object_pairs_hook=unique)
+        parsed = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"its header is not JSON ({error})") from None
     if not isinstance(parsed, dict):
         raise _damaged(path, "its header is not a JSON object")
-    metadata = parsed.get("__metadata__", {})
+    metadata = parsed.get("__metadata__") or {}
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise _damaged(path, "its __metadata__ does not map text to text")
     return parsed
+
+
+def _no_number(constant: str) -> None:
+    # Python reads NaN and Infinity, which are no JSON.
+    raise ValueError(f"{constant} is no number")
 
 
 def _entry(path: Path, name: str, value: Any, data: int, size: int) -> Entry:
@@ -128,7 +135,9 @@ def _entry(path: Path, name: str, value: Any, data: int, size: int) -> Entry:
 
 
 def _whole(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    return isinstance(values, list) and all(
+        type(value) is int and 0 <= value < 2**64 for value in values
+    )
 
 
 def _bits(shape: list[int], bits: int, limit: int) -> int | None:

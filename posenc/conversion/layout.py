@@ -52,7 +52,7 @@ def convert_layout(
         raise ShapeError(f"convert_layout(dim={dim}): the tensor has shape {tuple(weight.shape)}")
     turns = fused.turns if fused is not None else (True,)
     count, rest = divmod(weight.shape[dim], head_dim)
-    if rest or count % len(turns):
+    if rest or (fused is not None and count != len(turns)):
         heads = f"{fused!r}, {len(turns)} heads of" if fused is not None else "heads of"
         raise ShapeError(
             f"convert_layout of shape {tuple(weight.shape)}: dimension {dim} has "

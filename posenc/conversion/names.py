@@ -6,12 +6,15 @@ from typing import Literal
 
 from posenc.errors import SettingError, UnknownNameError
 
-# Of a projection, LoRA's wrapping included: what has its outputs along dimension 0, and what not.
+# Of a projection, LoRA's wrapping included: what has its outputs along dimension 0, along the last
+# one (flax's kernels; biases have no other), and what has none.
 _ROWS = (
-    r"(?:base_layer\.)?(?:weight|bias|weight_scale)$"
+    r"(?:base_layer\.)?(?:weight|weight_scale)$"
     r"|lora_(?:B|magnitude_vector)(?:\.[^.]+)?(?:\.(?:weight|bias))?$"
 )
+_COLUMNS = r"(?:base_layer\.)?(?:kernel|bias)$"
 _INPUTS = r"lora_A(?:\.[^.]+)?(?:\.weight)?$"
+_NORMS = r"(?:q|k|query|key)_(?:layer)?norm"
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Names:
 
     rows: dimension 0 runs over heads, as in torch's Linear (out, in), biases, LoRA's factor B.
     columns: the last dimension does, as in kernels stored (in, out).
+    norms: the last dimension does, in norms of q and k (head_dim,) or (heads, head_dim); they are
+        apart where queries, keys and values are fused.
     one_head: dimension 0 is a single head, whatever its size, as MLA's shared key.
     kept: tensors of q and k that the layout does not touch, as LoRA's factor A.
     guarded: names that are refused where none of the others finds them, because leaving them as
@@ -27,15 +32,16 @@ class Names:
     order: of the heads, where queries, keys and values are fused into one matrix.
     """
 
-    rows: str
+    rows: str | None = None
     columns: str | None = None
+    norms: str | None = None
     one_head: str | None = None
     kept: str | None = None
     guarded: str | None = None
     order: Literal["concatenated", "grouped"] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("rows", "columns", "one_head", "kept", "guarded"):
+        for field in ("rows", "columns", "norms", "one_head", "kept", "guarded"):
             try:
                 re.compile(getattr(self, field) or "")
             except re.error as error:
@@ -53,25 +59,28 @@ def _modules(
     heads: str,
     one_head: str | None = None,
     order: Literal["concatenated", "grouped"] | None = None,
+    norms: str | None = _NORMS,
 ) -> Names:
-    def owned(modules: str, parts: str) -> str:
-        return rf"(?:^|\.)(?:{modules})\.(?:{parts})"
+    def owned(parts: str, *modules: str | None) -> str:
+        return rf"(?:^|\.)(?:{'|'.join(filter(None, modules))})\.(?:{parts})"
 
-    every = heads if one_head is None else f"{heads}|{one_head}"
     return Names(
-        rows=owned(heads, _ROWS),
-        one_head=None if one_head is None else owned(one_head, _ROWS),
-        kept=owned(every, _INPUTS),
-        guarded=owned(every, ""),
+        rows=owned(_ROWS, heads),
+        columns=owned(_COLUMNS, heads),
+        norms=None if norms is None else owned(r"(?:weight|bias|scale)$", norms),
+        one_head=None if one_head is None else owned(_ROWS, one_head),
+        kept=owned(_INPUTS, heads, one_head),
+        guarded=owned("", heads, one_head, norms),
         order=order,
     )
 
 
-# Named after the first model with such names; norms of q and k have one weight per dimension.
+# Named after the first model with such names.
 FAMILIES = {
-    "llama": _modules(r"[qk]_(?:proj|norm)"),
-    "meta": _modules(r"w[qk]|[qk]_norm"),
-    "deepseek": _modules(r"q_proj|q_b_proj", one_head=r"kv_a_proj_with_mqa"),
+    "llama": _modules(r"[qk]_proj"),
+    "meta": _modules(r"w[qk]"),
+    # Its norms are of what the heads are made from, not of the heads.
+    "deepseek": _modules(r"q_proj|q_b_proj", one_head=r"kv_a_proj_with_mqa", norms=None),
     "gpt_neox": _modules(r"query_key_value", order="grouped"),
     "phi3": _modules(r"qkv_proj", order="concatenated"),
 }

@@ -66,7 +66,8 @@ class Change:
         for name in ("source", "target"):
             if getattr(self, name) not in LAYOUTS:
                 raise SettingError(f"{self!r}: {name} is 'half' or 'interleaved'")
-        turned = even("convert_layout", "rotary_dim", self.turned)
+        named = "head_dim" if self.rotary_dim is None else "rotary_dim"
+        turned = even("convert_layout", named, self.turned)
         if self.first < 0 or self.first + turned > self.head_dim:
             raise SettingError(
                 f"{self!r}: {turned} dimensions from {self.start} on do not fit into a head of "

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from posenc.conversion.header import BITS, Entry, Header
 from posenc.conversion.names import Names
@@ -17,6 +18,16 @@ class Turned:
     change: Change
     width: int
     turns: tuple[bool, ...] = (True,)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a head."""
+        return self.change.head_dim * self.width
+
+    @property
+    def period(self) -> int:
+        """Bytes after which heads that turn and heads that do not come in the same order again."""
+        return len(self.turns) * self.size
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ def plan(
             turned = _turned(entry, names, change, heads)
             if turned is not None:
                 found[entry.name] = turned
-    if not found:
+    # Norms alone are of projections with other names, which would stay as they are.
+    if all(names.find("norms", name) for name in found):
         first = next((entry.name for header in headers for entry in header.entries), None)
         raise ConversionError(
             f"no tensor of {headers[0].path} is named like a projection of q or k (one is called "
@@ -65,11 +77,13 @@ def _turned(entry: Entry, names: Names, change: Change, heads: Heads) -> Turned 
     if names.find("kept", entry.name) or entry.elements <= 1:
         return None
     if names.find("one_head", entry.name):
-        return _rows(entry, replace(change, head_dim=_extent(entry, 0)), None, Heads())
+        whole = replace(change, head_dim=_extent(entry, 0))
+        return _heads_of(entry, whole, 0, None, Heads())
+    if names.find("norms", entry.name):
+        return _heads_of(entry, change, -1, None, heads)
     by_column = names.find("columns", entry.name)
     if by_column or names.find("rows", entry.name):
-        fused = heads.fused(names)
-        return _rows(entry, change, fused, heads, -1 if by_column else 0)
+        return _heads_of(entry, change, -1 if by_column else 0, heads.fused(names), heads)
     if names.find("guarded", entry.name):
         raise ConversionError(
             f"{entry.name!r} {entry.dtype}{list(entry.shape)} belongs to a projection of q or k, "
@@ -78,24 +92,30 @@ def _turned(entry: Entry, names: Names, change: Change, heads: Heads) -> Turned 
     return None
 
 
-def _rows(
-    entry: Entry, change: Change, fused: FusedHeads | None, heads: Heads, dim: int = 0
+def _heads_of(
+    entry: Entry, change: Change, dim: Literal[0, -1], fused: FusedHeads | None, heads: Heads
 ) -> Turned:
-    extent = _extent(entry, dim)
     turns = fused.turns if fused is not None else (True,)
-    count, rest = divmod(extent, change.head_dim)
-    if rest or count % len(turns):
-        made_of = f"{fused!r}, each of" if fused is not None else "heads of"
+    count, rest = divmod(_extent(entry, dim), change.head_dim)
+    if rest or (fused is not None and count != len(turns)):
+        made_of = f"{fused!r}, {len(turns)} heads of" if fused is not None else "heads of"
         raise _misfit(entry, dim, f"are not {made_of} {change.head_dim}")
-    # One head: norms of q and k share their weight among all of them.
-    known = {1, heads.heads, heads.kv_heads or heads.heads}
-    if fused is None and heads.heads is not None and count not in known:
+    if fused is None and not _told(entry, dim, count, heads):
         raise _misfit(entry, dim, f"make {count} heads of {change.head_dim}, but {heads} was given")
-    inner = math.prod(entry.shape[dim + 1 :]) if dim >= 0 else 1
+    inner = math.prod(entry.shape[1:]) if dim == 0 else 1
     width, rest = divmod(inner * BITS[entry.dtype], 8)
     if rest:
         raise _misfit(entry, dim, "do not begin at whole bytes")
     return Turned(change, width, turns)
+
+
+def _told(entry: Entry, dim: int, count: int, heads: Heads) -> bool:
+    """Whether as many heads were told of."""
+    known = (heads.heads, heads.kv_heads or heads.heads)
+    if heads.heads is None or count in known:
+        return True
+    # All heads share a norm (head_dim,), or the dimension before tells them apart.
+    return count == 1 and dim == -1 and (len(entry.shape) == 1 or entry.shape[-2] in known)
 
 
 def _extent(entry: Entry, dim: int) -> int:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from io import FileIO
-from typing import IO, Literal
+from itertools import groupby
+from typing import IO
 
 from posenc.conversion.header import Entry, Header
 from posenc.conversion.plan import Turned
@@ -10,8 +11,8 @@ from posenc.errors import ConversionError
 
 # Small enough to stay in the cache between reading, reordering and writing.
 CHUNK = 2**21
-# Pieces of these widths move many at a time, as the elements of a typed view.
-FORMATS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+# Pieces of fewer bytes than these, and as many, are worth loading torch; Python moves the others.
+NARROW, MANY = 512, 2**16
 
 
 def convert_file(
@@ -45,29 +46,47 @@ class _Stream:
             self._write(self._read(at, min(CHUNK, end - at)))
 
     def turn(self, entry: Entry, turned: Turned) -> None:
-        """The tensor, head by head; heads larger than a chunk piece by piece."""
-        size = turned.change.head_dim * turned.width
-        if size > CHUNK:
-            order = turned.change.order
-            for head, at in enumerate(range(entry.begin, entry.end, size)):
-                turns = turned.turns[head % len(turned.turns)]
-                for piece in order if turns else range(turned.change.head_dim):
-                    begin = at + piece * turned.width
-                    self.copy(begin, begin + turned.width)
-            return
-        move = _mover(turned)
-        step = CHUNK // size * size
-        head = 0
+        """The tensor with its heads reordered."""
+        many = entry.end - entry.begin >= MANY * turned.width
+        if many and turned.width < NARROW and turned.period <= CHUNK:
+            self._turn_in_blocks(entry, turned)
+        else:
+            self._turn_by_heads(entry, turned)
+
+    def _turn_by_heads(self, entry: Entry, turned: Turned) -> None:
+        """Piece by piece; heads larger than a chunk straight from the file."""
+        order, width, size = turned.change.order, turned.width, turned.size
+        for head, at in enumerate(range(entry.begin, entry.end, size)):
+            if not turned.turns[head % len(turned.turns)]:
+                self.copy(at, at + size)
+            elif size > CHUNK:
+                for piece in order:
+                    self.copy(at + piece * width, at + (piece + 1) * width)
+            else:
+                old, new = self._read(at, size), self.new[:size]
+                for to, source in enumerate(order):
+                    new[to * width : (to + 1) * width] = old[source * width : (source + 1) * width]
+                self._write(new)
+
+    def _turn_in_blocks(self, entry: Entry, turned: Turned) -> None:
+        """As many heads at once as a chunk holds; Python alone takes minutes for a few GiB."""
+        import torch
+
+        types = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+        item, dtype = next((n, dtype) for n, dtype in types.items() if turned.width % n == 0)
+        shape = (-1, len(turned.turns), turned.change.head_dim, turned.width // item)
+        runs, first = [], 0
+        for turns, run in groupby(turned.turns):
+            heads = slice(first, first := first + len(list(run)))
+            runs.append((heads, turned.change.moves if turns else ((slice(None),) * 2,)))
+        step = CHUNK // turned.period * turned.period
         for at in range(entry.begin, entry.end, step):
             old = self._read(at, min(step, entry.end - at))
             new = self.new[: len(old)]
-            for begin in range(0, len(old), size):
-                place = slice(begin, begin + size)
-                if turned.turns[head % len(turned.turns)]:
-                    move(new[place], old[place])
-                else:
-                    new[place] = old[place]
-                head += 1
+            before, after = (torch.frombuffer(x, dtype=dtype).view(shape) for x in (old, new))
+            for heads, moves in runs:
+                for to, source in moves:
+                    after[:, heads, to] = before[:, heads, source]
             self._write(new)
 
     def _read(self, at: int, size: int) -> memoryview:
@@ -86,24 +105,3 @@ class _Stream:
     def _write(self, chunk: memoryview) -> None:
         self.target.write(chunk)
         self.wrote(len(chunk))
-
-
-def _mover(turned: Turned) -> Callable[[memoryview, memoryview], None]:
-    """What fills a new head from an old one."""
-    moves, width = turned.change.moves, turned.width
-    if width in FORMATS:
-        form = FORMATS[width]
-
-        def move_items(new: memoryview, old: memoryview) -> None:
-            new, old = new.cast(form), old.cast(form)
-            for to, source in moves:
-                new[to] = old[source]
-
-        return move_items
-    order = turned.change.order
-
-    def move_rows(new: memoryview, old: memoryview) -> None:
-        for to, source in enumerate(order):
-            new[to * width : (to + 1) * width] = old[source * width : (source + 1) * width]
-
-    return move_rows
