@@ -9,16 +9,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.analysis.diagnosis.computation import Computation, Kind, Results
-from posenc.analysis.diagnosis.given import as_results, check, check_kind, hidden, kind_of, starts
+from posenc.analysis.diagnosis.given import (
+    DTYPES,
+    as_results,
+    check,
+    check_kind,
+    hidden,
+    kind_of,
+    starts,
+)
+from posenc.analysis.diagnosis.hypotheses import only
 from posenc.analysis.diagnosis.pattern import Place, element, excess_of, first_place, pattern_of
 from posenc.analysis.diagnosis.rounding import rounding_of
 from posenc.analysis.diagnosis.trial import Candidate, Trial, tried_tokens, within
 from posenc.encoding import Context
+from posenc.errors import ShapeError
 from posenc.lowering import Lowerable
 from posenc.positions import Positions
-
-# A cause that leaves more than this share of the difference is not named as likely.
-EXPLAINED = 0.2
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,8 @@ def _compared(
     dtype: torch.dtype | None,
     sure: bool,
 ) -> Diagnosis:
+    if dtype not in (None, *DTYPES):
+        raise ShapeError(f"diagnose(dtype={dtype!r}): dtype is one of {DTYPES}, or None")
     dtypes = [one.dtype for one in (*ours, *theirs)] if dtype is None else [dtype]
     dtype = max(dtypes, key=lambda each: torch.finfo(each).eps)
     known = found[0] if sure and found else None
@@ -117,8 +126,11 @@ def _compared(
     if place is None:
         says = f"They agree: they differ by {error:.3g} at most, which is within {limit}."
         return Diagnosis(None, error, most, "none", says)
-    exchanged, note = (False, "") if known is None else _who(known, ours, theirs, allowed)
-    tokens = tried_tokens(ours[0].shape[-2], place.token, ours[0].device)
+    keys = known.positions.k_len if known is not None and kind == "output" else 0
+    tokens = tried_tokens(ours, place.token, keys)
+    exchanged, note = False, ""
+    if known is not None:
+        exchanged, note = _who(known, ours, theirs, allowed, tokens)
     trial = Trial(*((theirs, ours) if exchanged else (ours, theirs)), allowed, tokens)
     trial.run(found, kind, sure)
     best = trial.best()
@@ -128,27 +140,23 @@ def _compared(
         f"The difference is {error:.3g} at its largest, against {limit}.",
         pattern_of(excess, kind),
         note,
+        _unknown(trial, known is not None) if best is None else _likely(best, exchanged),
     ]
-    cause = "unknown"
-    if best is None or not (best.fits or best.left <= EXPLAINED):
-        sentences.append(_unknown(trial, known is not None))
-    else:
-        cause = best.cause
-        sentences += _likely(best, exchanged)
     evidence = " ".join(filter(None, sentences))
     candidates = tuple(candidate for candidate, _ in trial.ranked())
+    cause = "unknown" if best is None else best.cause
     return Diagnosis(place, error, most, cause, evidence, candidates)
 
 
-def _likely(best: Candidate, exchanged: bool) -> list[str]:
+def _likely(best: Candidate, exchanged: bool) -> str:
     who, says = "Theirs", best.says
     if exchanged:
         # What is said of theirs against ours, said of ours against theirs.
         who, says = "Ours", re.sub(r"\bour(s?)\b", r"their\1", says)
-    share = f"{100 * (1 - best.left):.3g} % of it: something else remains."
-    whole = "the whole difference, up to rounding."
-    explained = f"That explains {whole if best.fits else share}"
-    return [f"Likely cause: {best.cause}. {who} {says}.", explained]
+    explained = "the whole difference, up to rounding."
+    if not best.fits:
+        explained = f"{100 * (1 - best.left):.3g} % of it: something else remains."
+    return f"Likely cause: {best.cause}. {who} {says}. That explains {explained}"
 
 
 def _of_tokens(allowed: Results, kind: Kind, known: Computation | None) -> Results:
@@ -174,9 +182,13 @@ def _largest(ours: Results, theirs: Results, allowed: Results) -> tuple[float, f
     return max(found)
 
 
-def _who(known: Computation, ours: Results, theirs: Results, allowed: Results) -> tuple[bool, str]:
+def _who(
+    known: Computation, ours: Results, theirs: Results, allowed: Results, tokens: Tensor | None
+) -> tuple[bool, str]:
     """Whether it is ours that is not what the encoding gives, and a sentence if so."""
-    found = known.results()
+    found = (known if tokens is None else known.cut(tokens)).results()
+    if tokens is not None:
+        ours, theirs, allowed = (only(side, tokens) for side in (ours, theirs, allowed))
     if all(map(within, found, ours, allowed)):
         return False, ""
     given = " with ".join(map(repr, known.parts)) or "no encoding"

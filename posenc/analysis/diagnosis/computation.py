@@ -4,7 +4,7 @@ Letters: b batch, h query heads, g key heads, t tokens, tq, tk queries and keys,
 c model dimension, r turned pairs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from posenc.encoding import Context, Encoding
 from posenc.equation import arithmetic, output_of, scores_of, weights_of
 from posenc.errors import UnsupportedError
-from posenc.lowering import Lowered, Part, lower
+from posenc.lowering import Lowered, Part
 from posenc.positions import Positions
 from posenc.precision import autocast_off
 from posenc.prepare import prepare
@@ -35,7 +35,7 @@ class Computation:
     """How results of one kind come about: change a field, and see what comes out.
 
     q, k, v, x  raw, before any position; those that the kind needs
-    edits       applied to every lowered term, in order
+    edits       applied to the lowered terms, in order
     turner      turns x by angles of a Rotate, in place of the right way to do it
     """
 
@@ -48,11 +48,18 @@ class Computation:
     x: Tensor | None = None
     scale: float = 1.0
     context: Context | None = None
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Callable[[tuple[Term, ...]], tuple[Term, ...]], ...] = ()
     turner: Turner | None = None
 
-    def edited(self, edit: Edit) -> "Computation":
-        return replace(self, edits=(*self.edits, edit))
+    def edited(self, edit: Edit, which: Collection[int] | None = None) -> "Computation":
+        """The same with every term edited, or those of these numbers."""
+
+        def edited(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+            numbers = range(len(terms)) if which is None else which
+            made = (edit(term) if n in numbers else term for n, term in enumerate(terms))
+            return tuple(term for term in made if term is not None)
+
+        return replace(self, edits=(*self.edits, edited))
 
     def placed(self, **changes: Any) -> "Computation":
         """The same with other fields of its positions."""
@@ -82,24 +89,19 @@ class Computation:
 
     def lowered(self) -> Lowered:
         """Its terms with their edits."""
-        if self.q is None:
-            made = lower(list(self.parts), self.positions, context=self.context)
-        else:
-            k = self.q if self.k is None else self.k
-            parts, context = list(self.parts), self.context
-            v = k if self.v is None else self.v
-            call = prepare(
-                self.q, k, v, parts, positions=self.positions, context=context, scale=self.scale
-            )
-            made = call.lowered
-        terms: list[Term] = []
-        for term in made.terms:
-            kept: Term | None = term
-            for edit in self.edits:
-                kept = None if kept is None else edit(kept)
-            if kept is not None:
-                terms.append(kept)
-        return replace(made, terms=tuple(terms), q_turn=None, k_turn=None)
+        assert self.q is not None
+        k = self.q if self.k is None else self.k
+        v = k if self.v is None else self.v
+        made = prepare(
+            *(self.q, k, v, list(self.parts)),
+            positions=self.positions,
+            context=self.context,
+            scale=self.scale,
+        ).lowered
+        terms = made.terms
+        for edit in self.edits:
+            terms = edit(terms)
+        return replace(made, terms=terms, q_turn=None, k_turn=None)
 
     def rotate(self) -> Rotate | None:
         """Its Rotate term, if there is one."""
@@ -109,17 +111,14 @@ class Computation:
 
     @torch.no_grad()
     def results(self) -> Results:
-        if self.kind == "embedded":
-            return (self._embedded(),)
-        with autocast_off(self.positions.k.device):
-            return self._attended()
-
-    def _embedded(self) -> Tensor:
+        if self.kind != "embedded":
+            with autocast_off(self.positions.k.device):
+                return self._attended()
         assert self.x is not None
         x = self.x
         for part in self.parts:
             x = part.embed(x, self.positions) if isinstance(part, Encoding) else x
-        return x
+        return (x,)
 
     def _attended(self) -> Results:
         assert self.q is not None
@@ -182,6 +181,12 @@ def in_pairs(x: Tensor, rotate: Rotate) -> Tensor:
     if rotate.layout == "half":
         return torch.complex(part[..., :pairs].contiguous(), part[..., pairs:].contiguous())
     return torch.complex(part[..., 0::2].contiguous(), part[..., 1::2].contiguous())
+
+
+def finite_pair(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in float64, with 0 where either is hidden."""
+    seen = one.isfinite() & two.isfinite()
+    return one.double().masked_fill(~seen, 0.0), two.double().masked_fill(~seen, 0.0)
 
 
 def misfit(found: Results, wanted: Results) -> float:

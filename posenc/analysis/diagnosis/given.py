@@ -1,6 +1,8 @@
 """What `diagnose` is given: checked, and as computations that may have led to it."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,26 +13,39 @@ from posenc.encodings.rotary import Rotary
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, flatten, lower
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import Rotate, Zones
+from posenc.terms import Rotate
 
 # Bases of published models: what an encoding is taken for when none is given.
 GUESSED_BASES = (10_000.0, 500_000.0, 1_000_000.0)
 
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
 def as_results(given: Tensor | Sequence[Tensor], name: str) -> Results:
-    results = (given,) if isinstance(given, Tensor) else tuple(given)
+    pair = given if isinstance(given, (tuple, list)) else ()
+    results = (given,) if isinstance(given, Tensor) else tuple(pair)
     if not 1 <= len(results) <= 2 or not all(isinstance(one, Tensor) for one in results):
         raise ShapeError(f"diagnose({name}=...): give one tensor, or a pair (q, k) after rotation")
     for one in results:
-        shown = f"diagnose({name}=...): a tensor of shape {tuple(one.shape)} and {one.dtype}"
-        if not one.is_floating_point() or not one.numel():
-            raise ShapeError(f"{shown}: floating-point numbers, at least one, are needed")
-        if one.isnan().any():
-            place = tuple(one.isnan().nonzero()[0].tolist())
-            raise ShapeError(f"{shown} has NaN, first at {place}: find out where it comes from")
-        if (one == torch.inf).any():
-            raise ShapeError(f"{shown} holds inf: only hidden scores may be infinite, as -inf")
+        check_numbers(one, name)
     return tuple(one.detach() for one in results)
+
+
+def check_numbers(given: Tensor, name: str) -> None:
+    """Raise ShapeError for what holds no numbers that could be compared."""
+    if not isinstance(given, Tensor):
+        raise ShapeError(f"diagnose({name}=...): a tensor is needed, not {type(given).__name__}")
+    shown = f"diagnose({name}=...): a tensor of shape {tuple(given.shape)} and {given.dtype}"
+    if given.dtype not in DTYPES or not given.numel():
+        raise ShapeError(f"{shown}: float16 to float64, at least one number, is needed")
+    if given.is_meta or given.layout != torch.strided:
+        raise ShapeError(f"{shown} on {given.device}, {given.layout}: give one that holds numbers")
+    if given.isnan().any():
+        place = tuple(given.isnan().nonzero()[0].tolist())
+        raise ShapeError(f"{shown} has NaN, first at {place}: find out where it comes from")
+    if (given == torch.inf).any():
+        raise ShapeError(f"{shown} holds inf: only hidden scores may be infinite, as -inf")
 
 
 def check(ours: Results, theirs: Results) -> None:
@@ -100,6 +115,8 @@ def starts(
     context: Context | None,
 ) -> list[Computation]:
     """How ours may have come about: one way where enough is given, else guesses, or none."""
+    if scale is not None and not math.isfinite(scale):
+        raise ShapeError(f"diagnose(scale={scale}): a finite number is needed")
     q, k = given["q"], given["k"]
     needed = {
         "turned": ("q", "k")[: len(ours)],
@@ -126,8 +143,8 @@ def starts(
     parts = _parts(encoding)
     if not missing and (kind != "turned" or encoding is not None):
         scale = (1.0 if q is None else q.shape[-1] ** -0.5) if scale is None else scale
-        raw = (q, k, given["v"], given["x"])
-        start = Computation(kind, parts, at, *raw, scale=scale, context=context)
+        raw: dict[str, Any] = {name: given[name] for name in needed}
+        start = Computation(kind, parts, at, **raw, scale=scale, context=context)
         _check_turns(start)
         return [start]
     if kind != "turned":
@@ -152,10 +169,15 @@ def starts(
 def _check_raw(kind: Kind, given: dict[str, Tensor | None], ours: Results) -> None:
     """Raise ShapeError where these raw tensors cannot have led to ours."""
     for name, one in given.items():
-        if one is not None and one.device != ours[0].device:
+        if one is None:
+            continue
+        check_numbers(one, name)
+        if one.device != ours[0].device:
             raise ShapeError(
                 f"diagnose: {name} is on {one.device}, ours on {ours[0].device}: move one of them"
             )
+        if one.isinf().any():
+            raise ShapeError(f"diagnose({name}=...) holds -inf: raw tensors are finite")
     q, k, v, x = (None if one is None else tuple(one.shape) for one in given.values())
     expected = {
         "turned": (q, k)[: len(ours)],
@@ -177,13 +199,8 @@ def _check_raw(kind: Kind, given: dict[str, Tensor | None], ours: Results) -> No
 
 def _check_turns(start: Computation) -> None:
     """Raise UnsupportedError for turned q and k of an encoding that does not turn them once."""
-    if start.kind != "turned" or start.rotate() is not None:
-        return
-    if any(isinstance(term, Zones) for term in start.lowered().terms):
+    if start.kind == "turned" and start.rotate() is None:
         raise UnsupportedError(
-            "two zones turn q and k twice over, so that no turned q and k can be compared: "
-            "give scores or outputs"
+            f"diagnose: {list(start.parts)} turns neither q nor k, or turns them twice over, so "
+            "that no turned q and k can be compared: give scores or outputs"
         )
-    raise UnsupportedError(
-        f"diagnose: {list(start.parts)} turns neither q nor k: give scores or outputs"
-    )

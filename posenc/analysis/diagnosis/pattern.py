@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
-
 from posenc.analysis.diagnosis.computation import Kind, Results
 
 NAMES: dict[Kind, tuple[str, ...]] = {
@@ -45,16 +43,13 @@ def first_place(excess: Results, kind: Kind) -> Place | None:
     """The first element beyond what is allowed: by token, then dimension, batch and head."""
     places = []
     for name, one in zip(NAMES[kind], excess, strict=False):
-        beyond = (one > 1).nonzero()
-        if not len(beyond):
-            continue
-        if beyond.shape[1] == 3:
-            beyond = torch.stack((beyond[:, 0], 0 * beyond[:, 0], *beyond[:, 1:].T), dim=1)
-        batch, head, token, dim = min(
-            beyond[beyond[:, 2] == beyond[:, 2].min()].tolist(),
-            key=lambda at: (at[3], at[0], at[1]),
-        )
-        places.append(Place(name, batch, head, token, dim))
+        beyond = one > 1
+        heads = beyond if beyond.ndim == 4 else beyond[:, None]
+        tokens = heads.any(-1).flatten(0, 1).any(0).nonzero()
+        if len(tokens):
+            token = int(tokens[0])
+            dim, batch, head = min(heads[:, :, token].permute(2, 0, 1).nonzero().tolist())
+            places.append(Place(name, batch, head, token, dim))
     return min(places, key=lambda place: place.token, default=None)
 
 
@@ -66,26 +61,21 @@ def element(results: Results, place: Place, kind: Kind) -> float:
 
 def pattern_of(excess: Results, kind: Kind) -> str:
     """Which tensors, rows, heads and dimensions differ, where it is not all of them."""
-    differing = [name for name, one in zip(NAMES[kind], excess, strict=False) if (one > 1).any()]
+    differing = {name: one > 1 for name, one in zip(NAMES[kind], excess, strict=False)}
+    differing = {name: beyond for name, beyond in differing.items() if beyond.any()}
     sentences = []
     if len(differing) < len(excess):
-        sentences.append(f"Only {differing[0]} differs.")
-    for name, one in zip(NAMES[kind], excess, strict=False):
-        if name not in differing:
-            continue
-        axes = ["batch rows", "heads", "tokens", "keys" if kind == "scores" else "dimensions"]
-        if one.ndim == 3:
-            axes.pop(1)
-        for axis, what in enumerate(axes):
-            others = [other for other in range(one.ndim) if other != axis]
-            beyond = (one > 1).any(dim=others[0])
-            for step, other in enumerate(others[1:], start=1):
-                beyond = beyond.any(dim=other - step)
-            where = beyond.nonzero().flatten().tolist()
-            if len(where) < one.shape[axis] and what != "tokens":
-                sentences.append(
-                    f"Of the {one.shape[axis]} {what} of {name}, {_ranges(where)} differ."
-                )
+        sentences.append(f"Only {next(iter(differing))} differs.")
+    for name, beyond in differing.items():
+        columns = "keys" if kind == "scores" else "dimensions"
+        axes = {"batch rows": 0, "heads": 1, columns: -1}
+        if kind == "embedded":
+            del axes["heads"]
+        for what, axis in axes.items():
+            where = beyond.transpose(0, axis).flatten(1).any(-1).nonzero().flatten().tolist()
+            if len(where) < beyond.shape[axis]:
+                count = beyond.shape[axis]
+                sentences.append(f"Of the {count} {what} of {name}, {_ranges(where)} differ.")
     return " ".join(sentences)
 
 

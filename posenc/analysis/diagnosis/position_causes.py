@@ -1,72 +1,155 @@
-"""Hypotheses about where tokens are, and those whose number is fitted to what was found."""
+"""Hypotheses about where tokens are, and about settings and parameters of any encoding."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
-from posenc.analysis.diagnosis.bias_causes import BIASES, times_bias
-from posenc.analysis.diagnosis.computation import Computation, Results, in_pairs, misfit
-from posenc.analysis.diagnosis.hypotheses import Hypothesis, only, with_setting
-from posenc.analysis.diagnosis.turning_causes import by_angle
+from posenc.analysis.diagnosis.computation import Computation
+from posenc.analysis.diagnosis.hypotheses import (
+    Hypothesis,
+    exchanging,
+    orders_of,
+    otherwise,
+)
+from posenc.analysis.diagnosis.turning_causes import LOW
 from posenc.encoding import Encoding
-from posenc.encodings.rotary import Rotary
-from posenc.errors import PosencError
 from posenc.positions import Positions
-
-# Long enough for a period to show, short enough for a wrong one not to fit by chance.
-FITTED_TOKENS = 48
-FARTHEST = 8_192
+from posenc.terms import Zones
 
 
 def placing(at: Computation) -> Iterator[Hypothesis]:
     """Other positions that are common mistakes."""
-    positions = at.positions
+    positions, start = at.positions, "start of positions"
+    missing = positions.k_len - positions.q_len
+    through = Positions.build(positions.q_len, positions.k_len, device=positions.k.device)
+    counted = _elsewhere(at, through.q, through.k, positions.k_len)
     if positions.k_valid is not None:
-        says = "counts padding as tokens, ours does not"
-        yield Hypothesis("padding counted", says, _counted_through(at))
+        yield Hypothesis("padding counted", "counts padding as tokens, ours does not", counted)
     if positions.k_document is not None:
         says = "counts on through packed documents, ours anew in each"
-        yield Hypothesis("start of positions", says, _counted_through(at))
-    if positions.q_len < positions.k_len:
-        missing = positions.k_len - positions.q_len
+        yield Hypothesis(start, says, counted)
+    if missing > 0:
         says = f"counts queries from the first key, ours from key {missing}: the offset is ignored"
-        yield Hypothesis("start of positions", says, moved(at, q=-missing))
+        yield Hypothesis(start, says, moved(at, q=-missing))
+        new = torch.arange(positions.k_len, device=positions.k.device) >= missing
+        new = (-missing * new).view(-1, *[1] * (positions.k.ndim == 3))
+        says = "counts the new tokens, queries and keys, from the first one: no offset is added"
+        yield Hypothesis(start, says, moved(at, q=-missing, k=new))
+        if at.k is not None:
+            says = "has the new keys in front of the old ones"
+            yield Hypothesis("order of keys", says, replace(at, k=at.k.roll(-missing, -2)))
     for step in (1, -1, 2):
-        yield Hypothesis("offset", says_offset(at, step), moved(at, q=step, k=step))
+        yield offset(at, step, step)
         if at.kind != "embedded":
-            for side, name in (("q", "queries"), ("k", "keys")):
-                yield Hypothesis("offset", says_offset(at, step, name), moved(at, **{side: step}))
-    flipped = at.placed(q=-positions.q, k=-positions.k, unit_step=False)
+            yield offset(at, step, 0)
+            yield offset(at, 0, step)
     if at.kind != "embedded" and at.rotate() is None:
-        yield Hypothesis("sign of the distance", "counts q - k where ours counts k - q", flipped)
+        says = "counts q - k where ours counts k - q"
+        changed = _elsewhere(at, -positions.q, -positions.k, positions.bound)
+        yield Hypothesis("sign of the distance", says, changed)
     far = positions.k.amax() if positions.k.numel() else 0
-    flipped = at.placed(q=far - positions.q, k=far - positions.k, unit_step=False)
-    yield Hypothesis("positions reversed", "counts positions from the last token", flipped)
+    changed = _elsewhere(at, far - positions.q, far - positions.k, positions.bound)
+    yield Hypothesis("positions reversed", "counts positions from the last token", changed)
+    if at.kind in ("scores", "output") and any(isinstance(t, Zones) for t in at.lowered().terms):
+        says = "turns tokens far away by the angles of those nearby: it has one zone"
+        changed = at.edited(lambda t: replace(t, far=t.near) if isinstance(t, Zones) else t)
+        yield Hypothesis("far zone missing", says, changed)
+    yield from _lengths(at)
+    yield from _axes(at)
 
 
-def toggling(at: Computation) -> Iterator[Hypothesis]:
-    """Settings that are either so or not, and the order of several axes."""
+def _lengths(at: Computation) -> Iterator[Hypothesis]:
+    if not any(isinstance(part, Encoding) and part.tags.length_dependent for part in at.parts):
+        return
+    cause, positions = "length of the input", at.positions
+    says = "reads the length of the whole buffer, with padding and other documents"
+    changed = at.placed(q_length=None, k_length=None, extent=positions.k_len)
+    yield Hypothesis(cause, says, changed)
+    says = "reads the length of the longest row or document for all of them"
+    longest = int(positions.lengths()[1].amax())
+    yield Hypothesis(cause, says, changed.placed(extent=longest))
+
+
+def _axes(at: Computation) -> Iterator[Hypothesis]:
+    """The order of the coordinates that positions have, or a grid counts through."""
+    positions = at.positions
+    q, k = positions.q, positions.k
+    grids = [grid for part in at.parts if (grid := getattr(part, "grid", None)) is not None]
+    if grids and k.ndim < 3:
+        # The first axis never wraps.
+        sizes = (1_000_000, *grids[0][1:])
+        q, k = (torch.stack(torch.unravel_index(side, sizes), -1) for side in (q, k))
+        q, k = (side.view(-1, *side.shape[-2:]) for side in (q, k))
+    for order in permutations(range(k.shape[-1])) if k.ndim == 3 else ():
+        if list(order) != sorted(order):
+            says = f"reads the axes of positions in the order {list(order)}"
+            changed = at.placed(q=q[..., order], k=k[..., order], unit_step=False)
+            yield Hypothesis("order of axes", says, changed)
+
+
+def _elsewhere(at: Computation, q: Tensor, k: Tensor, extent: int | None) -> Computation:
+    return at.placed(q=q, k=k, unit_step=False, extent=extent)
+
+
+def moved(at: Computation, q: int | Tensor = 0, k: int | Tensor = 0) -> Computation:
+    """The computation with queries and keys this many positions farther on."""
+    positions = at.positions
+    most = max(int(torch.as_tensor(step).abs().max()) for step in (q, k))
+    extent = None if positions.bound is None else positions.bound + most
+    changed = _elsewhere(at, positions.q + q, positions.k + k, extent)
+    return changed.placed(q_length=None, k_length=None)
+
+
+def offset(at: Computation, q: int, k: int) -> Hypothesis:
+    """That queries and keys are counted from another position."""
+    k_positions = at.positions.k
+    first = k_positions.flatten()[0].item() if k_positions.numel() else 0
+    if q and k and q != k:
+        says = f"counts queries {q:+d} and keys {k:+d} from ours"
+    else:
+        who, step = "positions" if q == k else "queries" if q else "keys", q or k
+        says = (
+            f"counts {who} {step:+d} from ours: the first token is at {first + step:g}, "
+            f"not {first:g}"
+        )
+    return Hypothesis("offset", says, moved(at, q, k))
+
+
+def setting(at: Computation) -> Iterator[Hypothesis]:
+    """Settings with few values, those that count something, and parameters of one shape."""
     for part in at.parts:
         if not isinstance(part, Encoding):
             continue
-        for name, value in part.settings().items():
-            if isinstance(value, bool):
-                changed = with_setting(at, part, **{name: not value})
-                if changed is not None:
-                    says = f"has {name}={not value}, ours {name}={value}"
-                    yield Hypothesis(f"setting {name}", says, changed)
-    positions = at.positions
-    if positions.k.ndim == 3:
-        axes = range(positions.k.shape[-1])
-        for order in permutations(axes):
-            if list(order) != list(axes):
-                says = f"reads the axes of positions in the order {list(order)}"
-                changed = at.placed(q=positions.q[..., order], k=positions.k[..., order])
-                yield Hypothesis("order of axes", says, changed)
+        hints = get_type_hints(type(part).__init__)
+        for name, own in part.settings().items():
+            others: tuple[object, ...] = ()
+            if isinstance(own, bool):
+                others = (not own,)
+            elif isinstance(own, int):
+                others = (own + 1, own - 1)
+            elif get_origin(hints.get(name)) is Literal:
+                others = get_args(hints[name])
+            cause = name if isinstance(own, str) else f"setting {name}"
+            for other in others:
+                says = f"has {name}={other!r}, ours {name}={own!r}"
+                yield from otherwise(at, part, cause, says, **{name: other})
+        for one, two in combinations(dict(part.named_parameters()), 2):
+            made = copy.deepcopy(part)
+            first, second = made.get_parameter(one), made.get_parameter(two)
+            if first.shape == second.shape:
+                first.data, second.data = second.data, first.data
+                says = f"has the values of {one} in {two}, and the other way round"
+                yield Hypothesis("parameters exchanged", says, exchanging(at, part, made))
+    if at.context is not None and at.context.project_q is not None:
+        q, k = at.context.project_q, at.context.project_k
+        says = "projects tables for queries by the keys' weights, and the other way round"
+        changed = replace(at, context=replace(at.context, project_q=k, project_k=q))
+        yield Hypothesis("projections exchanged", says, changed)
 
 
 def embedding(at: Computation) -> Iterator[Hypothesis]:
@@ -78,199 +161,18 @@ def embedding(at: Computation) -> Iterator[Hypothesis]:
     for factor, name in ((width**0.5, "sqrt(c)"), (width**-0.5, "1/sqrt(c)")):
         says = f"multiplies the embeddings by {name} before position joins them"
         yield Hypothesis("scale", says, replace(at, x=at.x * factor))
-    for part in at.parts:
-        if not isinstance(part, Encoding):
-            continue
-        for name, values in (
-            ("layout", ("half", "interleaved")),
-            ("merge", ("add", "multiply")),
-            ("denominator", ("paper", "tensor2tensor")),
-        ):
-            own = getattr(part, name, None)
-            for other in values:
-                changed = (
-                    with_setting(at, part, **{name: other}) if own not in (None, other) else None
-                )
-                if changed is not None:
-                    says = f"has {name} {other!r}, ours {own!r}"
-                    yield Hypothesis(name, says, changed)
-    for low, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
+    for order, index in orders_of(width).items():
+        index = index.to(at.x.device)
+        (found,) = replace(at, x=at.x[..., index.argsort()]).results()
+        if found.shape == at.x.shape:
+            says = f"has the dimensions of a position in another order: {order}"
+            yield Hypothesis("order of dimensions", says, found=(found[..., index],))
+    for low, name in LOW.items():
         q = at.positions.q.to(low).to(at.positions.q.dtype)
         says = f"rounds positions to {name}: neighbours far out become equal"
         yield Hypothesis("precision of positions", says, at.placed(q=q, k=q, unit_step=False))
-
-
-def moved(at: Computation, q: int | Tensor = 0, k: int | Tensor = 0) -> Computation:
-    """The computation with queries and keys this many positions farther on."""
-    positions = at.positions
-    most = [int(step.abs().max()) if isinstance(step, Tensor) else abs(step) for step in (q, k)]
-    extent = None if positions.bound is None else positions.bound + max(most)
-    return at.placed(
-        q=positions.q + q,
-        k=positions.k + k,
-        extent=extent,
-        unit_step=False,
-        q_length=None,
-        k_length=None,
-    )
-
-
-def says_offset(at: Computation, step: int, who: str = "positions") -> str:
-    first = at.positions.k.flatten()[0].item() if at.positions.k.numel() else 0
-    return (
-        f"counts {who} {step:+d} from ours: the first token is at {first + step:g}, not {first:g}"
-    )
-
-
-def _counted_through(at: Computation) -> Computation:
-    through = Positions.build(at.positions.q_len, at.positions.k_len, device=at.positions.k.device)
-    return at.placed(q=through.q, k=through.k, unit_step=False, extent=at.positions.k_len)
-
-
-def fitted(at: Computation, theirs: Results) -> Iterator[Hypothesis]:
-    """Hypotheses with a number in them, fitted to the other results."""
-    invariant = all(isinstance(p, Encoding) and p.tags.translation_invariant for p in at.parts)
-    if at.kind != "turned" and not invariant:
-        found = fit(lambda n: moved(at, q=round(n), k=round(n)), at, theirs, range(-64, 65))
-        step = round(found or 0)
-        if step:
-            yield Hypothesis("offset", says_offset(at, step), moved(at, q=step, k=step))
-    for part in at.parts:
-        base = getattr(part, "base", None)
-        if isinstance(part, Encoding) and base is not None:
-            yield from _base(at, part, base, theirs)
-    if at.kind != "embedded" and at.rotate() is not None:
-        grid = _powers(1 / 256, 256, 81)
-        found = fit(lambda x: _faster(at, x), at, theirs, grid)
-        if found is not None:
-            how = (
-                f"divides positions by {1 / found:.6g}"
-                if found < 1
-                else (f"multiplies positions by {found:.6g}")
-            )
-            says = f"{how}, or every frequency"
-            yield Hypothesis("linear factor", says, _faster(at, found))
-    if at.kind in ("scores", "output"):
-        found = fit(lambda x: replace(at, scale=x * at.scale), at, theirs, _powers(1e-3, 1e3, 31))
-        if found is not None:
-            says = f"scales q . k by {found * at.scale:.6g}, ours by {at.scale:.6g}"
-            yield Hypothesis("scale", says, replace(at, scale=found * at.scale))
-        if any(isinstance(term, BIASES) for term in at.lowered().terms):
-            found = fit(lambda x: times_bias(at, x), at, theirs, _powers(1e-3, 1e3, 31))
-            if found is not None:
-                says = f"multiplies the bias by {found:.6g}"
-                yield Hypothesis("size of the bias", says, times_bias(at, found))
-
-
-def _base(at: Computation, part: Encoding, base: float, theirs: Results) -> Iterator[Hypothesis]:
-    def rebased(x: float) -> Computation | None:
-        return with_setting(at, part, base=x)
-
-    found = fit(rebased, at, theirs, _powers(3.0, 1e9, 121))
-    changed = None if found is None else rebased(found)
-    if changed is None or found is None:
-        return
-    says = f"has the base {found:.6g}, ours {base:.6g}"
-    turned = part.turned if isinstance(part, Rotary) else 0
-    if turned > 2 and found > base:
-        says += f" (NTK by a factor of {(found / base) ** ((turned - 2) / turned):.4g} is the same)"
-    yield Hypothesis("base", says, changed)
-
-
-def _faster(at: Computation, factor: float) -> Computation:
-    return by_angle(at, lambda angle: angle * factor, lambda angle: angle * factor)
-
-
-def _powers(low: float, high: float, count: int) -> list[float]:
-    return [low * (high / low) ** (i / (count - 1)) for i in range(count)]
-
-
-def fit(
-    make: Callable[[float], Computation | None],
-    at: Computation,
-    theirs: Results,
-    grid: Sequence[float],
-) -> float | None:
-    """The number that comes nearest to theirs; a round one where it does as well.
-
-    The best of the grid, refined by golden section between its neighbours where all are positive.
-    """
-    count = min(FITTED_TOKENS, theirs[0].shape[-2])
-    tokens = torch.arange(count, device=theirs[0].device)
-    wanted = only(theirs, tokens)
-
-    def off(x: float) -> float:
-        try:
-            made = make(x)
-            return torch.inf if made is None else misfit(made.cut(tokens).results(), wanted)
-        except PosencError:
-            return torch.inf
-
-    errors = [off(x) for x in grid]
-    best = min(range(len(grid)), key=errors.__getitem__)
-    if not math.isfinite(errors[best]):
-        return None
-    if min(grid) <= 0:
-        return grid[best]
-    low, high = math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, len(grid) - 1)])
-    ratio = (5**0.5 - 1) / 2
-    one, two = high - ratio * (high - low), low + ratio * (high - low)
-    at_one, at_two = off(math.exp(one)), off(math.exp(two))
-    for _ in range(36):
-        if at_one <= at_two:
-            high, two, at_two = two, one, at_one
-            one = high - ratio * (high - low)
-            at_one = off(math.exp(one))
-        else:
-            low, one, at_one = one, two, at_two
-            two = low + ratio * (high - low)
-            at_two = off(math.exp(two))
-    found = math.exp((low + high) / 2)
-    least = off(found)
-    size = misfit(wanted, tuple(torch.zeros_like(one) for one in wanted)) if least else 0.0
-    for digits in range(1, 5):
-        rounded = float(f"{found:.{digits - 1}e}")
-        if rounded > 0 and off(rounded) <= 1.02 * least + 1e-7 * size:
-            return rounded
-    return found
-
-
-def offsets(at: Computation, theirs: Results) -> Iterator[Hypothesis]:
-    """By how many positions turned rows are off: the number whose phases fit all pairs at once."""
-    if at.kind != "turned":
-        return
-    tokens = torch.arange(min(FITTED_TOKENS, theirs[0].shape[-2]), device=theirs[0].device)
-    some = at.cut(tokens)
-    now, later = some.rotate(), moved(some, 1, 1).rotate()
-    if now is None or later is None:
-        return
-    step = later.q_angle[..., 0, :] - now.q_angle[..., 0, :]
-    if step.shape[1] > 1:
-        return
-    n = torch.arange(-FARTHEST, FARTHEST + 1, device=step.device, dtype=torch.float64)
-    phases = n[:, None] * step[0, 0]
-    cos, sin = phases.cos(), phases.sin()
-    turns = [
-        (in_pairs(two.double(), now) * in_pairs(one.double(), now).conj()).sum((1, 2))
-        for one, two in zip(some.results(), only(theirs, tokens), strict=True)
-    ]
-
-    def best(turn: Tensor) -> Tensor:
-        return n[(turn.real @ cos.T + turn.imag @ sin.T).argmax(-1)].long()
-
-    whole = int(best(torch.stack(turns).sum((0, 1))))
-    if whole:
-        yield Hypothesis("offset", says_offset(at, whole), moved(at, whole, whole))
-    rows = best(torch.stack(turns).sum(0))
-    if len(rows) > 1 and bool((rows != rows[0]).any()):
-        each = rows.view(-1, *[1] * max(at.positions.q.ndim - 1, 1))
-        shown = ", ".join(f"{row:+d}" for row in rows.tolist()[:8])
-        says = (
-            f"counts positions of the rows {shown} from ours, as where padding on the left is "
-            "counted on one side only"
-        )
-        yield Hypothesis("padding counted", says, moved(at, each, each))
-    sides = [int(best(turn.sum(0))) for turn in turns]
-    if len(set(sides)) > 1:
-        says = f"counts queries {sides[0]:+d} and keys {sides[1]:+d} from ours"
-        yield Hypothesis("offset", says, moved(at, sides[0], sides[1]))
+        (alone,) = replace(at, x=torch.zeros_like(at.x)).results()
+        if alone.shape == at.x.shape:
+            says = f"rounds what it adds to {name}"
+            found = at.x + alone.to(low).to(alone.dtype)
+            yield Hypothesis("precision of tables", says, found=(found,))

@@ -7,13 +7,18 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit
+from posenc.analysis.diagnosis.fitting import fitted, offsets
 from posenc.analysis.diagnosis.hypotheses import Hypothesis, of_results, only
-from posenc.analysis.diagnosis.position_causes import embedding, fitted, offsets, placing, toggling
+from posenc.analysis.diagnosis.position_causes import embedding, placing, setting
 from posenc.analysis.diagnosis.score_causes import attending
 from posenc.analysis.diagnosis.turning_causes import turning
 
-# Tokens that hypotheses are tried on; the best one is then tried on all of them.
-TRIED = 96
+# A cause that leaves more than this share of the difference is not named as likely; of two causes
+# together, which are tried by the hundred, more is asked.
+EXPLAINED = 0.2
+EXPLAINED_BY_TWO = 0.02
+# Tokens that hypotheses are tried on, fewer where each has many numbers: at most as many in all.
+TRIED, FEWEST, NUMBERS = 96, 24, 250_000
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,22 @@ class Trial:
 
         Starts that are not sure are guesses of what ours is; each hypothesis then names its own.
         """
+
+        def of_both(_: Computation) -> Iterator[Hypothesis]:
+            return of_results(self.ours, self.theirs, kind)
+
         # Without raw tensors what one result says of the other comes before any guess; with them
         # a cause that names a step says more than the number by which results differ.
-        if not (sure and starts) and self.add(self._of_results(kind)):
+        if not (sure and starts) and self.add(of_results(self.ours, self.theirs, kind)):
             return
         # Of guesses the usual two are tried in full before any of the others.
         stages = (
             (exact, starts[:2]),
-            (lambda at: self._of_results(kind) if sure else (), starts[:1]),
-            (lambda at: offsets(at, self.theirs), starts[:2]),
-            (lambda at: fitted(at, self.theirs), starts[:2]),
+            (of_both, starts[:1] if sure else []),
+            (self._offsets, starts[:2]),
+            (self._fitted, starts[:2]),
             (exact, starts[2:]),
-            (lambda at: offsets(at, self.theirs), starts[2:]),
+            (self._offsets, starts[2:]),
         )
         for generator, from_starts in stages:
             for start in from_starts:
@@ -66,28 +75,31 @@ class Trial:
         if sure and starts:
             self._in_pairs()
 
-    def _of_results(self, kind: Kind) -> Iterator[Hypothesis]:
-        return of_results(self.ours, self.theirs, kind)
-
     def best(self) -> Candidate | None:
-        """The best candidate, weighed on all tokens."""
-        weighed = []
-        for candidate, hypothesis in self.ranked()[:4]:
+        """The likely cause, confirmed on all tokens; None where nothing explains enough."""
+        likely = [(c, h) for c, h in self.ranked() if _explains(c, h)]
+        for candidate, hypothesis in likely[:4]:
             whole = candidate if self.tokens is None else self.weigh(hypothesis)
-            if whole is not None:
-                weighed.append(whole)
-            if whole is not None and whole.fits:
+            if whole is not None and _explains(whole, hypothesis):
                 return whole
-        return min(weighed, key=lambda candidate: candidate.left, default=None)
+        return None
+
+    def _offsets(self, at: Computation) -> Iterator[Hypothesis]:
+        return offsets(at, self.theirs)
+
+    def _fitted(self, at: Computation) -> Iterator[Hypothesis]:
+        return fitted(at, self.theirs)
 
     def _in_pairs(self) -> None:
-        """Each hypothesis on top of the best ones, and of the other layout, which hides all."""
+        """Each hypothesis on top of the best ones, and of those that hide all others."""
         changed = [(c, h, h.at) for c, h in self.ranked() if h.at is not None]
-        first = [(h, at) for c, h, at in changed if c.left < 0.9][:2]
-        first += [(h, at) for _, h, at in changed if h.cause in ("layout", "causal mask")][:2]
-        for one, at in dict(first).items():
-            for made in (exact(at), offsets(at, self.theirs), fitted(at, self.theirs)):
-                if self.add(_on_top(one, made)):
+        best = [(h, at) for c, h, at in changed if c.left < 0.9][:2]
+        hiding = [(h, at) for _, h, at in changed if h.cause in ("layout", "causal mask")][:2]
+        for one, at in dict([*best, *hiding]).items():
+            # Numbers fitted on top of what explains a little would explain a little more.
+            generators = (exact, self._offsets, self._fitted)[: 3 if (one, at) in hiding else 2]
+            for generator in generators:
+                if self.add(_on_top(one, generator(at))):
                     return
 
     def add(self, hypotheses: Iterable[Hypothesis]) -> bool:
@@ -122,19 +134,22 @@ class Trial:
         order = sorted(self.found, key=lambda pair: (not pair[0].fits, pair[0].left))
         if not order or not order[0][0].fits:
             return order
-        # Of causes that rounding cannot tell apart, the one tried first is the simplest.
-        least = 1.1 * order[0][0].left + 1e-5
+        # Of causes that rounding cannot tell apart, the one tried first is the simplest, and a
+        # number for each row follows rounding closer than one number for all.
+        least = 1.3 * order[0][0].left + 1e-5
         near = [pair for pair in self.found if pair[0].fits and pair[0].left <= least]
         return near + [pair for pair in order if all(pair is not one for one in near)]
 
 
+def _explains(candidate: Candidate, hypothesis: Hypothesis) -> bool:
+    most = EXPLAINED if hypothesis.causes == 1 else EXPLAINED_BY_TWO
+    return candidate.fits or candidate.left <= most
+
+
 def exact(at: Computation) -> Iterator[Hypothesis]:
     """Every hypothesis without a number to fit."""
-    yield from turning(at)
-    yield from attending(at)
-    yield from placing(at)
-    yield from toggling(at)
-    yield from embedding(at)
+    for causes in (turning, attending, placing, setting, embedding):
+        yield from causes(at)
 
 
 def _compared(side: Results, allowed: Results) -> Results:
@@ -152,14 +167,21 @@ def _on_top(first: Hypothesis, others: Iterable[Hypothesis]) -> Iterator[Hypothe
     for other in others:
         if other.cause != first.cause:
             cause = f"{first.cause} and {other.cause}"
-            yield replace(other, cause=cause, says=f"{first.says}; and {other.says}")
+            says = f"{first.says}; and {other.says}"
+            yield replace(other, cause=cause, says=says, causes=2)
 
 
-def tried_tokens(length: int, first: int, device: torch.device) -> Tensor | None:
+def tried_tokens(results: Results, first: int, keys: int) -> Tensor | None:
     """The first tokens, those around the first difference and others spread to the last."""
-    if length <= TRIED:
+    length, device = results[0].shape[-2], results[0].device
+    # A token has as many scores as there are keys, for outputs too.
+    each = sum(
+        one.numel() // one.shape[-2] // one.shape[-1] * max(one.shape[-1], keys) for one in results
+    )
+    most = min(TRIED, max(FEWEST, NUMBERS // each))
+    if length <= most:
         return None
-    third = TRIED // 3
+    third = most // 3
     spread = torch.linspace(0, length - 1, third, device=device).long()
     start = min(max(first, third), length - third)
     near = torch.arange(start, start + third, device=device)
@@ -168,10 +190,11 @@ def tried_tokens(length: int, first: int, device: torch.device) -> Tensor | None
 
 def within(found: Tensor, theirs: Tensor, allowed: Tensor) -> bool:
     """Whether both are equal but for rounding, of either side and of the raw tensors."""
+    anything = allowed == torch.inf
     hidden = theirs == -torch.inf
-    if not torch.equal(found == -torch.inf, hidden):
+    if bool((((found == -torch.inf) != hidden) & ~anything).any()):
         return False
     # A turn may carry the rounding of one dimension into another of the same head.
-    finite = allowed.masked_fill(allowed == torch.inf, 0.0).amax(-1, keepdim=True)
-    apart = (found.double() - theirs.double()).abs().masked_fill(hidden, 0.0)
+    finite = allowed.masked_fill(anything, 0.0).amax(-1, keepdim=True)
+    apart = (found.double() - theirs.double()).abs().masked_fill(hidden | anything, 0.0)
     return bool((apart <= 2 * finite).all())
