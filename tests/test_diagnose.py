@@ -536,8 +536,10 @@ def test_right_implementations_agree_in_every_dtype(make: Callable[[], pe.Encodi
                 assert diagnose(two, one, encoding, **given).agree
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("first", [0, 4_000])
+@pytest.mark.parametrize(
+    ("dtype", "first"),
+    [(torch.float32, 0), (torch.float32, 4_000), (torch.bfloat16, 4_000), (torch.float16, 0)],
+)
 def test_transformers_agrees(dtype: torch.dtype, first: int) -> None:
     """Its angles are float32, its cos, sin and products in the dtype of q."""
     llama = pytest.importorskip("transformers.models.llama.modeling_llama")

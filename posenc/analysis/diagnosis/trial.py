@@ -45,6 +45,9 @@ class Trial:
     tokens: Tensor | None
     found: list[tuple[Candidate, Hypothesis]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.wanted = self._wanted(self.tokens)
+
     def run(self, starts: list[Computation], kind: Kind, sure: bool) -> None:
         """Try what is simple first, and stop where something fits.
 
@@ -79,7 +82,7 @@ class Trial:
         """The likely cause, confirmed on all tokens; None where nothing explains enough."""
         likely = [(c, h) for c, h in self.ranked() if _explains(c, h)]
         for candidate, hypothesis in likely[:4]:
-            whole = candidate if self.tokens is None else self.weigh(hypothesis)
+            whole = candidate if self.tokens is None else self.weigh(hypothesis, everywhere=True)
             if whole is not None and _explains(whole, hypothesis):
                 return whole
         return None
@@ -106,28 +109,34 @@ class Trial:
         """Weigh each of them; whether one fits."""
         fits = False
         for hypothesis in hypotheses:
-            candidate = self.weigh(hypothesis, self.tokens)
+            candidate = self.weigh(hypothesis)
             if candidate is not None:
                 self.found.append((candidate, hypothesis))
                 fits = fits or candidate.fits
         return fits
 
-    def weigh(self, hypothesis: Hypothesis, tokens: Tensor | None = None) -> Candidate | None:
-        """How it fits these tokens, or all; None where it gives nothing to compare."""
+    def weigh(self, hypothesis: Hypothesis, everywhere: bool = False) -> Candidate | None:
+        """How it fits the tokens tried, or all; None where it gives nothing to compare."""
+        tokens = None if everywhere else self.tokens
+        theirs, allowed, apart = self._wanted(None) if everywhere else self.wanted
         found = hypothesis.results(tokens)
+        if found is None or any(a.shape != b.shape for a, b in zip(found, theirs, strict=True)):
+            return None
+        found = _compared(found, allowed)
+        if any(one.isnan().any() for one in found):
+            return None
+        left = misfit(found, theirs) / apart if apart else 1.0
+        fits = left < 0.5 and all(map(within, found, theirs, allowed))
+        return Candidate(hypothesis.cause, hypothesis.says, left, fits)
+
+    def _wanted(self, tokens: Tensor | None) -> tuple[Results, Results, float]:
+        """Theirs and what rounding allows there, of these tokens or all, and how far ours is."""
         sides = (self.ours, self.theirs, self.allowed)
         if tokens is not None:
             sides = tuple(only(side, tokens) for side in sides)
         ours, theirs, allowed = sides
-        if found is None or any(a.shape != b.shape for a, b in zip(found, theirs, strict=True)):
-            return None
-        found, ours, theirs = (_compared(side, allowed) for side in (found, ours, theirs))
-        if any(one.isnan().any() for one in found):
-            return None
-        apart = misfit(ours, theirs)
-        left = misfit(found, theirs) / apart if apart else 1.0
-        fits = left < 0.5 and all(map(within, found, theirs, allowed))
-        return Candidate(hypothesis.cause, hypothesis.says, left, fits)
+        ours, theirs = _compared(ours, allowed), _compared(theirs, allowed)
+        return theirs, allowed, misfit(ours, theirs)
 
     def ranked(self) -> list[tuple[Candidate, Hypothesis]]:
         """The best first: those that fit before others, by what they leave, the simple before."""
