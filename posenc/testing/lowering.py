@@ -1,5 +1,6 @@
 """Checks of the lowering: every backend, cache, mask and graph gives what the equation says."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -69,9 +70,11 @@ def check_backends(encoding: Encoding) -> None:
 
             results = {}
             for name in ("reference", *names):
-                out = attend(q, k, v, made, positions=positions, context=context, backend=name)
-                results[name] = with_gradients(out, leaves)
-            for name in names:
+                # A backend may refuse an arrangement, but not compute it wrongly.
+                with suppress(UnsupportedError):
+                    out = attend(q, k, v, made, positions=positions, context=context, backend=name)
+                    results[name] = with_gradients(out, leaves)
+            for name in results:
                 for got, wanted in zip(results[name], results["reference"], strict=True):
                     require_close(got, wanted, 1e-9, f"{name}, {arrangement}, causal={causal}")
 
