@@ -5,22 +5,30 @@ JOBS ?= 2
 # Modules whose annotations are shapes; each is checked in every call that the tests make.
 comma := ,
 empty :=
-SHAPED := analysis arrangements attention backends caches conversion encoding encodings equation \
-  linear lowering mask_decoder model positions prepare rotation terms testing lab.evaluate lab.train
+# FlexAttention looks at the functions that it is given, which a check of shapes would wrap.
+SHAPED := analysis arrangements attention backends.blocked backends.call backends.native \
+  backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
+  linear lowering mask_decoder model native positions prepare rotation terms testing lab.evaluate lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: compare test check bench generate conformance clean
+# The C kernels are part of what is installed: an edit builds them again.
+KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
+DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
+
+.PHONY: compare test check sanitize bench generate conformance clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
 
 # Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
 test: .venv/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph" --jaxtyping-packages=$(SHAPES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph and not triton" \
+	  --jaxtyping-packages=$(SHAPES)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/test_triton.py
 
 check: .venv/dev
 	$(BIN)/ruff format --check
@@ -28,8 +36,18 @@ check: .venv/dev
 	$(BIN)/pyrefly check --summary=none
 	$(BIN)/python tools/generate.py --check
 
+# Needs cmake and a C compiler, for valgrind also valgrind; instruction sets are chosen at run time.
+sanitize:
+	cmake $(DRIVERS) -B build/sanitize -D POSENC_SANITIZE=ON
+	cmake --build build/sanitize --parallel $(JOBS)
+	cd build/sanitize && ctest --output-on-failure
+	cmake $(DRIVERS) -B build/valgrind
+	cmake --build build/valgrind --parallel $(JOBS)
+	for driver in build/valgrind/turn_avx2 build/valgrind/attention_avx2; do \
+	  valgrind --quiet --error-exitcode=1 $$driver || exit 1; done
+
 bench: .venv/bench
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/posenc bench $(ARGS)
 
 conformance: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/posenc check --all --peers --out docs/conformance.json
@@ -39,10 +57,11 @@ generate: .venv/dev
 	$(BIN)/python tools/generate.py
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis posenc/native/_kernels.so
+	find posenc/native/cmake -mindepth 1 ! -name CMakeLists.txt -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/lab .venv/dev .venv/bench: pyproject.toml constraints.txt
+.venv/lab .venv/dev .venv/bench: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.timing import ratio
+from posenc.bench.timing import ratio
 
 CONVERT = """
 import resource, sys, time

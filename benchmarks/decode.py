@@ -3,8 +3,9 @@
     python -m benchmarks.decode [--keys 4096] [--heads 8] [--dim 64] [--rounds 15] [--json FILE]
 
 One layer, one new token, `keys` tokens held before each round. Every case runs in turns in one
-process; figures are medians of ratios, quartiles in brackets. Aim: rotary at most 1.2.
-raw turns all keys at each step, which costs about as much again as the rest of the step.
+process; figures are medians of ratios, in brackets where the median lies 19 times of 20. Aim:
+rotary at most 1.2. raw turns all keys at each step, which costs about as much again as the rest of
+the step.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import posenc as pe
-from benchmarks.timing import in_turns, ratio
+from posenc.bench.timing import in_turns, ratio
 from posenc.lowering import Lowerable
 
 STEPS = 8
@@ -86,7 +87,7 @@ def main() -> None:
         cases = {"plain": plain(held, q, (new[0], new[1]))}
         for name, (encoding, cache) in encodings.items():
             cases[name] = through(cache, encoding, held, q, (new[0], new[1]))
-        seconds = in_turns(cases, rounds=options.rounds, repeats=3)
+        seconds = in_turns(cases, seconds=0.0, rounds=(options.rounds, options.rounds))
     step = sorted(seconds["plain"])[options.rounds // 2] / STEPS
     print(
         f"{shape} keys, {torch.get_num_threads()} threads; torch.cat and SDPA: {step * 1e3:.2f} ms"

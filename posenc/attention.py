@@ -6,18 +6,19 @@ Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimens
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.backends import BACKENDS
+from posenc.backends import BACKENDS, choose
 from posenc.backends.call import Call
 from posenc.caches.cache import Cache
 from posenc.caches.failing import unchanged_on_error
 from posenc.encoding import Context
 from posenc.equation import arithmetic, scores_of
 from posenc.errors import UnsupportedError
-from posenc.lowering import Lowerable
-from posenc.positions import Positions
+from posenc.lowering import Lowerable, Lowered
+from posenc.native.turning import check_inplace, turned, turned_
+from posenc.positions import Positions, as_positions
 from posenc.precision import autocast_off
 from posenc.prepare import lower_for, prepare
-from posenc.rotation import turn, turn_both
+from posenc.rotation import turn_both
 from posenc.terms import Rotate
 
 
@@ -76,13 +77,8 @@ def explain_backend(
 ) -> str:
     """Which backend `auto` takes for this call, and why those before it refuse."""
     call = prepare(q, k, v, encoding, causal=causal, positions=positions, context=context)
-    lines = []
-    for name, module in BACKENDS.items():
-        refusal = module.refusal(call)
-        lines.append(f"{name}: {'taken' if refusal is None else refusal}")
-        if refusal is None:
-            break
-    return "\n".join(lines)
+    name, reasons = choose(call)
+    return "\n".join(f"{name}: {reason}" for name, reason in (reasons | {name: "taken"}).items())
 
 
 def scores(
@@ -117,11 +113,18 @@ def rotate(
     """q and k turned by a rotary encoding, in their own dtypes.
 
     Arithmetic is float32 (float64 for float64 inputs), from float64 angles. inplace writes into
-    q and k, which then must not need a gradient.
+    q and k and returns them; a tensor that needs a gradient must then be a result, no leaf and no
+    view of another.
 
-    Raises UnsupportedError for an encoding whose effect is not one rotation of each.
+    Raises UnsupportedError for an encoding whose effect is not one rotation of each, and where
+    writing in place would break the gradient.
     """
-    lowered = lower_for(q, k, encoding, positions=positions)
+    if isinstance(encoding, Lowered) and positions is None:
+        # Straight on, for one token is turned faster than all checks of lower_for are made.
+        lowered = encoding
+        as_positions(lowered.positions, q.shape[-2], k.shape[-2])
+    else:
+        lowered = lower_for(q, k, encoding, positions=positions)
     term = lowered.terms[0] if len(lowered.terms) == 1 else None
     if not isinstance(term, Rotate):
         kinds = [type(term).__name__ for term in lowered.terms]
@@ -129,28 +132,26 @@ def rotate(
             f"rotate({encoding!r}): it lowers to {kinds}, not to one Rotate; use attend or scores"
         )
     dtype = arithmetic(q, k)
-    with autocast_off(q.device):
-        if term.q_log_scale is not None or term.k_log_scale is not None:
+    if term.q_log_scale is not None or term.k_log_scale is not None:
+        with autocast_off(q.device):
             turned_q, turned_k = turn_both(q, k, term, dtype)
-        else:
-            q_turn, k_turn = lowered.turns(term, dtype)
-            turned_q = turn(q, *q_turn, term.layout, term.start)
-            turned_k = k if k_turn is None else turn(k, *k_turn, term.layout, term.start)
-    if not inplace:
+        if inplace:
+            check_inplace(q, k)
+            return q.copy_(turned_q), k.copy_(turned_k)
         return turned_q.to(q.dtype), turned_k.to(k.dtype)
-    for name, x in (("q", q), ("k", k)):
-        if x.requires_grad:
-            raise UnsupportedError(
-                f"rotate(inplace=True): {name} needs a gradient, which would be computed from "
-                "overwritten values; use inplace=False"
-            )
-    return q.copy_(turned_q), k.copy_(turned_k)
+    q_turn, k_turn = lowered.turns(term, dtype)
+    run = turned_ if inplace else turned
+    if k_turn is None:
+        return run((q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], k
+    cos, sin = zip(q_turn, k_turn, strict=True)
+    turned_q, turned_k = run((q, k), cos, sin, term.layout, term.start)
+    return turned_q, turned_k
 
 
 def _chosen(backend: str, call: Call) -> str:
     """The name of the backend that takes this call."""
     if backend == "auto":
-        return next(name for name, module in BACKENDS.items() if module.refusal(call) is None)
+        return choose(call)[0]
     if backend not in BACKENDS:
         raise UnsupportedError(
             f"attend(backend={backend!r}): known are auto, {', '.join(sorted(BACKENDS))}"

@@ -36,6 +36,24 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) ->
 
     cos, sin (1|b, 1|h, t, r). Arithmetic and result in the dtype of cos.
     """
+    check_turn(x, cos, start)
+    turned = 2 * cos.shape[-1]
+    x = x.to(cos.dtype)
+    part = x if turned == x.shape[-1] else x[..., start : start + turned]
+    if layout == "half":
+        first, second = part.chunk(2, dim=-1)
+        part = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    else:
+        first, second = part[..., 0::2], part[..., 1::2]
+        pairs = (first * cos - second * sin, first * sin + second * cos)
+        part = torch.stack(pairs, dim=-1).flatten(-2)
+    if turned == x.shape[-1]:
+        return part
+    return torch.cat((x[..., :start], part, x[..., start + turned :]), dim=-1)
+
+
+def check_turn(x: Tensor, cos: Tensor, start: int) -> None:
+    """Raise ShapeError where angles of this shape cannot turn x."""
     turned = 2 * cos.shape[-1]
     if start + turned > x.shape[-1]:
         raise ShapeError(
@@ -49,18 +67,6 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) ->
             f"rotation has angles for {tuple(cos.shape[:2])} (batch, heads), "
             f"but the tensor has shape {tuple(x.shape)}"
         )
-    x = x.to(cos.dtype)
-    part = x if turned == x.shape[-1] else x[..., start : start + turned]
-    if layout == "half":
-        first, second = part.chunk(2, dim=-1)
-        part = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-    else:
-        first, second = part[..., 0::2], part[..., 1::2]
-        pairs = (first * cos - second * sin, first * sin + second * cos)
-        part = torch.stack(pairs, dim=-1).flatten(-2)
-    if turned == x.shape[-1]:
-        return part
-    return torch.cat((x[..., :start], part, x[..., start + turned :]), dim=-1)
 
 
 def turn_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,53 @@
 """Ways to compute attention, each an optimisation of `posenc.equation`.
 
-A backend is one module with two functions, and imports nothing from another backend:
+A backend is one module, and imports nothing from another backend:
 
-    refusal(call) -> str | None    why it cannot compute this call, or None
-    attend(call) -> Tensor         the output (b, h, tq, d_v), in v's dtype
+    refusal(call) -> str | None      why it cannot compute this call, or None
+    attend(call) -> Tensor           the output (b, h, tq, d_v), in v's dtype
+    passed_over(call) -> str | None  where it has one: why `auto` leaves to others what it could
+                                     compute
 
-`auto` takes the first in the order below that does not refuse; a backend asked for by name never
+`auto` takes the first, in the order below, that neither refuses nor is passed over, and else the
+first that does not refuse:
+
+    native     C, CPU: all but attention without position, which is SDPA's, and few queries
+    sdpa       where no term adds to the scores and causality is the only mask, for few queries as
+               in decoding, in traced graphs, and for masks of up to 2**20 numbers
+    triton     NVIDIA GPUs: functions of the distance
+    blocked    everything else of more than 2**20 scores, in memory that grows with the length
+    flex       never by itself where `blocked` is there
+    reference  the equation: the rest
+
+`posenc.explain_backend` says which it is for a call and why. A backend asked for by name never
 falls back.
 """
 
-from posenc.backends import reference, sdpa
+from posenc.backends import blocked, flex, native, reference, sdpa, triton
+from posenc.backends.call import Call
 
-BACKENDS = {"sdpa": sdpa, "reference": reference}
+BACKENDS = {
+    "native": native,
+    "sdpa": sdpa,
+    "triton": triton,
+    "blocked": blocked,
+    "flex": flex,
+    "reference": reference,
+}
+
+
+def choose(call: Call) -> tuple[str, dict[str, str]]:
+    """The backend that `auto` takes, and why those before it are not taken."""
+    reasons: dict[str, str] = {}
+    able: list[str] = []
+    for name, module in BACKENDS.items():
+        reason = module.refusal(call)
+        if reason is None:
+            able.append(name)
+            passed_over = getattr(module, "passed_over", None)
+            reason = None if passed_over is None else passed_over(call)
+        if reason is None:
+            return name, reasons
+        reasons[name] = reason
+    # The reference refuses nothing.
+    del reasons[able[0]]
+    return able[0], reasons

@@ -19,8 +19,9 @@ from posenc.equation import (
     keys_to_turn,
     mask_rules,
 )
+from posenc.lowering import Lowered
+from posenc.native.turning import turned
 from posenc.positions import Positions
-from posenc.rotation import turn
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -32,6 +33,10 @@ from posenc.terms import (
     ValueTable,
     Zones,
 )
+
+_ADDED = (DistanceTable, Slope, GatherTable, Offset)
+# Queries of a step of decoding, and numbers in a mask that costs less than tiles do.
+_FEW, _LARGE = 16, 2**20
 
 
 def refusal(call: Call) -> str | None:
@@ -45,6 +50,15 @@ def refusal(call: Call) -> str | None:
         if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
             return "factors that grow with position need float64 scores"
     return None
+
+
+def passed_over(call: Call) -> str | None:
+    """Why `auto` leaves a call to others: its mask would cost more than tiles of the scores."""
+    # A graph leaves lengths open, and its compiler fuses what makes the mask.
+    if torch.compiler.is_compiling() or call.q.shape[2] <= _FEW:
+        return None
+    size = _mask_size(call)
+    return f"its mask would hold {size} numbers" if size > _LARGE else None
 
 
 def attend(call: Call) -> Tensor:
@@ -64,37 +78,68 @@ def attend(call: Call) -> Tensor:
     mask = visible
     if bias is not None:
         mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
-    q, k = _turned(call, dtype)
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
+    q = call.q.to(dtype if isinstance(factor, Tensor) else common)
+    q, k = _turned(q, call.k.to(common), call.lowered, dtype)
     if isinstance(factor, Tensor):
         q, factor = q * factor, 1.0
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
     v = call.v.to(common)
-    k, v = group(k, q.shape[1]), group(v, q.shape[1])
+    shape, shared = q.shape, q.shape[1] // k.shape[1]
+    # As more queries of a key head, so that no key is repeated; a mask of one head would be. Of a
+    # graph only for one query, for the lengths of others would be bound.
+    one = shape[2] == 1
+    folds = one or (not torch.compiler.is_compiling() and (mask is None or mask.shape[1] > 1))
+    if folds and shared > 1 and not is_causal and k.shape[1] == v.shape[1]:
+        rows = (k.shape[1], shared * shape[2])
+        q = q.reshape(shape[0], *rows, shape[3])
+        if mask is not None:
+            mask = mask.expand(-1, shape[1], shape[2], -1)
+            mask = mask.reshape(mask.shape[0], *rows, mask.shape[-1])
+    else:
+        k, v = group(k, shape[1]), group(v, shape[1])
     out = F.scaled_dot_product_attention(
         q.to(common),
-        k.to(common),
+        k,
         v,
         attn_mask=mask,
         dropout_p=call.dropout,
         is_causal=is_causal,
         scale=factor,
     )
+    out = out.view(*shape[:3], -1) if out.shape[1] < shape[1] else out
     if torch.compiler.is_exporting():
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)
     return out.to(call.v.dtype)
 
 
-def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    for term in call.lowered.terms:
+def _mask_size(call: Call) -> int:
+    """Numbers in the mask or, for dropout on a CPU, which keeps them all, in the weights."""
+    terms, positions = call.lowered.terms, call.lowered.positions
+    b, h, q_len = call.q.shape[:3]
+    every = b * h * q_len * call.k.shape[2]
+    if any(isinstance(term, _ADDED) for term in terms):
+        return every
+    if call.dropout and call.q.device.type == "cpu":
+        return every
+    square = positions.in_order and q_len == call.k.shape[2]
+    hides = bool(mask_rules(terms)) or positions.k_document is not None
+    if hides or (positions.causal and not square):
+        return every // h
+    return 0
+
+
+def _turned(q: Tensor, k: Tensor, lowered: Lowered, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    for term in lowered.terms:
         if isinstance(term, Rotate):
-            q_turn, k_turn = call.lowered.turns(term, dtype)
-            q = turn(call.q, *q_turn, term.layout, term.start)
+            q_turn, k_turn = lowered.turns(term, dtype)
             if k_turn is None:
-                return q, call.k
-            k = keys_to_turn(call.k, term, call.q.shape[1])
-            return q, turn(k, *k_turn, term.layout, term.start)
-    return call.q, call.k
+                return turned((q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], k
+            cos, sin = zip(q_turn, k_turn, strict=True)
+            k = keys_to_turn(k, term, q.shape[1])
+            q, k = turned((q, k), cos, sin, term.layout, term.start)
+    return q, k
 
 
 def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | None:
@@ -105,7 +150,9 @@ def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | No
         elif isinstance(term, Slope):
             part = distance_bias(term, positions, dtype)
         elif isinstance(term, GatherTable):
-            part = gathered(term, call.q.to(dtype), call.k.to(dtype), positions) * factor
+            # Of keys that nobody reads it takes the shape, and a long cache is not copied.
+            k = call.k.to(dtype) if term.side == "k" else call.k
+            part = gathered(term, call.q.to(dtype), k, positions) * factor
         elif isinstance(term, Offset):
             part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):
@@ -119,7 +166,7 @@ def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | No
 
 
 def _table(term: DistanceTable, positions: Positions) -> Tensor:
-    """The bias of a table, (1|h, tq, tk).
+    """The bias of a table, (1, 1|h, tq, tk): with four dimensions, or SDPA takes no fused kernel.
 
     With plain positions it is a sliding view of one vector, whose gradient is a sum over
     diagonals; a gather would scatter it through an index matrix. A compiled graph fuses the
@@ -131,4 +178,4 @@ def _table(term: DistanceTable, positions: Positions) -> Tensor:
     q_len, k_len = positions.q_len, positions.k_len
     distance = torch.arange(1 - k_len, q_len, device=term.values.device)
     index = (distance + term.zero).clamp(0, term.values.shape[-1] - 1)
-    return term.values[:, index].unfold(-1, k_len, 1).flip(-2)
+    return term.values[:, index].unfold(-1, k_len, 1).flip(-2)[None]

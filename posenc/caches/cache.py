@@ -18,8 +18,8 @@ from posenc.caches.held import continued, first, first_moved, last_queries, reor
 from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
+from posenc.native.turning import turned
 from posenc.positions import Documents, Positions, as_positions
-from posenc.rotation import turn
 from posenc.terms import Rotate, Term
 
 Policy = Literal["rotated", "raw"]
@@ -282,7 +282,7 @@ class Cache:
             k_turn = lowered.turns(rotate, dtype)[1]
             if k_turn is not None:
                 cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_turn)
-                k = turn(k, cos, sin, rotate.layout, rotate.start).to(k.dtype)
+                k = turned((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
                 terms: tuple[Term, ...] = tuple(
                     replace(term, k_angle=None) if term is rotate else term
                     for term in lowered.terms

@@ -109,12 +109,13 @@ def training_step(model: nn.Module, shape: Shape) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.length + 1)
     tokens = torch.randint(shape.vocabulary, size, generator=generator)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def step() -> None:
         optimizer.zero_grad()
         logits = model(tokens[:, :-1])
         F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
     return step

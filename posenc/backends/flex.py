@@ -1,0 +1,271 @@
+"""torch's FlexAttention: biases as a score_mod, visibility as a block mask.
+
+On a GPU it is compiled; on CPU, unless the caller compiles, it is quadratic in memory: an oracle.
+It has no backward on CPU, and sums the gradients of tables by atomics, so that two runs on a GPU
+may differ in their last bits.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from posenc.backends.call import Call
+from posenc.equation import (
+    arithmetic,
+    check_distances,
+    check_heads,
+    content_scale,
+    group,
+    keys_to_turn,
+    mask_rules,
+)
+from posenc.native.turning import turned
+from posenc.positions import Positions
+from posenc.terms import (
+    DistanceTable,
+    Mask,
+    MaskRule,
+    Offset,
+    Prefix,
+    Rotate,
+    Scale,
+    Sink,
+    Slope,
+    Window,
+)
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def refusal(call: Call) -> str | None:
+    terms, positions, on_gpu = call.lowered.terms, call.lowered.positions, call.q.is_cuda
+    if call.q.device.type not in ("cpu", "cuda"):
+        return f"FlexAttention runs on CPU and NVIDIA GPUs, not on {call.q.device.type}"
+    if call.dropout:
+        return "FlexAttention has no dropout"
+    tensors = [call.q, call.k, call.v]
+    for term in terms:
+        if not isinstance(term, (Rotate, DistanceTable, Slope, Offset, Scale, Mask)):
+            return f"{type(term).__name__} reads more than a score and its place"
+        if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
+            return "factors that grow with position need float64 scores"
+        if isinstance(term, (DistanceTable, Slope)):
+            if term.inside and any(isinstance(s, Scale) and _varies(s) for s in terms):
+                return "a bias inside a scale that differs by query was not written for it"
+            if positions.q.ndim > 2:
+                return "distances need one axis"
+        tensors += _tensors(term)
+    if not on_gpu and torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return "FlexAttention has no backward on CPU: use torch.no_grad(), or another backend"
+    if on_gpu and call.q.shape[-1] < 16:
+        return "FlexAttention's kernels need heads of at least 16 dimensions"
+    if on_gpu and call.q.shape[-1] != call.v.shape[-1]:
+        return "FlexAttention's kernels fail where values have another head dimension than keys"
+    if positions.q_order is None and positions.q_len > positions.k_len:
+        return "more queries than keys have no order"
+    return None
+
+
+def passed_over(call: Call) -> str | None:
+    return "each kind of bias and mask is compiled anew, so it must be asked for by name"
+
+
+def attend(call: Call) -> Tensor:
+    # Imported here, for it brings the compiler: importing posenc stays quick.
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    terms, positions = call.lowered.terms, call.lowered.positions
+    check_heads(terms, call.q.shape[1])
+    check_distances(terms, positions)
+    dtype = arithmetic(call.q, call.k)
+    factor = content_scale(terms, call.scale, dtype)
+    q, k = _turned(call, dtype)
+    if isinstance(factor, Tensor):
+        q, factor = q.to(dtype) * factor, 1.0
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    sees, batched = _mask(positions, mask_rules(terms))
+    block_mask = None
+    if sees is not None:
+        rows = q.shape[0] if batched else None
+        size = positions.q_len, positions.k_len
+        block_mask = create_block_mask(sees, rows, None, *size, device=q.device)
+    run = flex_attention
+    if not torch.compiler.is_compiling():
+        run = _fused if q.is_cuda else _eager
+    v = group(call.v, q.shape[1]) if k.shape[1] != call.v.shape[1] else call.v
+    inputs = [x.to(common).contiguous() for x in (q, k, v)]
+    if not q.is_cuda:
+        # Nothing is tracked here, but FlexAttention objects to leaves under no_grad too.
+        inputs = [x.detach() for x in inputs]
+    out = run(
+        *inputs,
+        score_mod=_bias(call, factor, dtype),
+        block_mask=block_mask,
+        scale=factor,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+    return out.to(call.v.dtype)
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
+    """On a GPU, one kernel for each kind of bias and mask.
+
+    Past dynamo's limit of 8 kinds it would go on with the whole matrix of scores and say nothing:
+    fullgraph makes that an error, and the limit is raised.
+    """
+    from torch.nn.attention.flex_attention import flex_attention
+
+    limits = {"recompile_limit": 256, "accumulated_recompile_limit": 4096}
+    with torch._dynamo.config.patch(**limits):
+        return torch.compile(flex_attention, fullgraph=True, dynamic=False)(q, k, v, **settings)
+
+
+def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
+    """On CPU, where only an outer torch.compile makes a kernel.
+
+    Called as it is, it traces itself for each kind of bias and mask and fails after 8 of them. Its
+    debugging mode, of later versions of torch, does not; what that lacks is the backward.
+    """
+    from torch.nn.attention import flex_attention as module
+
+    switch = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
+    if not hasattr(module, switch):
+        return module.flex_attention(q, k, v, **settings)
+    with mock.patch.object(module, switch, True):
+        return module.flex_attention(q, k, v, **settings)
+
+
+def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    for term in call.lowered.terms:
+        if isinstance(term, Rotate):
+            q_turn, k_turn = call.lowered.turns(term, dtype)
+            if k_turn is None:
+                return turned((call.q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], call.k
+            cos, sin = zip(q_turn, k_turn, strict=True)
+            k = keys_to_turn(call.k, term, call.q.shape[1])
+            q, k = turned((call.q, k), cos, sin, term.layout, term.start)
+            return q, k
+    return call.q, call.k
+
+
+def _bias(call: Call, factor: float, dtype: torch.dtype) -> ScoreMod | None:
+    """What the terms add to a score, from whole tensors that a kernel can read by index."""
+    distance = _difference(call.lowered.positions)
+    parts: list[ScoreMod] = []
+    for term in call.lowered.terms:
+        scale = factor if isinstance(term, (DistanceTable, Slope)) and term.inside else 1.0
+        if isinstance(term, DistanceTable):
+            parts.append(_table(term.values.to(dtype) * scale, term.zero, distance))
+        elif isinstance(term, Slope):
+            future = term.past if term.future is None else term.future
+            # One tensor read once: FlexAttention allows one read of each that needs a gradient.
+            both = torch.stack((term.past, future)).to(dtype) * scale
+            parts.append(_slope(both, distance))
+        elif isinstance(term, Offset):
+            parts.append(_offset(term.q.to(dtype), term.k.to(dtype)))
+    if not parts:
+        return None
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        for part in parts:
+            score = part(score, b, h, i, j)
+        return score
+
+    return score_mod
+
+
+def _table(
+    values: Tensor, zero: int, distance: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> ScoreMod:
+    last, shared = values.shape[-1] - 1, values.shape[0] == 1
+    line = values[0]
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        index = (distance(b, i, j) + zero).clamp(0, last)
+        return score + (line[index] if shared else values[h, index])
+
+    return score_mod
+
+
+def _slope(both: Tensor, distance: Callable[[Tensor, Tensor, Tensor], Tensor]) -> ScoreMod:
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        step = distance(b, i, j)
+        return score - both[torch.where(step > 0, 1, 0), h] * step.abs().to(score.dtype)
+
+    return score_mod
+
+
+def _offset(of_query: Tensor, of_key: Tensor) -> ScoreMod:
+    q_batched, k_batched = of_query.shape[0] > 1, of_key.shape[0] > 1
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        first = of_query[b if q_batched else 0, h, i]
+        return score + first + of_key[b if k_batched else 0, h, j]
+
+    return score_mod
+
+
+def _difference(positions: Positions) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The distance of a pair by its batch entry and indices."""
+    if positions.in_order and positions.unit_step:
+        shift = positions.k_len - positions.q_len
+        return lambda b, i, j: j - i - shift
+    q, k = _reader(positions.q), _reader(positions.k)
+    return lambda b, i, j: k(b, j) - q(b, i)
+
+
+def _reader(x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    return (lambda b, i: x[b, i]) if x.ndim > 1 and x.shape[0] > 1 else _first_row(x)
+
+
+def _first_row(x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    row = x.reshape(-1)
+    return lambda b, i: row[i]
+
+
+def _mask(
+    positions: Positions, rules: list[MaskRule]
+) -> tuple[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None, bool]:
+    """`Positions.visible` by index, or None where all is visible, and whether rows differ."""
+    windows = [rule.width for rule in rules if isinstance(rule, Window)]
+    sink_counts = [rule.count for rule in rules if isinstance(rule, Sink)]
+    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+    width, causal = min(windows) if windows else 0, positions.causal
+    sinks = max(sink_counts) if sink_counts else 0
+    prefix = max(prefixes) if prefixes else 0
+    orders = positions.q_order, positions.k_order
+    shift = positions.k_len - positions.q_len
+    # Counted, not read: a graph cannot hand a tensor that it made itself to a block mask.
+    q_order = (lambda b, i: i + shift) if orders[0] is None else _reader(orders[0])
+    k_order = (lambda b, j: j) if orders[1] is None else _reader(orders[1])
+    documents = positions.q_document, positions.k_document
+    q_document, k_document = (None if x is None else _reader(x) for x in documents)
+    valid = None if positions.k_valid is None else _reader(positions.k_valid)
+    if not (causal or width or q_document or valid):
+        return None, False
+
+    def mask_mod(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        key = k_order(b, j)
+        step = key - q_order(b, i)
+        seen = step == step
+        if causal:
+            seen = seen & ((step <= 0) | (key < prefix))
+        if width:
+            seen = seen & ((step.abs() < width) | (key < sinks))
+        if q_document is not None and k_document is not None:
+            seen = seen & (q_document(b, i) == k_document(b, j))
+        return seen if valid is None else seen & valid(b, j)
+
+    told_apart = (*orders, *documents, positions.k_valid)
+    return mask_mod, any(x is not None and x.ndim > 1 and x.shape[0] > 1 for x in told_apart)
+
+
+def _varies(term: Scale) -> bool:
+    return isinstance(term.factor, Tensor)
+
+
+def _tensors(term: object) -> list[Tensor]:
+    return [value for value in vars(term).values() if isinstance(value, Tensor)]

@@ -1,0 +1,216 @@
+"""A flash kernel of our own in Triton, for tables and slopes over the distance, on NVIDIA GPUs.
+
+Linear in memory, training included; a table's gradient is summed along diagonals, without
+atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
+"""
+
+import os
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from posenc.backends.call import Call
+from posenc.equation import (
+    arithmetic,
+    check_distances,
+    check_heads,
+    content_scale,
+    group,
+    keys_to_turn,
+    mask_rules,
+)
+from posenc.native.turning import turned
+from posenc.positions import Positions
+from posenc.terms import (
+    DistanceTable,
+    Mask,
+    Prefix,
+    Rotate,
+    Scale,
+    Sink,
+    Slope,
+    Window,
+)
+
+_WIDEST = 256
+
+
+def refusal(call: Call) -> str | None:
+    machine = _machine(call.q.device)
+    if machine is not None:
+        return machine
+    terms, positions = call.lowered.terms, call.lowered.positions
+    if call.dropout:
+        return "it has no dropout"
+    if max(call.q.shape[-1], call.v.shape[-1]) > _WIDEST:
+        return f"heads wider than {_WIDEST} do not fit its tiles"
+    plain = positions.in_order and positions.unit_step
+    if not plain and positions.q_order is None and positions.q_len > positions.k_len:
+        return "more queries than keys have no order"
+    varies = any(isinstance(term, Scale) and isinstance(term.factor, Tensor) for term in terms)
+    for term in terms:
+        if not isinstance(term, (Rotate, DistanceTable, Slope, Scale, Mask)):
+            return f"{type(term).__name__} is no function of the distance alone"
+        if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
+            return "factors that grow with position need float64 scores"
+        if not isinstance(term, (DistanceTable, Slope)):
+            continue
+        if term.inside and varies:
+            return "a bias inside a scale that differs by query is no function of the distance"
+        if not plain and (positions.q.ndim > 2 or positions.q.is_floating_point()):
+            return "distances must be whole numbers of one axis"
+        if not plain and _learns(term) and not _aligned(positions):
+            return "a table's gradient is summed along diagonals, and these positions have none"
+    return None
+
+
+def passed_over(call: Call) -> str | None:
+    if call.q.device.type == "cpu":
+        return "in Triton's interpreter it is for tests"
+    if not any(isinstance(term, (DistanceTable, Slope)) for term in call.lowered.terms):
+        return "without a bias there is nothing that it does better than SDPA"
+    return None
+
+
+def attend(call: Call) -> Tensor:
+    from posenc.triton.attention import attend as flash
+
+    terms, positions = call.lowered.terms, call.lowered.positions
+    check_heads(terms, call.q.shape[1])
+    check_distances(terms, positions)
+    dtype = arithmetic(call.q, call.k)
+    factor = content_scale(terms, call.scale, dtype)
+    q, k = _turned(call, dtype)
+    if isinstance(factor, Tensor):
+        q, factor = q.to(dtype) * factor, 1.0
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    table, zero, slopes = _biases(call, factor)
+    rules = _rules(call)
+    places = None if rules.plain else _places(call)
+    v = group(call.v, q.shape[1]) if k.shape[1] != call.v.shape[1] else call.v
+    out = flash(
+        q.to(common), k.to(common), v.to(common), rules, factor, table, zero, slopes, places
+    )
+    return out.to(call.v.dtype)
+
+
+def _machine(device: torch.device) -> str | None:
+    if device.type == "cpu":
+        if os.environ.get("TRITON_INTERPRET") != "1":
+            return "it runs on NVIDIA GPUs (TRITON_INTERPRET=1 runs it on CPU, for tests)"
+    elif device.type != "cuda":
+        return f"it runs on NVIDIA GPUs, not on {device.type}"
+    return None if _installed() else "Triton is not installed (torch for CUDA brings it)"
+
+
+@torch.compiler.assume_constant_result
+def _installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def _learns(term: DistanceTable | Slope) -> bool:
+    if isinstance(term, DistanceTable):
+        return torch.is_grad_enabled() and term.values.requires_grad
+    both = (term.past, term.past if term.future is None else term.future)
+    return torch.is_grad_enabled() and any(slope.requires_grad for slope in both)
+
+
+def _aligned(positions: Positions) -> bool:
+    """Whether the distance of every visible pair is that of its indices: padded, packed tokens."""
+    shift = positions.k_len - positions.q_len
+    # It reads values, which a graph cannot.
+    if torch.compiler.is_compiling() or not positions.unit_step or shift < 0:
+        return False
+    q, k = positions.orders()
+    if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
+        return False
+    steps = k[..., 1:] - k[..., :-1] == 1
+    if positions.k_document is not None:
+        steps = steps | (positions.k_document[..., 1:] != positions.k_document[..., :-1])
+    return bool(steps.all())
+
+
+def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    for term in call.lowered.terms:
+        if isinstance(term, Rotate):
+            q_turn, k_turn = call.lowered.turns(term, dtype)
+            if k_turn is None:
+                return turned((call.q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], call.k
+            cos, sin = zip(q_turn, k_turn, strict=True)
+            k = keys_to_turn(call.k, term, call.q.shape[1])
+            q, k = turned((call.q, k), cos, sin, term.layout, term.start)
+            return q, k
+    return call.q, call.k
+
+
+def _biases(call: Call, factor: float) -> tuple[Tensor | None, int, tuple[Tensor, Tensor] | None]:
+    """All tables as one, with its zero, and all slopes as one pair."""
+    tables: list[tuple[Tensor, int]] = []
+    slopes: list[tuple[Tensor, Tensor]] = []
+    for term in call.lowered.terms:
+        if isinstance(term, DistanceTable):
+            tables.append((term.values * factor if term.inside else term.values, term.zero))
+        elif isinstance(term, Slope):
+            future = term.past if term.future is None else term.future
+            scale = factor if term.inside else 1.0
+            pair = term.past * scale, future * scale
+            if _learns(term):
+                tables.append(_as_table(pair, call.lowered.positions.k_len))
+            else:
+                slopes.append(pair)
+    summed = None
+    if slopes:
+        past, future = (torch.stack(side).sum(0) for side in zip(*slopes, strict=True))
+        summed = past, future
+    if not tables:
+        return None, 0, summed
+    if len(tables) == 1:
+        return *tables[0], summed
+    zero = max(zero for _, zero in tables)
+    ahead = max(values.shape[-1] - zero for values, zero in tables)
+    distance = torch.arange(-zero, ahead, device=call.q.device)
+    whole = [values[:, (distance + own).clamp(0, values.shape[-1] - 1)] for values, own in tables]
+    return sum(whole[1:], whole[0]), zero, summed
+
+
+def _as_table(slopes: tuple[Tensor, Tensor], length: int) -> tuple[Tensor, int]:
+    """Slopes that learn, as a table over the distances of plain positions."""
+    past, future = slopes
+    distance = torch.arange(1 - length, length, device=past.device)
+    return torch.where(
+        distance <= 0, past[:, None] * distance, -future[:, None] * distance
+    ), length - 1
+
+
+def _rules(call: Call):
+    from posenc.triton.scene import Rules
+
+    positions, rules = call.lowered.positions, mask_rules(call.lowered.terms)
+    windows = [rule.width for rule in rules if isinstance(rule, Window)]
+    sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
+    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+    return Rules(
+        positions.causal,
+        min(windows) if windows else 0,
+        max(sinks) if sinks else 0,
+        max(prefixes) if prefixes else 0,
+        positions.in_order and positions.unit_step,
+    )
+
+
+def _places(call: Call) -> list[Tensor]:
+    """Coordinates, orders, documents and validity, as `posenc.triton.scene.PLACES` lists them."""
+    positions = call.lowered.positions
+    needed = any(isinstance(term, (DistanceTable, Slope)) for term in call.lowered.terms)
+    orders = positions.orders()
+    q_document, k_document = positions.q_document, positions.k_document
+    if q_document is None or k_document is None:
+        q_document, k_document = torch.zeros_like(orders[0]), torch.zeros_like(orders[1])
+    valid = positions.k_valid
+    if valid is None:
+        valid = torch.ones_like(orders[1], dtype=torch.bool)
+    coordinates = (positions.q, positions.k) if needed else orders
+    # Orders count tokens; coordinates and documents may be any int64.
+    each = (*coordinates, *(x.int() for x in orders), q_document, k_document, valid)
+    return [x.view(-1, x.shape[-1]) for x in each]

@@ -1,0 +1,173 @@
+"""What cases of attention run: inputs, posenc, and attention without position."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import posenc as pe
+from posenc.backends import BACKENDS
+from posenc.bench.case import Call, Unavailable
+from posenc.terms import DistanceTable
+
+# Scores of all pairs larger than this are not made: several copies of them must fit in memory.
+MOST_SCORES = 640 * 2**20
+# Backends whose memory is quadratic as soon as position adds to the scores.
+QUADRATIC = ("sdpa", "reference")
+
+
+@dataclass(frozen=True)
+class Attending:
+    """One attention operation, batch 1: `length` keys, and as many queries unless told."""
+
+    encoding: str
+    length: int
+    dtype: str
+    causal: bool = True
+    training: bool = True
+    heads: int = 8
+    kv_heads: int = 8
+    dim: int = 64
+    queries: int | None = None
+
+    def inputs(self) -> "Attended":
+        torch.manual_seed(0)
+        dtype = getattr(torch, self.dtype)
+        own = self.length if self.queries is None else self.queries
+        q = torch.randn(1, self.heads, own, self.dim).to(dtype)
+        k, v = torch.randn(2, 1, self.kv_heads, self.length, self.dim).to(dtype).unbind()
+        grad = torch.randn(q.shape).to(dtype)
+        if self.training:
+            q, k, v = (x.requires_grad_() for x in (q, k, v))
+        return Attended(self, q, k, v, grad)
+
+    def small(self) -> Self:
+        return replace(self, length=min(self.length, 48))
+
+    def __str__(self) -> str:
+        parts = [self.encoding, f"{self.length} keys" if self.queries else f"L = {self.length}"]
+        if self.kv_heads != self.heads:
+            parts.append(f"{self.heads} heads on {self.kv_heads}")
+        elif self.heads != 8:
+            parts.append(f"{self.heads} heads")
+        parts += [] if self.causal else ["bidirectional"]
+        return ", ".join((*parts, self.dtype))
+
+
+# Sizes of tables are those of the papers' models; of a table per distance, all distances.
+ENCODINGS: dict[str, Callable[[Attending], Any]] = {
+    "alibi": lambda at: pe.ALiBi(at.heads),
+    "t5": lambda at: pe.T5Bias(at.heads, bidirectional=not at.causal),
+    "kerple": lambda at: pe.KERPLE(at.heads),
+    "sandwich": lambda at: pe.Sandwich(at.heads),
+    "learned table": lambda at: DistanceTable(
+        torch.nn.Parameter(torch.randn(at.heads, 2 * at.length - 1)), zero=at.length - 1
+    ),
+    "shaw": lambda at: pe.Shaw(at.dim, clip=64),
+    "transformer_xl": lambda at: pe.TransformerXL(at.heads * at.dim, at.heads),
+    "deberta": lambda at: pe.DeBERTa(
+        at.heads * at.dim, at.heads, span=512, buckets=256, projections="own"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Attended:
+    setting: Attending
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    grad: Tensor
+
+    @cached_property
+    def lowered(self) -> pe.Lowered:
+        """Made when first asked for, since the run without position must not hold it."""
+        at = self.setting
+        positions = pe.Positions.build(self.q.shape[-2], at.length, causal=at.causal)
+        return _with_leaves(pe.lower(ENCODINGS[at.encoding](at), positions), at.training)
+
+    @property
+    def note(self) -> str:
+        return f"auto takes {taken_by_auto(self)}"
+
+    @property
+    def learned(self) -> list[Tensor]:
+        """The tensors of the terms that get a gradient."""
+        return [x for term in self.lowered.terms for x in _tensors(term) if x.requires_grad]
+
+    def run(self, forward: Callable[[], Tensor], learned: Sequence[Tensor] = ()) -> Call:
+        """forward, and in training its gradients in q, k, v and what is learned."""
+        if not self.setting.training:
+            return lambda: _without_gradient(forward)
+        leaves = (self.q, self.k, self.v, *learned)
+        return lambda: torch.autograd.grad(forward(), leaves, self.grad)
+
+
+def no_position(at: Attended) -> Call:
+    setting = at.setting
+    grouped = setting.kv_heads != setting.heads
+    # A single query sees all keys; SDPA would align it with the first.
+    causal = setting.causal and setting.queries is None
+    return at.run(
+        lambda: F.scaled_dot_product_attention(
+            at.q, at.k, at.v, is_causal=causal, enable_gqa=grouped
+        )
+    )
+
+
+def ours(backend: str = "auto") -> Callable[[Attended], Call]:
+    """posenc with a backend, terms lowered outside, as a model does for all its layers."""
+
+    def make(at: Attended) -> Call:
+        if backend != "auto" and backend not in BACKENDS:
+            raise Unavailable(f"no backend is called {backend}")
+        if (backend if backend != "auto" else taken_by_auto(at)) in QUADRATIC:
+            refuse_quadratic(at.setting)
+        return at.run(lambda: pe.attend(at.q, at.k, at.v, at.lowered, backend=backend), at.learned)
+
+    return make
+
+
+def taken_by_auto(at: Attended) -> str:
+    told = pe.explain_backend(at.q, at.k, at.v, at.lowered)
+    return next(line.partition(":")[0] for line in told.splitlines() if line.endswith(": taken"))
+
+
+def refuse_quadratic(setting: Attending) -> None:
+    """Raise Unavailable where the scores of all pairs, in float32, would take too much memory."""
+    rows = setting.length if setting.queries is None else setting.queries
+    size = 4 * setting.heads * rows * setting.length
+    if size > MOST_SCORES:
+        raise Unavailable(f"memory is quadratic: the scores alone take {size / 2**30:.0f} GiB")
+
+
+def _without_gradient(forward: Callable[[], Tensor]) -> Tensor:
+    with torch.no_grad():
+        return forward()
+
+
+def _tensors(term: Any) -> list[Tensor]:
+    values = (getattr(term, field.name) for field in fields(term))
+    return [value for value in values if isinstance(value, Tensor)]
+
+
+def _with_leaves(lowered: pe.Lowered, training: bool) -> pe.Lowered:
+    """The same with learned tensors cut from their parameters, for these are the model's business.
+
+    What leads from a parameter to its table runs once for all layers.
+    """
+
+    def cut(term: Any) -> Any:
+        found = {field.name: getattr(term, field.name) for field in fields(term)}
+        leaves = {
+            name: value.detach().clone().requires_grad_(training)
+            for name, value in found.items()
+            if isinstance(value, Tensor) and value.requires_grad
+        }
+        return replace(term, **leaves)
+
+    return replace(lowered, terms=tuple(map(cut, lowered.terms)))

@@ -1,0 +1,79 @@
+"""A case: what is compared, on which inputs, against which floor, and the figure to reach."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+from posenc.errors import PosencError
+
+Call = Callable[[], object]
+Measure = Literal["time", "memory"]
+
+
+class Unavailable(Exception):  # noqa: N818 - it says that there is nothing to run, not an error
+    """Why a contestant cannot take part in a case."""
+
+
+class Setting(Protocol):
+    """Sizes of a case, as plain values; `inputs` makes its tensors, the same in every process."""
+
+    def inputs(self) -> Any: ...
+
+    def small(self) -> Self:
+        """The same at sizes that run in no time: for warming up, and for --quick."""
+        ...
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure to reach: `who` at most `reach` times `base`, or MiB above it."""
+
+    row: str
+    line: str
+    who: str
+    base: str
+    reach: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """Contestants that compute the same thing on the same inputs.
+
+    contestants   by name, functions of the inputs that return what is run; a name that begins
+                  with "posenc" is ours, all but the floor are peers otherwise. They may raise
+                  Unavailable, or ModuleNotFoundError.
+    floor         the contestant that all are compared with
+    measure       "time" in turns in one process, or "memory" added in a process for each
+    rounds        fewest and most of them
+    warm          whether the first call is left out
+    curve, at     the picture that this case is a point of, and where
+    in_quick      whether a smoke run may have it
+    """
+
+    name: str
+    group: str
+    setting: Setting
+    contestants: Mapping[str, Callable[[Any], Call]]
+    floor: str
+    measure: Measure = "time"
+    goals: tuple[Goal, ...] = ()
+    rounds: tuple[int, int] = (7, 40)
+    warm: bool = True
+    curve: str | None = None
+    at: int = 0
+    in_quick: bool = True
+
+
+def prepared(make: Callable[[Any], Call], inputs: Any) -> Call | str:
+    """What a contestant runs, after one call of it; or why it cannot."""
+    try:
+        call = make(inputs)
+        call()
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed"
+    except (Unavailable, PosencError) as error:
+        return str(error)
+    except Exception as error:
+        # Other people's code and compilers fail in many ways, none of which ends the benchmark.
+        return f"failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return call

@@ -1,0 +1,252 @@
+"""bench.html: the table of figures, pictures, every case, and the machine."""
+
+import statistics
+import string
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from posenc.bench.plots import Curve, log_log, picture_of, shown_length
+from posenc.bench.result import Result
+from posenc.bench.timing import Interval
+from posenc.bench.verdict import Line, lines
+from posenc.files import replace_file
+from posenc.lab import figures
+from posenc.lab.markup import Child, Markup, facts, small, table, tag, text
+from posenc.lab.prose import DASH, listed
+
+CHIPS = {"met": "good", "not met": "bad", "not available": "open"}
+GROUPS = {
+    "rotary": "Turning queries and keys",
+    "attention": "Attention",
+    "memory": "Memory",
+    "decode": "Decoding",
+    "training": "The lab's training step",
+    "start": "Before anything runs",
+}
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def write_page(out: Path, data: Mapping[str, Any], results: Sequence[Result]) -> Path:
+    """Write bench.html whole or not at all; `data` is what bench.json holds of `results`."""
+    template = string.Template(
+        resources.files("posenc.bench").joinpath("bench.html").read_text("utf-8")
+    )
+    style = resources.files("posenc.lab").joinpath("report.css").read_text("utf-8")
+    html = template.substitute(
+        title=text(f"{data['headline']} (posenc bench)"), style=style, body=body(data, results)
+    )
+    path = out / "bench.html"
+    replace_file(path, html.encode("utf-8", "replace"))
+    return path
+
+
+def body(data: Mapping[str, Any], results: Sequence[Result]) -> Markup:
+    """Everything inside `<main>` but how to read it."""
+    styles = _styles(results)
+    parts: list[Child] = [
+        figures.swatches(len(styles)),
+        _top(data),
+        _figures_to_reach(lines(results)),
+        _pictures(results, styles),
+    ]
+    for group in dict.fromkeys(result.case.group for result in results):
+        members = [result for result in results if result.case.group == group]
+        parts += [tag("h2", GROUPS.get(group, group)), _cases(members)]
+    parts += [_missing(results), _machine(data)]
+    return Markup("\n".join(part for part in map(text, parts) if part))
+
+
+def _styles(results: Sequence[Result]) -> dict[str, int]:
+    """A colour and marker for each contestant but floors, the same on the whole page."""
+    # Colours come again after eight, so those that meet in a picture are numbered first.
+    ordered = sorted(results, key=lambda result: result.case.curve is None)
+    names = dict.fromkeys(n for r in ordered for n in r.case.contestants if n != r.case.floor)
+    return {name: style for style, name in enumerate(names)}
+
+
+def _top(data: Mapping[str, Any]) -> Child:
+    machine = data["machine"]
+    kicker = ["posenc bench", machine["cpu"], f"{machine['threads']} threads", data["started"][:10]]
+    said = [
+        "Ratios are medians over rounds in which all contestants took turns, in one process per "
+        "case; beside them, where the median lies 19 times of 20."
+    ]
+    if data["quick"]:
+        said.append("A smoke run at tiny sizes (--quick): nothing here says how fast anything is.")
+    if data["noise"]:
+        said.append(data["noise"])
+    if machine["gpu"] is None:
+        said.append("Everything ran on the CPU: figures for GPUs are missing.")
+    return tag(
+        "header",
+        tag("p", " \N{MIDDLE DOT} ".join(kicker), class_="kicker"),
+        tag("h1", data["headline"]),
+        tag("ul", [tag("li", sentence) for sentence in said], class_="verdict"),
+    )
+
+
+def _figures_to_reach(table_of: Sequence[Line]) -> Child:
+    if not table_of:
+        return None
+    rows: list[Markup] = []
+    row = None
+    for line in table_of:
+        if line.row != row:
+            row = line.row
+            base = f" {DASH} {_against(line)}"
+            heading = tag("th", row, tag("span", base, class_="error"), colspan=5, scope="rowgroup")
+            rows.append(tag("tr", heading, class_="group"))
+        peer = line.best_peer
+        cells: list[Child] = [
+            tag("td", _shown(line.found, line.unit)),
+            tag("td", f"{line.reach:g}"),
+            tag("td", _chip(line), class_="words"),
+            tag("td", f"{peer[1].median:,.1f} {peer[0]}" if peer else DASH),
+        ]
+        rows.append(tag("tr", tag("th", line.line, scope="row"), cells))
+    heads = ["", "Found", "At most", "", "Best peer"]
+    note = (
+        "A line that stands for several encodings shows the worst of them. A line is met where the "
+        "median is not above the figure."
+    )
+    title = "Figures to reach"
+    return [tag("h2", title), table(heads, rows, title, words=(3,)), small(note)]
+
+
+def _against(line: Line) -> str:
+    return f"MiB above {line.base}" if line.unit == "MiB" else f"times {line.base}"
+
+
+def _chip(line: Line) -> list[Child]:
+    chip: list[Child] = [tag("span", line.verdict, class_=f"chip {CHIPS[line.verdict]}")]
+    if line.cases > 1 and line.worst:
+        chip.append(f" worst of {line.cases}: {_encoding(line.worst)}")
+    if line.lacking:
+        chip.append(f" {len(line.lacking)} of {line.cases} did not run")
+    if line.noisy:
+        chip += [" ", tag("span", "noisy", class_="chip fair")]
+    return chip
+
+
+def _encoding(case: str) -> str:
+    """The encoding that the name of a case tells."""
+    return case.split(", ")[1] if ", " in case else case
+
+
+def _shown(found: Interval | None, unit: str = "x") -> Child:
+    if found is None:
+        return DASH
+    digits = 0 if unit == "MiB" or abs(found.median) >= 100 else 1 if found.median >= 10 else 2
+    middle = f"{found.median:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    if unit == "MiB" or found.low == found.high:
+        return middle
+    ends = f" {found.low:,.{digits}f} to {found.high:,.{digits}f}"
+    return [middle, tag("span", ends, class_="error")]
+
+
+def _pictures(results: Sequence[Result], styles: Mapping[str, int]) -> Child:
+    names = dict.fromkeys(r.case.curve for r in results if r.case.curve)
+    shown = [picture for name in names if (picture := _picture(name, results, styles))]
+    if not shown:
+        return None
+    return [tag("h2", "As the length grows"), tag("div", shown, class_="figures")]
+
+
+def _picture(name: str, results: Sequence[Result], styles: Mapping[str, int]) -> Child:
+    members = [result for result in results if result.case.curve == name]
+    picture = picture_of(name)
+    drawn: dict[str, list[tuple[float, float]]] = {}
+    for result in members:
+        floor = result.values.get(result.case.floor)
+        for who, values in result.values.items() if floor else []:
+            height = picture.height(statistics.median(values), statistics.median(floor or [1.0]),
+                                    result.case.at)  # fmt: skip
+            drawn.setdefault(who, []).append((result.case.at, height))
+    if not drawn:
+        return None
+    floor_name = members[0].case.floor
+    curves = [
+        Curve(who, None if who == floor_name else styles[who], tuple(points))
+        for who, points in drawn.items()
+    ]
+    alt = f"{picture.title}. " + " ".join(_described(curve) for curve in curves)
+    return tag(
+        "figure",
+        tag("h3", picture.title),
+        log_log(curves, picture.limit, alt),
+        tag("figcaption", picture.caption),
+    )
+
+
+def _described(curve: Curve) -> str:
+    points = ", ".join(f"{y:.3g} at {shown_length(x)}" for x, y in curve.points)
+    return f"{curve.label}: {points}."
+
+
+def _cases(results: Sequence[Result]) -> Child:
+    """Every case against its floor: a table for cases of one kind, a column for a contestant."""
+    kinds: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        kind = result.case.name.partition(", ")[0]
+        kinds.setdefault((kind, result.case.floor), []).append(result)
+    parts: list[Child] = []
+    for (kind, floor), members in kinds.items():
+        memory = members[0].case.measure == "memory"
+        heading = f"{kind}, {'MiB above' if memory else 'times'} {floor}"
+        found = dict.fromkeys(n for r in members for n in r.values if n != floor)
+        rows = [_row(result, kind, list(found)) for result in members]
+        parts += [tag("h3", heading), table(["", *found], rows, heading)]
+    return parts
+
+
+def _row(result: Result, kind: str, names: Sequence[str]) -> Markup:
+    case = result.case
+    unit = "x" if case.measure == "time" else "MiB"
+    cells = [tag("td", _shown(result.against(name, case.floor), unit)) for name in names]
+    note = tag("span", f" {result.note}", class_="error") if result.note else None
+    mark = [" ", tag("span", "noisy", class_="chip fair")] if result.noisy else None
+    name = case.name.removeprefix(f"{kind}, ")
+    return tag("tr", tag("th", name, note, mark, scope="row"), cells)
+
+
+def _missing(results: Sequence[Result]) -> Child:
+    """Who did not run, and why: each reason once."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        for name, why in result.missing.items():
+            reasons.setdefault((name, why), []).append(result.case.name)
+    if not reasons:
+        return None
+    items = [
+        tag("li", tag("b", name), f": {why} ", tag("span", f"({_where(cases)})", class_="small"))
+        for (name, why), cases in reasons.items()
+    ]
+    return [tag("h2", "What did not run"), tag("ul", items)]
+
+
+def _where(cases: Sequence[str]) -> str:
+    return cases[0] if len(cases) == 1 else f"{len(cases)} cases, such as {cases[0]}"
+
+
+def _machine(data: Mapping[str, Any]) -> Child:
+    machine = data["machine"]
+    peers = [f"{name} {found}" for name, found in machine["peers"].items() if found]
+    memory = machine["memory_gib"]
+    pairs = {
+        "Processor": f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads",
+        "Instructions": " ".join(machine["flags"]) or "unknown",
+        "Memory": f"{memory:.0f} GiB" if memory else "unknown",
+        "System": machine["system"],
+        "Software": f"posenc {machine['posenc']}, torch {machine['torch']}, "
+        f"Python {machine['python']}",
+        "C kernels": machine["native"],
+        "Peers": listed(peers) if peers else "none is installed",
+        "OMP_WAIT_POLICY": machine["wait_policy"] or "not set",
+    }
+    return [
+        tag("h2", "Where it ran"),
+        facts(pairs),
+        tag("code", data["command"], class_="command"),
+    ]

@@ -1,0 +1,147 @@
+"""The page's pictures: log-log, with the floor drawn in."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posenc.lab.figures import DASHES, MARKERS, short, spread
+from posenc.lab.markup import Markup
+from posenc.lab.svg import INK, MUTED, PAPER, RULE, hue, inline
+
+WIDTH, HEIGHT = 5.0, 3.5
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One contestant's line; style None is the floor, drawn thick and plain."""
+
+    label: str
+    style: int | None
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def colour(self) -> str:
+        return MUTED if self.style is None else hue(self.style)
+
+
+def log_log(curves: Sequence[Curve], limit: float | None, alt: str) -> Markup:
+    """Curves over the length; `limit` is the figure to reach, where there is one."""
+
+    def draw() -> Any:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FixedLocator, NullLocator
+
+        figure = Figure(figsize=(WIDTH, HEIGHT), facecolor="none")
+        axes = figure.add_axes((0.115, 0.135, 0.60, 0.82), facecolor="none")
+        axes.set(xscale="log", yscale="log")
+        for curve in curves:
+            _line(axes, curve)
+        if limit is not None:
+            axes.axhline(limit, color=INK, linewidth=0.8, linestyle=(0, (2, 2)), zorder=2)
+        lengths = sorted({x for curve in curves for x, _ in curve.points})
+        axes.xaxis.set_major_locator(FixedLocator(lengths))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda x, _: shown_length(x))
+        _heights(axes, curves, limit)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.spines["bottom"].set_color(MUTED)
+        axes.tick_params(length=0, pad=4, labelcolor=MUTED, colors=MUTED)
+        axes.grid(axis="y", color=RULE, linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.set_xlabel("tokens", color=MUTED)
+        _name_ends(axes, curves, limit)
+        return figure
+
+    return inline(draw, alt)
+
+
+def shown_length(length: float) -> str:
+    """512, 2k, 64k."""
+    return f"{length / 1024:g}k" if length >= 1024 else f"{length:g}"
+
+
+def _line(axes: Any, curve: Curve) -> None:
+    x, y = zip(*curve.points, strict=True)
+    if curve.style is None:
+        axes.plot(x, y, color=MUTED, linewidth=3.2, solid_capstyle="round", alpha=0.55, zorder=2)
+        return
+    axes.plot(
+        x, y, color=curve.colour, linewidth=1.6, zorder=4,
+        linestyle=DASHES[curve.style % len(DASHES)],
+        marker=MARKERS[curve.style % len(MARKERS)], markersize=5,
+        markeredgecolor=PAPER, markeredgewidth=0.8,
+    )  # fmt: skip
+
+
+def _heights(axes: Any, curves: Sequence[Curve], limit: float | None) -> None:
+    """Room above and below, and ticks at round numbers even within one decade."""
+    from matplotlib.ticker import FixedLocator
+
+    heights = [y for curve in curves for _, y in curve.points] + ([limit] if limit else [])
+    low, high = min(heights) / 1.3, max(heights) * 1.3
+    axes.set_ylim(low, high)
+    steps: tuple[float, ...] = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.12g}")
+
+
+def _name_ends(axes: Any, curves: Sequence[Curve], limit: float | None) -> None:
+    """A name to the right of each line, where it ends, none upon another."""
+    left, right = axes.get_xlim()
+    bottom, top = (math.log10(y) for y in axes.get_ylim())
+    gap = 12 * (top - bottom) / (HEIGHT * 0.82 * 72)
+    names: list[tuple[str, str, float, float]] = [
+        (short(curve.label, 20), curve.colour, *curve.points[-1]) for curve in curves
+    ]
+    if limit is not None:
+        names.append(("figure to reach", INK, right, limit))
+    placed = spread([math.log10(y) for *_, y in names], gap, bottom, top)
+    beyond = right * (right / left) ** 0.04
+    for (name, colour, x, y), height in zip(names, placed, strict=True):
+        axes.plot([x, right, beyond], [y, y, 10**height], color=colour, linewidth=0.7, alpha=0.6,
+                  clip_on=False, zorder=3)  # fmt: skip
+        axes.annotate(name, (beyond, 10**height), (3, 0), textcoords="offset points",
+                      color=colour, va="center", annotation_clip=False,
+                      parse_math=False)  # fmt: skip
+
+
+# What a picture shows: its heading, what y is, and y from a result's values.
+Height = Callable[[float, float, int], float]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """height(value, floor, at) is y; floor_height, where the floor is drawn."""
+
+    title: str
+    caption: str
+    height: Height
+    limit: float | None = None
+
+
+def picture_of(curve: str) -> Picture:
+    """How the curves of a name are drawn."""
+    if curve == "rotary":
+        return Picture(
+            "Turning q and k: nanoseconds per token",
+            "8 heads of 128, float32, half layout. The thick line is the floor: multiplying the "
+            "same tensors in place.",
+            lambda value, floor, at: 1e9 * value / at,
+        )
+    if curve == "memory":
+        return Picture(
+            "Training with T5's bias: MiB that attention adds",
+            "Forward and backward, 2 heads of 64, causal, float32. The thick line is SDPA without "
+            "position. A line that ends early is of a method whose memory is quadratic.",
+            lambda value, floor, at: max(value, 0.1),
+        )
+    return Picture(
+        f"Attention with {curve}: times the same without position",
+        "Forward and backward, 8 heads of 64, causal.",
+        lambda value, floor, at: value / floor,
+        0.9,
+    )

@@ -1,0 +1,124 @@
+"""Many cases, each in a fresh process, into bench.json and bench.html."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc.bench.case import Case
+from posenc.bench.cases import chosen
+from posenc.bench.machine import machine
+from posenc.bench.page import write_page
+from posenc.bench.result import Result
+from posenc.bench.verdict import headline, lines, noise
+from posenc.errors import positive
+from posenc.files import write_json
+from posenc.lab.hardware import cores
+
+VERSION = 1
+# The longest that a process may take: one that hangs must not hold the others up.
+LIMIT_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """only: groups, or words of names; seconds: about how long the rounds of a case take."""
+
+    out: Path
+    only: tuple[str, ...] = ()
+    quick: bool = False
+    seconds: float = 8.0
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    results: list[Result]
+    data: dict[str, Any]
+    page: Path
+
+
+def bench(
+    options: Options, command: str, tell: Callable[[int, int, Result], None] | None = None
+) -> Outcome:
+    """Measure what was chosen; bench.json is written after each case, so an end loses little.
+
+    `tell` hears of each case as it is done. Raises UnknownNameError for an unknown group,
+    SettingError for settings that are not positive, OSError where nothing can be written.
+    """
+    threads = cores() if options.threads is None else options.threads
+    positive("bench", seconds=options.seconds, threads=threads)
+    cases = chosen(options.only, options.quick)
+    options.out.mkdir(parents=True, exist_ok=True)
+    about = {
+        "version": VERSION,
+        "command": command,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "quick": options.quick,
+        "machine": machine(threads),
+    }
+    results: list[Result] = []
+    for case in cases:
+        results.append(measured(case, options, threads))
+        write_json(options.out / "bench.json", report(about, results))
+        if tell is not None:
+            tell(len(results), len(cases), results[-1])
+    data = report(about, results)
+    return Outcome(results, data, write_page(options.out, data, results))
+
+
+def report(about: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
+    """What bench.json holds: raw values, what they come to, and the table of figures."""
+    table = lines(results)
+    return {
+        **about,
+        "headline": headline(table),
+        "noise": noise(results),
+        "figures": [line.to_json() for line in table],
+        "cases": [result.to_json() for result in results],
+    }
+
+
+def measured(case: Case, options: Options, threads: int) -> Result:
+    """One case: all contestants in one process, or for memory each in its own."""
+    request = {
+        "case": case.name,
+        "contestant": None,
+        "quick": options.quick,
+        "seconds": options.seconds,
+        "threads": threads,
+    }
+    if case.measure == "time":
+        answer = _ask(request)
+        if "failed" in answer:
+            return Result(case, missing=dict.fromkeys(case.contestants, answer["failed"]))
+        return Result(case, answer["values"], answer["missing"], answer["note"])
+    values: dict[str, list[float]] = {}
+    missing: dict[str, str] = {}
+    for name in case.contestants:
+        answer = _ask(request | {"contestant": name})
+        if "value" in answer:
+            values[name] = [answer["value"]]
+        else:
+            missing[name] = answer.get("missing") or answer["failed"]
+    return Result(case, values, missing)
+
+
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a fresh worker, or {"failed": why}."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "answer.json")
+        command = [sys.executable, "-m", "posenc.bench.worker", json.dumps(request), str(file)]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"it took more than {LIMIT_SECONDS:.0f} s"}
+        if ended.returncode == 0 and file.exists():
+            return json.loads(file.read_text("utf-8"))
+    said = (ended.stderr.strip() or "it said nothing").splitlines()[-1]
+    return {"failed": f"the process ended with code {ended.returncode}: {said}"}

@@ -1,0 +1,119 @@
+"""Cases: what one waits for before anything runs: imports, --help, torch.compile."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from posenc.bench.case import Call, Case, Unavailable
+
+COMPILE = """
+import sys, time
+import torch
+import torch.nn.functional as F
+torch.set_num_threads({threads})
+import posenc as pe
+q, k, v = torch.randn(3, 1, 8, 256, 64).requires_grad_()
+{setup}
+compiled = torch.compile(run, fullgraph=True)
+start = time.perf_counter()
+compiled(q, k, v).sum().backward()
+print(time.perf_counter() - start)
+"""
+OURS = """
+lowered = pe.lower({encoding}, 256, causal=True)
+def run(q, k, v): return pe.attend(q, k, v, lowered)
+"""
+PLAIN = "def run(q, k, v): return F.scaled_dot_product_attention(q, k, v, is_causal=True)"
+LLAMA = """
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+angle = torch.randn(1, 256, 64)
+cos, sin = angle.cos(), angle.sin()
+def run(q, k, v):
+    q, k = apply_rotary_pos_emb(q, k, cos, sin)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+"""
+
+
+@dataclass(frozen=True)
+class Starting:
+    """A fresh process."""
+
+    what: str
+
+    def inputs(self) -> Self:
+        return self
+
+    def small(self) -> Self:
+        return self
+
+
+def cases() -> Iterator[Case]:
+    alone, peers = "python alone", ("transformers", "x_transformers", "rotary_embedding_torch")
+    imports = {alone: program("pass"), "posenc": program("import posenc")}
+    imports |= {name.replace("_", "-"): program(f"import {name}", name) for name in peers}
+    imports["torch"] = program("import torch")
+    yield _case("import", imports, alone)
+    used = {"torch": program("import torch"), "posenc": program("import posenc; posenc.attend")}
+    used["transformers"] = program("from transformers import LlamaModel", "transformers")
+    used["x-transformers"] = program("from x_transformers import Decoder", "x_transformers")
+    yield _case("import and first use", used, "torch")
+    helps = {alone: program("pass"), "posenc": program(
+        "import sys; sys.argv = ['posenc', '--help']; from posenc.cli import main; main()"
+    ), "typer and rich alone": program("import typer, rich.console, rich.table")}  # fmt: skip
+    yield _case("--help", helps, alone)
+    compiled = {
+        "no position": compiling(PLAIN),
+        "posenc t5": compiling(OURS.format(encoding="pe.T5Bias(8)")),
+        "posenc rotary": compiling(OURS.format(encoding="pe.Rotary(64)")),
+        "transformers rotary": compiling(LLAMA, "transformers"),
+    }
+    yield Case("torch.compile, forward and backward, first call", "start", Starting("compile"),
+               compiled, "no position", rounds=(2, 2), warm=False, in_quick=False)  # fmt: skip
+
+
+def _case(what: str, runs: dict[str, Callable[[Starting], Call]], floor: str) -> Case:
+    return Case(f"time of {what}", "start", Starting(what), runs, floor, rounds=(5, 9))
+
+
+def program(source: str, needs: str | None = None) -> Callable[[Starting], Call]:
+    """A Python process that runs `source` and ends."""
+
+    def make(at: Starting) -> Call:
+        _check(needs)
+        command = [sys.executable, "-c", source]
+        return lambda: subprocess.run(command, capture_output=True, check=True)
+
+    return make
+
+
+def compiling(setup: str, needs: str | None = None) -> Callable[[Starting], Call]:
+    """Seconds of the first call of what `setup` defines, compiled with empty caches."""
+
+    def make(at: Starting) -> Call:
+        import torch
+
+        _check(needs)
+        source = COMPILE.format(setup=setup, threads=torch.get_num_threads())
+
+        def call() -> float:
+            with tempfile.TemporaryDirectory() as folder:
+                where = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
+                command = [sys.executable, "-c", source]
+                ended = subprocess.run(command, capture_output=True, text=True, env=where)
+            if ended.returncode:
+                raise Unavailable((ended.stderr.strip() or "it ended").splitlines()[-1])
+            return float(ended.stdout.split()[-1])
+
+        return call
+
+    return make
+
+
+def _check(module: str | None) -> None:
+    if module is not None and importlib.util.find_spec(module) is None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)

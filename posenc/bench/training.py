@@ -1,0 +1,80 @@
+"""Cases: the lab's training step, now and as it was before posenc had fast paths."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import IO, Self
+
+import torch
+
+from posenc.bench.case import Call, Case
+from posenc.bench.decoders import PEERS, Plain, Shape, ours, peer, training_step
+
+FLOOR, BEFORE = "no position", "posenc without fast paths"
+ENCODINGS = ("none", "rotary", "alibi", "t5", "kerple", "shaw", "transformer_xl", "deberta")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A small decoder in float32, its loss, its gradient, and a step of AdamW."""
+
+    encoding: str
+    shape: Shape
+
+    def inputs(self) -> Self:
+        torch.manual_seed(0)
+        return self
+
+    def small(self) -> Self:
+        return replace(self, shape=replace(self.shape, dim=16, length=8, batch=1))
+
+
+def cases() -> Iterator[Case]:
+    # The first is what `posenc compare` trains unless told otherwise.
+    for shape in (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2)):
+        for encoding in ENCODINGS:
+            runs = {FLOOR: plain, "posenc": now, BEFORE: before}
+            if encoding in PEERS:
+                runs["x-transformers"] = theirs
+            name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
+            yield Case(name, "training", Training(encoding, shape), runs, FLOOR)
+
+
+def plain(at: Training) -> Call:
+    return training_step(Plain(at.shape), at.shape)
+
+
+def now(at: Training) -> Call:
+    return training_step(ours(at.encoding, at.shape), at.shape)
+
+
+def theirs(at: Training) -> Call:
+    return training_step(peer(at.encoding, at.shape), at.shape)
+
+
+def before(at: Training) -> Call:
+    """The same in a process without C kernels, where biases are dense; it takes turns with us."""
+    settings = json.dumps({**dataclasses.asdict(at), "threads": torch.get_num_threads()})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "posenc.bench.before", settings],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "POSENC_NATIVE": "0"},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    pipes: tuple[IO[str], IO[str]] = process.stdin, process.stdout
+
+    def call() -> float:
+        print("step", file=pipes[0], flush=True)
+        return float(pipes[1].readline())
+
+    # It ends with its input: when nobody can call any more, and with us.
+    weakref.finalize(call, process.communicate)
+    return call

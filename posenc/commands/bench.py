@@ -1,0 +1,105 @@
+"""`posenc bench`: speed and memory against peers and against no position."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from posenc.commands.app import AsJson, app, errors
+
+if TYPE_CHECKING:
+    from posenc.bench.result import Result
+    from posenc.bench.verdict import Line
+
+
+@app.command()
+def bench(
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Groups between commas (rotary, attention, memory, decode, training, start), or "
+            "words of the cases' names.",
+            show_default="all",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smoke run: one tiny case of each group.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(help="About how long the rounds of a case take.")] = 8.0,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of torch.", show_default="one for each core")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of bench.json and bench.html.")] = Path(
+        "posenc-bench"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Time posenc against peers and against no position, and write a page.
+
+    All of it takes about an hour. Peers that are not installed (pip install "posenc[bench]") are
+    left out; ratios are what counts, and what other programs do meanwhile makes them unsure.
+    """
+    with errors():
+        # The page is drawn at the end, where it would be late to miss what draws it.
+        import matplotlib  # noqa: F401
+
+        from posenc.bench.run import Options
+        from posenc.bench.run import bench as run
+
+        words = tuple(word for part in (only or "").split(",") if (word := part.strip()))
+        options = Options(out, words, quick, seconds, threads)
+        outcome = run(options, shlex.join(["posenc", *sys.argv[1:]]), _tell)
+    if as_json:
+        print(json.dumps(outcome.data, indent=2))
+        return
+    from posenc.bench.verdict import lines
+
+    _print_figures(lines(outcome.results))
+    for result in outcome.results:
+        if not result.case.goals:
+            print(f"{result.case.name}: {_shown(result)}")
+    print(f"{outcome.data['headline']}.")
+    if outcome.data["noise"]:
+        print(outcome.data["noise"])
+    if outcome.data["machine"]["gpu"] is None:
+        print("Everything ran on the CPU: figures for GPUs are missing.")
+    print(f"page: {outcome.page}")
+
+
+def _tell(done: int, of: int, result: "Result") -> None:
+    print(f"[{done}/{of}] {result.case.name}: {_shown(result)}", file=sys.stderr)
+
+
+def _shown(result: "Result") -> str:
+    """Each contestant against the floor, in one line."""
+    case, parts = result.case, []
+    for name in case.contestants:
+        found = result.against(name, case.floor)
+        if name != case.floor:
+            figure = "not available" if found is None else f"{found.median:,.2f}"
+            parts.append(f"{name} {figure}")
+    unit = "times" if case.measure == "time" else "MiB above"
+    return f"{', '.join(parts)} ({unit} {case.floor})"
+
+
+def _print_figures(table: list["Line"]) -> None:
+    if not table:
+        return
+    shown = Table("figure to reach", "case", "found", "at most", "", "best peer")
+    row = None
+    for line in table:
+        title, row = ("" if line.row == row else line.row), line.row
+        peer = line.best_peer
+        if line.found is None:
+            found = "-"
+        else:
+            found = f"{line.found.median:.0f} MiB" if line.unit == "MiB" else str(line.found)
+        verdict = line.verdict + (", noisy" if line.noisy else "")
+        best = f"{peer[1].median:,.1f} {peer[0]}" if peer else "-"
+        shown.add_row(title, line.line, found, f"{line.reach:g}", verdict, best)
+    Console(width=None if sys.stdout.isatty() else 160).print(shown, markup=False)

@@ -1,0 +1,72 @@
+/* Attention with position terms: what Python hands over for one forward or backward pass. */
+#ifndef POSENC_ATTENTION_H
+#define POSENC_ATTENTION_H
+
+#include <stdint.h>
+
+/* A table of vectors (heads, rows, width), read at the row distance + zero, clamped at its ends.
+   heads is 1 where all heads share it. `grad` (slots, heads, rows, width) starts as zeros. Both
+   are of the arithmetic's type. */
+struct pe_gather {
+    const void *weight;
+    void *grad;
+    int64_t heads, rows, zero;
+};
+
+/* Order and document of every query or key (batch, tokens). NULL where they count from 0, the
+   queries being the last of the keys, and where all is one document. Steps are between rows of the
+   batch, 0 where they are shared. */
+struct pe_tokens {
+    const int64_t *order, *document;
+    int64_t order_step, document_step;
+};
+
+/* Distance is order of the key - order of the query.
+
+   out = softmax(scale * (q . k + gathers) + table + slopes + offsets, where visible) v + values.
+
+   Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
+   contiguous, and results are contiguous. The arithmetic is float32, float64 for float64. Pointers
+   to terms that are not there are NULL. */
+struct pe_attention {
+    int64_t type, backward;
+    int64_t batch, heads, key_heads, queries, keys, width, value_width;
+    double scale;
+    const void *q, *k, *v;
+    int64_t q_stride[3], k_stride[3], v_stride[3];
+    void *out;
+    /* Of each row the greatest score, in units of log 2, and the sum of exp(score - greatest). */
+    void *peak, *mass;
+
+    /* score += table[h, distance + zero], clamped at the ends; (1|heads, rows). */
+    const void *table;
+    int64_t table_heads, table_rows, table_zero;
+    /* score -= past[h] * |distance|, future[h] where the key is ahead. */
+    const double *past, *future;
+    /* score += q_offset[i] + k_offset[j]; (1|batch, heads, tokens). */
+    const double *q_offset, *k_offset;
+    int64_t q_offset_step, k_offset_step;
+    struct pe_gather on_query, on_key, on_value;
+
+    struct pe_tokens q_tokens, k_tokens;
+    const uint8_t *valid;
+    int64_t valid_step;
+    /* window < 0 where there is none. */
+    int64_t causal, window, sinks, prefix;
+
+    const void *grad_out;
+    int64_t grad_stride[3];
+    void *grad_q, *grad_k, *grad_v;
+    /* (slots, table heads, rows), (slots, heads), zeros at first; (batch, heads, keys). */
+    double *grad_table, *grad_past, *grad_future, *grad_k_offset;
+
+    /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
+       into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys
+       of one row of the batch and one key head. */
+    int64_t workers, chunks, slots;
+    /* Scratch; a call without it only stores how many bytes are needed. */
+    void *memory;
+    int64_t *memory_bytes;
+};
+
+#endif

@@ -1,0 +1,196 @@
+/* The forward pass: for a block of query tiles of one head, all keys that any of them sees. */
+
+enum { BLOCK_TILES = 4, BLOCK_ROWS = BLOCK_TILES * TILE };
+
+/* What one worker keeps; `head` is whose tables are transposed. */
+struct forward {
+    REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
+    REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far;
+    int64_t head;
+};
+
+static void forward_scratch(const struct pe_attention *p, uintptr_t *memory, struct forward *w) {
+    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    w->q = take(memory, BLOCK_ROWS * width);
+    w->k = take(memory, TILE * width);
+    w->k_columns = take(memory, p->width * TILE);
+    w->v = take(memory, TILE * values);
+    w->out = take(memory, BLOCK_ROWS * values);
+    w->sum = take(memory, BLOCK_ROWS * WIDE);
+    w->peak = take(memory, BLOCK_ROWS);
+    w->scores = take_tile(memory);
+    w->weights = take_tile(memory);
+    w->mirror = p->on_key.weight ? take_tile(memory) : 0;
+    w->bias = take(memory, REACH);
+    w->beside = take(memory, TILE);
+    w->query_table = take_columns(memory, &p->on_query, p->width);
+    w->key_table = take_columns(memory, &p->on_key, p->width);
+    w->columns = take(memory, p->width * REACH);
+    w->value_slice = p->on_value.weight ? take(memory, REACH * values) : 0;
+    w->far = take(memory, 2 * BLOCK_ROWS);
+    w->far_sum = take(memory, 2 * BLOCK_ROWS);
+    w->key_far = take(memory, 2 * TILE);
+    w->head = -1;
+}
+
+/* One row of the online softmax: weights relative to the greatest score so far. */
+INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *out,
+                       int64_t width, REAL *far_sum) {
+    const int64_t vectors = TILE / WIDE;
+    vr top = s[0];
+#pragma GCC unroll 16
+    for (int64_t n = 1; n < vectors; n++) top = greater(top, s[n]);
+    REAL now = greatest_of(top), before = *peak;
+    if (now > before) {
+        *peak = now;
+        REAL factor = EXP2(before - now);
+        put(sum, get(sum) * factor);
+        for (int64_t c = 0; c < width; c += WIDE) put(out + c, get(out + c) * factor);
+        far_sum[0] *= factor;
+        far_sum[BLOCK_ROWS] *= factor;
+    } else {
+        now = before == -INFINITY ? 0 : before;
+    }
+    vr total = {0};
+#pragma GCC unroll 16
+    for (int64_t n = 0; n < vectors; n++) {
+        vr e = exp2_of(s[n] - now);
+        total += e;
+        put(weights + n * WIDE, e);
+    }
+    put(sum, get(sum) + total);
+}
+
+/* A tile of queries, rows `row` on of the block, meets the packed tile of keys. */
+static void forward_meeting(const struct pe_attention *p, struct forward *w,
+                            const struct meeting *m, const struct tile *q, const struct tile *k,
+                            int64_t b, int64_t h, int64_t row) {
+    int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t lowest = m->distance - (m->rows - 1);
+    const REAL *queries = w->q + row * pitch;
+    product(m->rows, TILE, p->width, m->band, queries, pitch, w->k_columns, TILE, w->scores, PITCH);
+
+    fill_bias(p, m, h, LOG2E, w->bias);
+    double origin = origin_of(p, b, h, q->start);
+    int plain = !fill_offsets(p, k, b, h, origin, w->beside);
+    const REAL *far = 0;
+    if (p->on_query.weight) {
+        int64_t first = lowest + p->on_query.zero, rows = p->on_query.rows;
+        int side = far_side(m, p->on_query.zero, rows);
+        if (side) {
+            far = w->far + (side > 0) * BLOCK_ROWS + row;
+            plain = 0;
+        } else {
+            slice_columns(w->query_table, pitch_of(rows), rows, p->width, first, w->columns);
+            add_of_queries(m, queries, pitch, p->width, w->columns, w->scores);
+        }
+    }
+    if (p->on_key.weight) {
+        int64_t first = lowest + p->on_key.zero, rows = p->on_key.rows;
+        int side = far_side(m, p->on_key.zero, rows);
+        if (side) {
+            for (int64_t j = 0; j < k->count; j++)
+                w->beside[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG2E);
+            plain = 0;
+        } else {
+            slice_columns(w->key_table, pitch_of(rows), rows, p->width, first, w->columns);
+            add_of_keys(m, w->k, pitch, p->width, w->columns, w->mirror, w->scores);
+        }
+    }
+
+    int side = p->on_value.weight ? far_side(m, p->on_value.zero, p->on_value.rows) : 0;
+    REAL scale = (REAL)(p->scale * LOG2E);
+    for (int64_t i = 0; i < m->rows; i++) {
+        vr s[TILE / (sizeof(vf) / sizeof(REAL))];
+        const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
+        REAL *weights = w->weights + i * PITCH, *far_sum = w->far_sum + row + i;
+        int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
+        int masked = from > 0 || to < TILE;
+        if (plain) {
+            scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
+        } else {
+            REAL own = p->q_offset ? (REAL)((origin_of(p, b, h, q->start + i) - origin) * LOG2E) : 0;
+            own += far ? far[i] * scale : 0;
+            scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
+        }
+        soften_row(s, weights, w->peak + row + i, w->sum + (row + i) * WIDE,
+                   w->out + (row + i) * values, values, far_sum);
+        if (side) {
+            vr total = {0};
+            for (int64_t n = 0; n < TILE; n += WIDE) total += get(weights + n);
+            far_sum[(side > 0) * BLOCK_ROWS] += sum_of(total);
+        }
+    }
+    product_add(m->rows, padded(p->value_width), m->columns, m->band, w->weights, PITCH, 1, w->v,
+                values, w->out + row * values, values);
+    if (p->on_value.weight && !side) {
+        slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows, p->value_width,
+                   lowest + p->on_value.zero, REACH, w->value_slice, values);
+        gather_to_queries(m, w->weights, w->value_slice, values, padded(p->value_width),
+                          w->out + row * values, values);
+    }
+}
+
+/* Divides by the sums of the weights and stores what the block gives. */
+static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                        int64_t start, int64_t row, int64_t count) {
+    int64_t values = pitch_of(p->value_width), at = (b * p->heads + h) * p->queries + start;
+    for (int64_t i = row; i < row + count; i++) {
+        REAL *out = w->out + i * values, mass = sum_of(get(w->sum + i * WIDE));
+        for (int64_t side = 0; p->on_value.weight && side < 2; side++)
+            add_row(out, w->far_sum[side * BLOCK_ROWS + i],
+                    table_of(&p->on_value, h, p->value_width) +
+                        side * (p->on_value.rows - 1) * p->value_width,
+                    p->value_width);
+        REAL factor = mass == 0 ? 0 : 1 / mass;
+        for (int64_t c = 0; c < values; c += WIDE) put(out + c, get(out + c) * factor);
+        ((REAL *)p->peak)[at + i - row] = w->peak[i];
+        ((REAL *)p->mass)[at + i - row] = mass;
+    }
+    unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->out, p->type,
+                at * p->value_width);
+}
+
+static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                          const struct tile *q, int64_t q_count, const struct tile *k,
+                          int64_t k_count) {
+    int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t own = h / (p->heads / p->key_heads);
+    if (w->head != h) {
+        transpose_table(&p->on_query, h, p->width, w->query_table);
+        transpose_table(&p->on_key, h, p->width, w->key_table);
+        w->head = h;
+    }
+    for (int64_t i = 0; i < q_count; i++)
+        pack_rows(p->q, p->type,
+                  b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2],
+                  p->q_stride[2], q[i].count, p->width, w->q + i * TILE * pitch, pitch);
+    int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
+    far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
+    memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
+    memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
+    memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
+    for (int64_t i = 0; i < rows; i++) w->peak[i] = -INFINITY;
+    for (; k_count > 0; k++, k_count--) {
+        int packed = 0;
+        for (int64_t i = 0; i < q_count; i++) {
+            struct meeting m;
+            if (!meet(p, q + i, k, &m)) continue;
+            if (!packed) {
+                pack_rows(p->k, p->type,
+                          b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2],
+                          p->k_stride[2], k->count, p->width, w->k, pitch);
+                transpose(w->k, pitch, k->count, p->width, w->k_columns);
+                pack_rows(p->v, p->type,
+                          b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
+                          p->v_stride[2], k->count, p->value_width, w->v, values);
+                far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
+                             w->columns);
+                packed = 1;
+            }
+            forward_meeting(p, w, &m, q + i, k, b, h, i * TILE);
+        }
+    }
+    for (int64_t i = 0; i < q_count; i++)
+        finish_rows(p, w, b, h, q[i].start, i * TILE, q[i].count);
+}

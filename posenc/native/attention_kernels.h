@@ -1,0 +1,119 @@
+/* Both passes for one type of arithmetic, REAL. */
+#include <math.h>
+
+#include "attention_vector.h"
+#include "attention_product.h"
+#include "attention_tile.h"
+#include "attention_scratch.h"
+#include "attention_skew.h"
+#include "attention_far.h"
+#include "attention_rows.h"
+#include "attention_forward.h"
+#include "attention_backward.h"
+
+/* The tiles of every row of the batch; one row where no row differs. */
+struct plan {
+    struct tile *q, *k;
+    int64_t *q_count, *k_count, q_most, k_most, rows;
+};
+
+static void plan_scratch(const struct pe_attention *p, uintptr_t *memory, struct plan *plan) {
+    const struct pe_tokens *q = &p->q_tokens, *k = &p->k_tokens;
+    int64_t steps = q->order_step | q->document_step | k->order_step | k->document_step |
+                    p->valid_step;
+    plan->rows = steps ? p->batch : 1;
+    plan->q_most = tiles_at_most(q, 0, p->queries);
+    plan->k_most = tiles_at_most(k, p->valid, p->keys);
+    uintptr_t at = *memory, size = sizeof(struct tile);
+    plan->q = (struct tile *)at;
+    at += (uintptr_t)(plan->rows * plan->q_most) * size;
+    plan->k = (struct tile *)at;
+    at += (uintptr_t)(plan->rows * plan->k_most) * size;
+    plan->q_count = (int64_t *)at;
+    at += (uintptr_t)plan->rows * sizeof(int64_t);
+    plan->k_count = (int64_t *)at;
+    at += (uintptr_t)plan->rows * sizeof(int64_t);
+    *memory = (at + 63) / 64 * 64;
+}
+
+static void cut_all(const struct pe_attention *p, struct plan *plan) {
+    for (int64_t b = 0; b < plan->rows; b++) {
+        plan->q_count[b] = cut(p, b, 0, plan->q + b * plan->q_most);
+        plan->k_count[b] = cut(p, b, 1, plan->k + b * plan->k_most);
+    }
+}
+
+/* Blocks of queries as they come to whom has time: no sum goes over two of them. The last block
+   of a head, which sees the most keys where attention is causal, goes first. */
+static void forward_tasks(const struct pe_attention *p, const struct plan *plan,
+                          struct forward *w, int64_t *next) {
+    int64_t blocks_of_head = (plan->q_most + BLOCK_TILES - 1) / BLOCK_TILES;
+    int64_t tasks = p->batch * p->heads * blocks_of_head;
+    for (;;) {
+        int64_t task;
+#pragma omp atomic capture
+        task = (*next)++;
+        if (task >= tasks) return;
+        int64_t i = (blocks_of_head - 1 - task % blocks_of_head) * BLOCK_TILES;
+        int64_t h = task / blocks_of_head % p->heads, b = task / blocks_of_head / p->heads;
+        int64_t at = plan->rows == 1 ? 0 : b, count = plan->q_count[at];
+        if (i < count)
+            forward_block(p, w, b, h, plan->q + at * plan->q_most + i,
+                          least(BLOCK_TILES, count - i), plan->k + at * plan->k_most,
+                          plan->k_count[at]);
+    }
+}
+
+static void backward_tasks(const struct pe_attention *p, const struct plan *plan,
+                           struct backward *w, int64_t worker) {
+    int64_t tasks = p->batch * p->key_heads * p->chunks;
+    for (int64_t task = worker; task < tasks; task += p->workers) {
+        int64_t chunk = task % p->chunks, g = task / p->chunks % p->key_heads;
+        int64_t b = task / p->chunks / p->key_heads, at = plan->rows == 1 ? 0 : b;
+        backward_task(p, w, b, g, chunk, plan->q + at * plan->q_most, plan->q_count[at],
+                      plan->k + at * plan->k_most, plan->k_count[at]);
+    }
+}
+
+static void attention(const struct pe_attention *p) {
+    uintptr_t memory = (uintptr_t)p->memory, start, each;
+    struct plan plan;
+    struct forward none;
+    struct backward other;
+    plan_scratch(p, &memory, &plan);
+    start = memory;
+    if (p->backward)
+        backward_scratch(p, &memory, &other);
+    else
+        forward_scratch(p, &memory, &none);
+    each = memory - start;
+    memory = start + (uintptr_t)p->workers * each;
+    if (!p->memory) {
+        *p->memory_bytes = (int64_t)memory + (p->backward ? chunks_bytes(p) : 0);
+        return;
+    }
+    cut_all(p, &plan);
+    int64_t next = 0;
+#pragma omp parallel for num_threads((int)p->workers) schedule(static, 1) if (p->workers > 1)
+    for (int64_t worker = 0; worker < p->workers; worker++) {
+        uintptr_t own = start + (uintptr_t)worker * each;
+        if (p->backward) {
+            struct backward w;
+            backward_scratch(p, &own, &w);
+            w.slot = p->slots == 1 ? 0 : worker;
+            w.partial = (REAL *)memory;
+            clear(w.scores), clear(w.grad_weights), clear(w.weights), clear(w.grads);
+            clear(w.mirror);
+            memset(w.bias, 0, REACH * sizeof(REAL));
+            backward_tasks(p, &plan, &w, worker);
+        } else {
+            struct forward w;
+            forward_scratch(p, &own, &w);
+            clear(w.scores), clear(w.weights);
+            if (w.mirror) clear(w.mirror);
+            memset(w.bias, 0, REACH * sizeof(REAL));
+            forward_tasks(p, &plan, &w, &next);
+        }
+    }
+    if (p->backward) reduce_chunks(p, (REAL *)memory);
+}

@@ -1,0 +1,51 @@
+/* The scores of one row of a tile: content, and what does not depend on the vectors. */
+
+/* Table and slopes of head h on a meeting's distances, times `unit`: bias[t], t = j - i + rows - 1.
+   Returns whether there are any. */
+static int fill_bias(const struct pe_attention *p, const struct meeting *m, int64_t h, double unit,
+                     REAL *bias) {
+    if (!p->table && !p->past) return 0;
+    int64_t first = m->distance - (m->rows - 1);
+    const REAL *table = p->table;
+    if (table) table += p->table_heads == 1 ? 0 : h * p->table_rows;
+    for (int64_t t = 0; t < REACH; t++) {
+        int64_t distance = first + t;
+        double x = table ? (double)table[clamped(distance + p->table_zero, p->table_rows)] : 0.0;
+        if (p->past) x += (double)distance * (distance <= 0 ? p->past[h] : -p->future[h]);
+        bias[t] = (REAL)(x * unit);
+    }
+    return 1;
+}
+
+/* What a key adds in every row and a row in every key, in units of log 2, from one origin. */
+static int fill_offsets(const struct pe_attention *p, const struct tile *k, int64_t b, int64_t h,
+                        double origin, REAL *beside) {
+    for (int64_t j = 0; j < TILE; j++) beside[j] = 0;
+    if (!p->k_offset) return 0;
+    const double *x = p->k_offset + b * p->k_offset_step + h * p->keys + k->start;
+    for (int64_t j = 0; j < k->count; j++) beside[j] = (REAL)((x[j] + origin) * LOG2E);
+    return 1;
+}
+
+INLINE double origin_of(const struct pe_attention *p, int64_t b, int64_t h, int64_t i) {
+    return p->q_offset ? p->q_offset[b * p->q_offset_step + h * p->queries + i] : 0.0;
+}
+
+/* s = scale * content + bias + beside + row, -inf outside from .. to, in units of log 2. */
+INLINE void scores_of_row(const int plain, const REAL *content, REAL scale, const REAL *bias,
+                          const REAL *beside, REAL row, int masked, int64_t from, int64_t to,
+                          vr *s, REAL *buffer) {
+    const int64_t vectors = TILE / WIDE;
+#pragma GCC unroll 16
+    for (int64_t n = 0; n < vectors; n++) {
+        s[n] = get(content + n * WIDE) * scale + get(bias + n * WIDE);
+        if (!plain) s[n] += get(beside + n * WIDE) + row;
+    }
+    if (!masked) return;
+#pragma GCC unroll 16
+    for (int64_t n = 0; n < vectors; n++) put(buffer + n * WIDE, s[n]);
+    for (int64_t j = 0; j < least(from, TILE); j++) buffer[j] = -INFINITY;
+    for (int64_t j = most(to, 0); j < TILE; j++) buffer[j] = -INFINITY;
+#pragma GCC unroll 16
+    for (int64_t n = 0; n < vectors; n++) s[n] = get(buffer + n * WIDE);
+}

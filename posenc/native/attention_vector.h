@@ -1,0 +1,68 @@
+/* Vectors of REAL (float or double, defined by the file that includes this), and exp2. */
+#include "lanes.h"
+
+#define WIDE ((int64_t)(sizeof(vf) / sizeof(REAL)))
+
+typedef REAL vr __attribute__((vector_size(sizeof(vf))));
+typedef WHOLE vw __attribute__((vector_size(sizeof(vf))));
+
+INLINE vr get(const REAL *x) { vr v; memcpy(&v, x, sizeof v); return v; }
+INLINE void put(REAL *x, vr v) { memcpy(x, &v, sizeof v); }
+INLINE vr all(REAL x) { return x - (vr){0}; }
+
+/* The greater of each pair; the second where either is NaN, so that NaNs stay. */
+INLINE vr greater(vr a, vr b) {
+#if defined(__AVX512F__) && IS_FLOAT
+    return (vr)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX512F__)
+    return (vr)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX2__) && IS_FLOAT
+    return (vr)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__AVX2__)
+    return (vr)_mm256_max_pd((__m256d)a, (__m256d)b);
+#else
+    vw first = (vw)(a > b);
+    return (vr)(((vw)a & first) | ((vw)b & ~first));
+#endif
+}
+
+INLINE REAL greatest_of(vr v) {
+#if defined(__AVX512F__) && IS_FLOAT
+    return _mm512_reduce_max_ps((__m512)v);
+#elif defined(__AVX512F__)
+    return _mm512_reduce_max_pd((__m512d)v);
+#else
+    REAL x = v[0];
+    for (int64_t i = 1; i < WIDE; i++) x = x > v[i] ? x : v[i];
+    return x;
+#endif
+}
+
+INLINE REAL sum_of(vr v) {
+#if defined(__AVX512F__) && IS_FLOAT
+    return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__AVX512F__)
+    return _mm512_reduce_add_pd((__m512d)v);
+#else
+    REAL x = v[0];
+    for (int64_t i = 1; i < WIDE; i++) x += v[i];
+    return x;
+#endif
+}
+
+/* 2^x, within about one unit in the last place; 0 below the normal numbers. x < 128 (1024).
+   ROUNDER puts the exponent of 2^n, n = round(x), into the lowest bits of a sum. */
+INLINE vr exp2_of(vr x) {
+    vr t = x + (REAL)ROUNDER;
+    vr r = x - (t - (REAL)ROUNDER);
+    static const REAL c[] = {EXP2_COEFFICIENTS};
+    enum { TOP = sizeof c / sizeof *c - 1 };
+    vr p = all(c[TOP]);
+#pragma GCC unroll 16
+    for (int i = TOP - 1; i >= 0; i--) p = p * r + c[i];
+    p *= (vr)((vw)t << MANTISSA);
+    return (vr)((vw)p & ~(vw)(x < (REAL)LOWEST));
+}
+
+INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -1,0 +1,85 @@
+/* The exported functions: each calls its kernel in the best instruction set of this machine. */
+#define _DEFAULT_SOURCE
+#include "posenc.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+/* PE_SETS: how many of these the compiler made, from the first on. */
+enum set { BASELINE, AVX2, AVX512, AVX512BF16 };
+
+static enum set best(void) {
+#if PE_SETS > 1
+    /* Every processor with AVX2 and FMA converts float16 too; older compilers know no such name. */
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return BASELINE;
+#if PE_SETS > 2
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        return AVX2;
+#if PE_SETS > 3
+    if (__builtin_cpu_supports("avx512bf16")) return AVX512BF16;
+#endif
+    return AVX512;
+#else
+    return AVX2;
+#endif
+#else
+    return BASELINE;
+#endif
+}
+
+/* A kernel in each set, or in the best one below it. */
+#define BASELINE_(name) name##_baseline
+#if PE_SETS > 1
+#define AVX2_(name) name##_avx2
+#else
+#define AVX2_ BASELINE_
+#endif
+#if PE_SETS > 2
+#define AVX512_(name) name##_avx512
+#else
+#define AVX512_ AVX2_
+#endif
+#if PE_SETS > 3
+#define AVX512BF16_(name) name##_avx512bf16
+#else
+#define AVX512BF16_ AVX512_
+#endif
+
+/* Declares the kernel `name` in every set, and defines `name` as the choice among them. */
+#define PE_CHOOSE(name, call_type)                                       \
+    void BASELINE_(name)(const call_type *);                             \
+    void AVX2_(name)(const call_type *);                                 \
+    void AVX512_(name)(const call_type *);                               \
+    void AVX512BF16_(name)(const call_type *);                           \
+    void name(const call_type *call) {                                   \
+        switch (best()) {                                                \
+        case BASELINE: BASELINE_(name)(call); return;                    \
+        case AVX2: AVX2_(name)(call); return;                            \
+        case AVX512: AVX512_(name)(call); return;                        \
+        case AVX512BF16: AVX512BF16_(name)(call); return;                \
+        }                                                                \
+    }
+
+PE_CHOOSE(pe_turn, struct pe_turn)
+PE_CHOOSE(pe_attention_float, struct pe_attention)
+PE_CHOOSE(pe_attention_double, struct pe_attention)
+
+int64_t pe_interface(void) { return PE_INTERFACE; }
+
+const char *pe_instruction_set(void) {
+    static const char *const names[] = {"baseline", "avx2", "avx512", "avx512bf16"};
+    return names[best()];
+}
+
+void pe_huge_pages(void *memory, int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t huge = (uintptr_t)1 << 21;
+    uintptr_t first = ((uintptr_t)memory + huge - 1) & ~(huge - 1);
+    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(huge - 1);
+    if (end > first) madvise((void *)first, end - first, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)bytes;
+#endif
+}

@@ -1,0 +1,53 @@
+"""Which memory a kernel may write into: what PyTorch's own operators ask before they write."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def writable(*tensors: Tensor) -> bool:
+    """Whether every element of these tensors is known to have memory of its own."""
+    for x in tensors:
+        if not x.is_contiguous() and not _injective(x):
+            return False
+    return not any(_meet(x, y) for at, x in enumerate(tensors) for y in tensors[:at])
+
+
+def _injective(x: Tensor) -> bool:
+    """Whether each dimension steps over all that lies within it."""
+    inner = 1
+    for stride, size in sorted((s, n) for s, n in zip(x.stride(), x.shape, strict=True) if n > 1):
+        if stride < inner:
+            return False
+        inner += stride * (size - 1)
+    return True
+
+
+def _meet(x: Tensor, y: Tensor) -> bool:
+    """Whether x and y may share an element: a "no" is certain, a "yes" is not."""
+    shift = y.data_ptr() - x.data_ptr()
+    if shift < 0:
+        x, y, shift = y, x, -shift
+    if x.is_contiguous() and shift >= x.nbytes:
+        return False
+    shift, rest = divmod(shift, x.element_size())
+    if shift >= _span(x.stride(), x.shape):
+        return False
+    if rest or x.stride() != y.stride() or x.dtype != y.dtype:
+        return True
+    # Slices of one tensor, as of a fused projection: their distance, seen in the steps of some
+    # dimension, leaves room for all that lies within one step of either.
+    strides, sizes = x.stride(), [max(a, b) for a, b in zip(x.shape, y.shape, strict=True)]
+    for step in strides:
+        outer = [stride for stride in strides if stride > step]
+        inner = [(s, n) for s, n in zip(strides, sizes, strict=True) if s < step]
+        span = _span([s for s, _ in inner], [n for _, n in inner])
+        regular = step > 0 and all(stride % step == 0 for stride in outer)
+        if regular and span <= shift % step <= step - span:
+            return False
+    return True
+
+
+def _span(strides: Sequence[int], sizes: Sequence[int]) -> int:
+    """How many elements lie between the first and the last, both included."""
+    return 1 + sum(stride * (size - 1) for stride, size in zip(strides, sizes, strict=True))

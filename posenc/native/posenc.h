@@ -1,0 +1,54 @@
+/* The C kernels of posenc: a plain C interface that ctypes calls, one build for every torch.
+
+   Every exported function is pe_<name>, takes plain C types and keeps no state. A kernel is
+   compiled once for every instruction set (the CMakeLists.txt in cmake/ lists them) as
+   PE_OWN(pe_<name>), and dispatch.c chooses one of them at run time. */
+#ifndef POSENC_H
+#define POSENC_H
+
+#include <stdint.h>
+
+#include "attention.h"
+
+/* Raised with every change of this file, so that Python refuses a library of older sources. */
+#define PE_INTERFACE 1
+
+#define PE_EXPORT __attribute__((visibility("default")))
+#define PE_JOIN_(name, set) name##_##set
+#define PE_JOIN(name, set) PE_JOIN_(name, set)
+/* The name of a kernel in the instruction set that is being compiled. */
+#define PE_OWN(name) PE_JOIN(name, PE_SET)
+
+/* Element types, as posenc/native/library.py counts them. */
+enum pe_type { PE_FLOAT32, PE_BFLOAT16, PE_FLOAT64 };
+
+/* A tensor x (b, h, t, d) to turn, and where to; `to` may be `from`. Strides count elements; the
+   last dimension is contiguous. cos and sin (b, h, t, pairs) are float64 for float64 tensors and
+   float32 for all others; a dimension in which they are broadcast has stride 0. */
+struct pe_turned {
+    const void *from;
+    void *to;
+    const void *cos, *sin;
+    int64_t type;
+    int64_t size[4];
+    int64_t from_stride[3], to_stride[3], table_stride[3];
+};
+
+/* Turns the pairs of dimensions start .. start + 2 pairs of each of `count` tensors and copies
+   the others:  y1 = x1 cos - x2 sin,  y2 = x1 sin + x2 cos,  sin negated where `back`. */
+struct pe_turn {
+    int64_t count, pairs, start, interleaved, back, threads;
+    struct pe_turned x[2];
+};
+
+PE_EXPORT int64_t pe_interface(void);
+/* The name of the instruction set that dispatch chooses here. */
+PE_EXPORT const char *pe_instruction_set(void);
+PE_EXPORT void pe_turn(const struct pe_turn *call);
+/* In float32, for float32 and bfloat16 tensors, and in float64. */
+PE_EXPORT void pe_attention_float(const struct pe_attention *call);
+PE_EXPORT void pe_attention_double(const struct pe_attention *call);
+/* Asks for huge pages where the memory is large and not touched yet: advice, never an error. */
+PE_EXPORT void pe_huge_pages(void *memory, int64_t bytes);
+
+#endif

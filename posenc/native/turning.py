@@ -1,0 +1,269 @@
+"""Tensors turned by cos and sin, q and k by one call of a C kernel; PyTorch where it does not fit.
+
+Graphs hold two operators, eager calls take the kernel straight, for a dispatcher costs as much:
+
+    posenc::turn(Tensor[] x, Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back)
+
+returns each x (b, h, t, d) with the pairs of its dimensions start .. start + 2r turned by cos and
+sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::turn_` writes into x.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+from posenc.errors import UnsupportedError
+from posenc.native.library import LIBRARY
+from posenc.native.memory import writable
+from posenc.native.ownership import holders, holders_of_one
+from posenc.precision import autocast_off
+from posenc.rotation import check_turn, turn
+from posenc.terms import Layout
+
+# struct pe_turn with one and with two of struct pe_turned, and the types of enum pe_type.
+_CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
+_TYPES = {
+    (torch.float32, torch.float32): 0,
+    (torch.bfloat16, torch.float32): 1,
+    (torch.float64, torch.float64): 2,
+}
+# From so many bytes on, page faults of a fresh output cost more than its contents.
+_HUGE = 1 << 22
+
+Tensors = Sequence[Tensor]
+
+
+def turned(
+    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+) -> Sequence[Tensor]:
+    """Each x turned, in its own dtype; arithmetic in the dtype of cos."""
+    interleaved = layout == "interleaved"
+    if torch.compiler.is_compiling():
+        if _suits_graph(x, cos, sin):
+            for one, c in zip(x, cos, strict=True):
+                check_turn(one, c, start)
+            return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
+    elif _plain(x) and not _need_gradient(cos):
+        if _need_gradient(x):
+            return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
+        to = [torch.empty_like(one) for one in x]
+        fields = _fields(x, to, cos, sin, start)
+        if fields is not None:
+            _run(fields, to, cos, interleaved, start, False)
+            return to
+    return _in_pytorch(x, cos, sin, interleaved, start, False)
+
+
+def turned_(
+    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+) -> Sequence[Tensor]:
+    """The same, written into x.
+
+    Allowed for tensors that need no gradient, views among them, and for those that do where they
+    are results (no leaves) and no views: autograd then sees that they changed.
+
+    Raises UnsupportedError for others.
+    """
+    interleaved = layout == "interleaved"
+    check_inplace(*x)
+    if torch.compiler.is_compiling():
+        if _suits_graph(x, cos, sin) and not _need_gradient(x):
+            for one, c in zip(x, cos, strict=True):
+                check_turn(one, c, start)
+            torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
+            return x
+    elif _plain(x) and not _need_gradient(cos) and writable(*x):
+        fields = _fields(x, x, cos, sin, start)
+        if fields is not None:
+            if _need_gradient(x):
+                return _InPlace.apply(cos, sin, interleaved, start, *x)
+            _run(fields, (), cos, interleaved, start, False)
+            torch.autograd.graph.increment_version(x)
+            return x
+    made = turned(x, cos, sin, layout, start)
+    return [one.copy_(new) for one, new in zip(x, made, strict=True)]
+
+
+def check_inplace(*x: Tensor) -> None:
+    """Raise UnsupportedError where writing into x, q before k, would break a gradient."""
+    graph = torch.compiler.is_compiling()
+    for name, one in zip("qk", x, strict=False):
+        # In graphs nothing is written over: what is in place there is decided by the compiler.
+        if _need_gradient((one,)) and (one.is_leaf or (not graph and one._is_view())):
+            kind = "a leaf" if one.is_leaf else "a view of another tensor"
+            raise UnsupportedError(
+                f"rotate(inplace=True): {name} needs a gradient and is {kind}, so that the "
+                "gradient would be computed from overwritten values; use inplace=False"
+            )
+
+
+def _plain(x: Tensors) -> bool:
+    """Whether these are tensors with memory, watched by nothing but autograd."""
+    for one in x:
+        if type(one) not in (Tensor, Parameter) or not one.is_cpu:
+            return False
+    return (
+        not isinstance(LIBRARY, str)
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
+        and not torch.jit.is_tracing()
+    )
+
+
+def _suits_graph(x: Tensors, cos: Tensors, sin: Tensors) -> bool:
+    """Whether a graph shall hold the operators: not for ONNX, which knows them not."""
+    if isinstance(LIBRARY, str) or torch.onnx.is_in_onnx_export() or _need_gradient(cos):
+        return False
+    for one, c in zip(x, cos, strict=True):
+        if one.device.type != "cpu" or (one.dtype, c.dtype) not in _TYPES:
+            return False
+    return True
+
+
+def _need_gradient(x: Tensors) -> bool:
+    for one in x:
+        if one.requires_grad:
+            return torch.is_grad_enabled()
+    return False
+
+
+def _fields(x: Tensors, to: Tensors, cos: Tensors, sin: Tensors, start: int) -> list[int] | None:
+    """struct pe_turned of each tensor, or None where one does not fit into it."""
+    fields: list[int] = []
+    table = None
+    for one, out, c, s in zip(x, to, cos, sin, strict=True):
+        # q and k mostly share their cos and sin; each question to a tensor takes its time.
+        if table is None or c is not cos[0] or s is not sin[0]:
+            table = _table(c, s)
+        if table is None or one.ndim != 4 or not one.is_cpu:
+            return None
+        (of_batch, of_heads, of_tokens, pairs), dtype, addresses, steps = table
+        kind = _TYPES.get((one.dtype, dtype))
+        batch, heads, tokens, dim = one.shape
+        by_batch, by_head, by_token, by_dim = one.stride()
+        to_batch, to_head, to_token, to_dim = out.stride()
+        if kind is None or by_dim != 1 or to_dim != 1 or start + 2 * pairs > dim:
+            return None
+        if of_tokens != tokens or of_batch not in (1, batch) or of_heads not in (1, heads):
+            return None
+        fields += (one.data_ptr(), out.data_ptr(), *addresses, kind, batch, heads, tokens, dim)
+        fields += (by_batch, by_head, by_token, to_batch, to_head, to_token, *steps)
+    return fields
+
+
+def _table(
+    cos: Tensor, sin: Tensor
+) -> tuple[torch.Size, torch.dtype, tuple[int, int], tuple[int, int, int]] | None:
+    """Shape, dtype, addresses and steps of cos and sin, or None where they differ in more."""
+    shape, strides = cos.shape, cos.stride()
+    if len(shape) != 4 or strides[3] != 1 or shape != sin.shape or strides != sin.stride():
+        return None
+    if cos.dtype != sin.dtype or not (cos.is_cpu and sin.is_cpu):
+        return None
+    steps = strides[0] if shape[0] > 1 else 0, strides[1] if shape[1] > 1 else 0, strides[2]
+    return shape, cos.dtype, (cos.data_ptr(), sin.data_ptr()), steps
+
+
+def _run(
+    fields: list[int], fresh: Tensors, cos: Tensors, interleaved: bool, start: int, back: bool
+) -> None:
+    assert not isinstance(LIBRARY, str)
+    for out in fresh:
+        if out.nbytes >= _HUGE:
+            LIBRARY.kernels.pe_huge_pages(out.data_ptr(), out.nbytes)
+    count, pairs, threads = len(cos), cos[0].shape[-1], LIBRARY.threads()
+    call = _CALLS[count](count, pairs, start, interleaved, back, threads, *fields)
+    LIBRARY.kernels.pe_turn(call)
+
+
+def _in_pytorch(
+    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
+) -> list[Tensor]:
+    layout = "interleaved" if interleaved else "half"
+    made = []
+    for one, c, s in zip(x, cos, sin, strict=True):
+        with autocast_off(one.device):
+            made.append(turn(one, c, -s if back else s, layout, start).to(one.dtype))
+    return made
+
+
+class _InPlace(torch.autograd.Function):
+    """x turned where it lies; its gradient turned back, where it lies too if it has no reader."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, *x: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.mark_dirty(*x)
+        torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
+        ctx.turns = cos, sin, interleaved, start, True
+        large = any(one.nbytes >= _HUGE for one in x)
+        ctx.alone = holders_of_one() if large else None
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
+            torch.ops.posenc.turn_.default(grads, *ctx.turns)
+            return None, None, None, None, *grads
+        return None, None, None, None, *torch.ops.posenc.turn.default(grads, *ctx.turns)
+
+
+def _kernel_turn(
+    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
+) -> list[Tensor]:
+    to = _like(x, cos, sin, interleaved, start, back)
+    fields = None if isinstance(LIBRARY, str) else _fields(x, to, cos, sin, start)
+    if fields is None:
+        for out, made in zip(to, _in_pytorch(x, cos, sin, interleaved, start, back), strict=True):
+            out.copy_(made)
+    else:
+        _run(fields, to, cos, interleaved, start, back)
+    return to
+
+
+def _kernel_turn_(
+    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
+) -> None:
+    fits = not isinstance(LIBRARY, str) and writable(*x)
+    fields = _fields(x, x, cos, sin, start) if fits else None
+    if fields is None:
+        for one, made in zip(x, _in_pytorch(x, cos, sin, interleaved, start, back), strict=True):
+            one.copy_(made)
+    else:
+        _run(fields, (), cos, interleaved, start, back)
+
+
+def _like(x: Tensors, *_: object) -> list[Tensor]:
+    return [torch.empty_like(one) for one in x]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+    _, cos, sin, ctx.interleaved, ctx.start, ctx.back = inputs
+    ctx.count = len(cos)
+    ctx.save_for_backward(*cos, *sin)
+
+
+def _turn_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
+    cos, sin = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+    made = torch.ops.posenc.turn.default(grads, cos, sin, ctx.interleaved, ctx.start, not ctx.back)
+    none = [None] * ctx.count
+    return made, none, none, None, None, None
+
+
+_SETTINGS = "Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back"
+_OPERATORS = torch.library.Library("posenc", "FRAGMENT")
+_OPERATORS.define(f"turn(Tensor[] x, {_SETTINGS}) -> Tensor[]")
+_OPERATORS.define(f"turn_(Tensor(a!)[] x, {_SETTINGS}) -> ()")
+# Other devices than CPUs run what the kernel falls back to.
+_OPERATORS.impl("turn", _kernel_turn, "CompositeExplicitAutograd")
+_OPERATORS.impl("turn_", _kernel_turn_, "CompositeExplicitAutograd")
+torch.library.register_fake("posenc::turn", _like, lib=_OPERATORS)
+torch.library.register_fake("posenc::turn_", lambda *_: None, lib=_OPERATORS)
+torch.library.register_autograd("posenc::turn", _turn_back, setup_context=_keep, lib=_OPERATORS)

@@ -1,0 +1,122 @@
+"""One query against a long cache: the heads that share keys are the rows of a tile.
+
+Keys are split among programs, and the parts merged by their log-sum-exp, so that a batch of one
+occupies the whole GPU and every key is read once.
+"""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from posenc.triton.launching import on_device
+from posenc.triton.scene import Rules, Scene
+from posenc.triton.tiles import product
+
+# Programs that occupy a GPU of 132 cores; splits are no shorter than _SHORTEST keys.
+_PROGRAMS = 528
+_SHORTEST = 256
+
+
+def fits(q: Tensor, k: Tensor, rules: Rules) -> bool:
+    """Whether this is one query of plain positions, whose heads fit a tile."""
+    return rules.plain and q.shape[2] == 1 and q.shape[1] // k.shape[1] <= 16
+
+
+def decode(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rules: Rules,
+    scale: float,
+    table: Tensor | None,
+    zero: int,
+    slopes: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """out (b, h, 1, e) for q (b, h, 1, d); no gradient. The query is the last of the keys."""
+    past, future = (None, None) if slopes is None else slopes
+    scene = Scene(q, k, v, table, past, future, [], zero, rules)
+    groups = scene.batch * scene.heads // scene.group
+    # Without sinks nothing before the window is read.
+    begin = max(0, scene.k_len - rules.width) if rules.width and not rules.sinks else 0
+    wanted = max(1, min(_PROGRAMS // groups, (scene.k_len - begin) // _SHORTEST))
+    block = 64
+    each = triton.cdiv(triton.cdiv(scene.k_len - begin, wanted), block) * block
+    splits = max(1, triton.cdiv(scene.k_len - begin, each)) if scene.k_len else 1
+    exact = torch.promote_types(q.dtype, torch.float32)
+    parts = q.new_empty(scene.batch, scene.heads, splits, scene.value_dim, dtype=exact)
+    levels = q.new_empty(scene.batch, scene.heads, splits, dtype=exact)
+    log2 = math.log2(math.e)
+    names = ("DIM", "VALUE_DIM", "DP", "EP", "WIDTH", "SINKS", "TABLE", "SLOPE", "PRECISION")
+    with on_device(q):
+        decode_kernel[splits, groups](
+            q, k, v, parts, levels, *q.stride(), *k.stride(), *v.stride(), *scene.bias[:5],
+            scale * log2, scene.heads, scene.group, scene.k_len, begin, each,
+            **{name: scene.constants[name] for name in names},
+            BN=block, num_warps=4, num_stages=3, enable_fp_fusion=True,
+        )  # fmt: skip
+    if splits == 1:
+        return parts.to(q.dtype)
+    weights = (levels * math.log(2)).softmax(-1)
+    return (weights[:, :, None] @ parts).to(q.dtype)
+
+
+@triton.jit
+def decode_kernel(
+    q, k, v, parts, levels, qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd,
+    table, table_stride, size, zero, past, scale, heads, group, k_len, begin, each,
+    DIM: tl.constexpr, VALUE_DIM: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
+    WIDTH: tl.constexpr, SINKS: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
+    PRECISION: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """One split of the keys of one key head: parts (b, h, splits, e) and levels, in log 2."""
+    split = tl.program_id(0)
+    batch = (tl.program_id(1) // (heads // group)).to(tl.int64)
+    key_head = (tl.program_id(1) % (heads // group)).to(tl.int64)
+    r = tl.arange(0, 16)
+    head = key_head * group + r
+    d = tl.arange(0, DP)
+    e = tl.arange(0, EP)
+    inside = (r < group)[:, None] & (d < DIM)[None, :]
+    x = tl.load(q + batch * qb + head[:, None] * qh + d[None, :] * qd, mask=inside, other=0.0)
+    k += batch * kb + key_head * kh + d[:, None] * kd
+    v += batch * vb + key_head * vh + e[None, :] * vd
+    top = tl.full((16,), float("-inf"), levels.dtype.element_ty)
+    total = tl.zeros((16,), levels.dtype.element_ty)
+    acc = tl.zeros((16, EP), levels.dtype.element_ty)
+    first = begin + split * each
+    for n0 in range(first, tl.minimum(first + each, k_len), BN):
+        j = n0 + tl.arange(0, BN)
+        far = j.to(tl.int64)
+        here = j < k_len
+        y = tl.load(k + far[None, :] * kt, mask=(d < DIM)[:, None] & here[None, :], other=0.0)
+        s = product(x, y, levels.dtype.element_ty, PRECISION) * scale
+        distance = j - (k_len - 1)
+        if SLOPE:
+            slope = tl.load(past + head, mask=r < group, other=0.0)
+            s += slope[:, None] * distance.to(s.dtype)[None, :]
+        if TABLE:
+            index = tl.minimum(tl.maximum(distance + zero, 0), size - 1)
+            at = table + head[:, None] * table_stride + index[None, :]
+            s += tl.load(at, mask=(r < group)[:, None] & here[None, :], other=0.0)
+        seen = here
+        if WIDTH > 0:
+            seen = seen & ((distance > -WIDTH) | (j < SINKS))
+        s = tl.where(seen[None, :], s, float("-inf"))
+        higher = tl.maximum(top, tl.max(s, 1))
+        shift = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.exp2(s - shift[:, None])
+        keep = tl.exp2(top - shift)
+        total = total * keep + tl.sum(p, 1)
+        z = tl.load(v + far[:, None] * vt, mask=here[:, None] & (e < VALUE_DIM)[None, :], other=0.0)
+        acc = acc * keep[:, None] + product(p.to(z.dtype), z, levels.dtype.element_ty, PRECISION)
+        top = higher
+    empty = total == 0.0
+    acc = acc / tl.where(empty, 1.0, total)[:, None]
+    level = tl.where(empty, float("-inf"), top + tl.log2(tl.where(empty, 1.0, total)))
+    at = (batch * heads + head) * tl.num_programs(0) + split
+    tl.store(levels + at, level, mask=r < group)
+    target = parts + at[:, None] * VALUE_DIM + e[None, :]
+    tl.store(target, acc, mask=(r < group)[:, None] & (e < VALUE_DIM)[None, :])

@@ -1,0 +1,146 @@
+"""What one tile of scores is, the same in every attention kernel.
+
+Scores are in units of log 2, so that exp2 takes them as they come. `low` and `high` bound the
+distances k - q of a tile: beyond the ends of a table all of it is one number, and a tile that
+everyone sees needs no mask. In PLAIN positions both follow from the tile's place alone.
+"""
+
+import triton
+import triton.language as tl
+
+# Slopes that depend on the key alone count from the start of this many queries, in every kernel.
+REBASE = tl.constexpr(128)
+
+
+@triton.jit
+def product(a, b, DTYPE: tl.constexpr, PRECISION: tl.constexpr):
+    """a @ b, added up in DTYPE."""
+    if PRECISION == "widened":
+        # Triton's interpreter multiplies the bits of bfloat16 as if they were whole numbers.
+        c = tl.dot(a.to(tl.float32), b.to(tl.float32), out_dtype=DTYPE)
+    else:
+        c = tl.dot(a, b, input_precision=PRECISION, out_dtype=DTYPE)
+    return c
+
+
+@triton.jit
+def tile_scores(
+    s, scale, i, j, m0, n0, row, head,
+    table, table_stride, size, zero, past, future,
+    q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+    PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Scaled products s (BM, BN) with biases, and -inf where not visible."""
+    s = s * scale
+    if PLAIN:
+        qp = i + (k_len - q_len)
+        kp = j
+        qo = qp
+        ko = kp
+        first = m0 + (k_len - q_len)
+        low = n0 - (first + BM - 1)
+        high = n0 + BN - 1 - first
+    else:
+        qp = tl.load(q_at + row * q_len + i, mask=i < q_len, other=0)
+        kp = tl.load(k_at + row * k_len + j, mask=j < k_len, other=0)
+        qo = tl.load(q_order + row * q_len + i, mask=i < q_len, other=0)
+        ko = tl.load(k_order + row * k_len + j, mask=j < k_len, other=0)
+        low = tl.min(kp, 0) - tl.max(qp, 0)
+        high = tl.max(kp, 0) - tl.min(qp, 0)
+    if SLOPE:
+        slope = tl.load(past + head)
+        if KEY_ONLY:
+            # What a row shares leaves its softmax as it is; the count from near keeps it precise.
+            base = m0 // REBASE * REBASE + (k_len - q_len)
+            s += (slope * (kp - base).to(s.dtype))[None, :]
+        else:
+            distance = (kp[None, :] - qp[:, None]).to(s.dtype)
+            s += tl.where(distance <= 0, slope, -tl.load(future + head)) * distance
+    if TABLE:
+        table += head * table_stride
+        if high + zero <= 0:
+            s += tl.load(table)
+        elif low + zero >= size - 1:
+            s += tl.load(table + size - 1)
+        else:
+            index = kp[None, :] - qp[:, None] + zero
+            s += tl.load(table + tl.minimum(tl.maximum(index, 0), size - 1))
+    if PLAIN:
+        hidden = n0 + BN > k_len
+        if CAUSAL:
+            hidden = hidden | (high > 0)
+        if WIDTH > 0:
+            hidden = hidden | (low <= -WIDTH) | (high >= WIDTH)
+        if hidden:
+            seen = _visible(qo, ko, CAUSAL, WIDTH, SINKS, PREFIX) & (j < k_len)[None, :]
+            s = tl.where(seen, s, float("-inf"))
+    else:
+        qd = tl.load(q_document + row * q_len + i, mask=i < q_len, other=0)
+        kd = tl.load(k_document + row * k_len + j, mask=j < k_len, other=0)
+        valid = tl.load(k_valid + row * k_len + j, mask=j < k_len, other=0) != 0
+        seen = _visible(qo, ko, CAUSAL, WIDTH, SINKS, PREFIX)
+        seen = seen & (qd[:, None] == kd[None, :]) & valid[None, :]
+        s = tl.where(seen, s, float("-inf"))
+    return s
+
+
+@triton.jit
+def _visible(
+    qo, ko,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+):  # fmt: skip
+    distance = ko[None, :] - qo[:, None]
+    seen = distance == distance
+    if CAUSAL:
+        seen = seen & ((distance <= 0) | (ko < PREFIX)[None, :])
+    if WIDTH > 0:
+        near = (distance < WIDTH) & (distance > -WIDTH)
+        seen = seen & (near | (ko < SINKS)[None, :])
+    return seen
+
+
+@triton.jit
+def key_span(
+    m0, q_len, k_len,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+    PLAIN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Key tiles [lo, hi) that a tile of queries may see, and [0, sinks) before them."""
+    # Triton before 3.4 returns tensors only.
+    lo = m0 * 0
+    sinks = m0 * 0
+    end = k_len
+    if PLAIN:
+        first = m0 + (k_len - q_len)
+        last = first + BM - 1
+        if CAUSAL:
+            end = tl.minimum(k_len, tl.maximum(last + 1, PREFIX))
+        if WIDTH > 0:
+            end = tl.minimum(end, last + WIDTH)
+            lo = tl.maximum(first - WIDTH + 1, 0) // BN
+            if SINKS > 0:
+                sinks = tl.minimum(lo, tl.cdiv(tl.minimum(SINKS, end), BN))
+    return lo, tl.cdiv(end, BN), sinks
+
+
+@triton.jit
+def query_span(
+    n0, q_len, k_len,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+    PLAIN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Query tiles [lo, hi) that may see a tile of keys."""
+    lo = n0 * 0
+    end = q_len
+    if PLAIN:
+        first = n0 - (k_len - q_len)
+        last = first + BN - 1
+        if WIDTH > 0:
+            sink = n0 < SINKS
+            lo = tl.where(sink, 0, tl.maximum(first - WIDTH + 1, 0) // BM)
+            end = tl.where(sink, q_len, tl.minimum(q_len, tl.maximum(last + WIDTH, 0)))
+        if CAUSAL:
+            lo = tl.maximum(lo, tl.where(n0 < PREFIX, 0, tl.maximum(first, 0) // BM))
+    return lo, tl.cdiv(end, BM)

@@ -1,0 +1,244 @@
+/* Runs the attention kernels on odd shapes, for sanitizers and valgrind, and compares them with
+   loops in double.
+
+   Every tensor has memory of exactly its size, and everything that the kernels write starts as
+   NaN. Exits with 1 where a result is wrong. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../posenc/native/posenc.h"
+
+struct shape {
+    int64_t batch, heads, key_heads, queries, keys, width, value_width, causal, window, sinks;
+    int64_t prefix, documents, padding, threads, chunks;
+};
+
+static const struct shape shapes[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1},
+    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1},
+    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1},
+    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3},
+    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1},
+};
+
+static uint64_t state = 1;
+
+static double draw(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 33) / (double)(1u << 30) - 1.0;
+}
+
+static int64_t size_of(int64_t type) { return type == PE_FLOAT64 ? 8 : type == PE_FLOAT32 ? 4 : 2; }
+
+static double read_one(const void *x, int64_t type, int64_t i) {
+    if (type == PE_FLOAT64) return ((const double *)x)[i];
+    if (type == PE_FLOAT32) return ((const float *)x)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void write_one(void *x, int64_t type, int64_t i, double value) {
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    if (type == PE_FLOAT64) ((double *)x)[i] = value;
+    if (type == PE_FLOAT32) ((float *)x)[i] = narrow;
+    if (type == PE_BFLOAT16) ((uint16_t *)x)[i] = (uint16_t)(bits >> 16);
+}
+
+/* Freed at the end of a shape. */
+static void *kept[64];
+static int kept_count;
+
+static void *numbers(int64_t count, int64_t type, double size) {
+    void *x = malloc((size_t)(count * size_of(type)));
+    for (int64_t i = 0; i < count; i++) write_one(x, type, i, size * draw());
+    return kept[kept_count++] = x;
+}
+
+static void *filled(int64_t count, int64_t type, double value) {
+    void *x = malloc((size_t)(count * size_of(type)));
+    for (int64_t i = 0; i < count; i++) write_one(x, type, i, value);
+    return kept[kept_count++] = x;
+}
+
+static int64_t *places(int64_t count) {
+    return kept[kept_count++] = malloc((size_t)count * sizeof(int64_t));
+}
+
+static int64_t clamp(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? rows - 1 : x; }
+
+static int sees(const struct pe_attention *p, int64_t b, int64_t i, int64_t j) {
+    int64_t q = p->q_tokens.order[b * p->queries + i], k = p->k_tokens.order[b * p->keys + j];
+    int64_t step = k > q ? k - q : q - k;
+    if (p->causal && k > q && k >= p->prefix) return 0;
+    if (p->window >= 0 && step >= p->window && k >= p->sinks) return 0;
+    if (!p->valid[b * p->valid_step + j]) return 0;
+    return p->q_tokens.document[b * p->queries + i] == p->k_tokens.document[b * p->keys + j];
+}
+
+static double vectors(const struct pe_gather *x, int64_t type, int64_t h, int64_t distance,
+                      int64_t width, int64_t c) {
+    int64_t row = clamp(distance + x->zero, x->rows) + (x->heads == 1 ? 0 : h) * x->rows;
+    return read_one(x->weight, type, row * width + c);
+}
+
+/* Output and gradients of one query of one head, by loops; gradients are added to. */
+static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
+                     double *out, double *grad_q, double *grad_k, double *grad_v) {
+    int64_t g = h / (p->heads / p->key_heads), d = p->width, e = p->value_width, t = p->type;
+    int64_t query = (b * p->heads + h) * p->queries + i, key = (b * p->key_heads + g) * p->keys;
+    double *score = malloc((size_t)p->keys * 2 * sizeof(double)), *pull = score + p->keys;
+    double top = -INFINITY, mass = 0, mean = 0;
+    for (int64_t j = 0; j < p->keys; j++) {
+        int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
+        double content = 0;
+        for (int64_t c = 0; c < d; c++) {
+            double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
+            content += q * (k + vectors(&p->on_query, real, h, x, d, c)) +
+                       k * vectors(&p->on_key, real, h, x, d, c);
+        }
+        score[j] = p->scale * content + (x <= 0 ? p->past[h] : -p->future[h]) * (double)x;
+        score[j] += read_one(p->table, real, h * p->table_rows + clamp(x + p->table_zero, p->table_rows));
+        score[j] += p->q_offset[h * p->queries + i] + p->k_offset[h * p->keys + j];
+        if (!sees(p, b, i, j)) score[j] = -INFINITY;
+        if (score[j] > top) top = score[j];
+    }
+    for (int64_t j = 0; j < p->keys; j++) mass += score[j] = top == -INFINITY ? 0 : exp(score[j] - top);
+    for (int64_t c = 0; c < e; c++) out[c] = 0;
+    for (int64_t j = 0; j < p->keys; j++) {
+        int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
+        double weight = score[j] = mass > 0 ? score[j] / mass : 0;
+        pull[j] = 0;
+        for (int64_t c = 0; c < e; c++) {
+            double value = read_one(p->v, t, (key + j) * e + c) + vectors(&p->on_value, real, h, x, e, c);
+            double grad = read_one(p->grad_out, t, query * e + c);
+            out[c] += weight * value;
+            pull[j] += grad * value;
+            grad_v[(key + j) * e + c] += weight * grad;
+        }
+        mean += weight * pull[j];
+    }
+    for (int64_t j = 0; j < p->keys; j++) {
+        int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
+        double grad = p->scale * score[j] * (pull[j] - mean);
+        for (int64_t c = 0; c < d; c++) {
+            double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
+            grad_q[query * d + c] += grad * (k + vectors(&p->on_query, real, h, x, d, c));
+            grad_k[(key + j) * d + c] += grad * (q + vectors(&p->on_key, real, h, x, d, c));
+        }
+    }
+    free(score);
+}
+
+static int wrong(const char *name, const struct shape *s, int64_t type, const void *got,
+                 const double *wanted, int64_t count, double bound) {
+    for (int64_t i = 0; i < count; i++) {
+        double error = fabs(read_one(got, type, i) - wanted[i]);
+        if (!(error <= bound * (1 + fabs(wanted[i])))) {
+            printf("shape %d, type %d: %s[%d] is %g, not %g\n", (int)(s - shapes), (int)type, name,
+                   (int)i, read_one(got, type, i), wanted[i]);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void run(struct pe_attention *p) {
+    int64_t bytes = 0;
+    p->memory = 0;
+    p->memory_bytes = &bytes;
+    void (*kernel)(const struct pe_attention *) =
+        p->type == PE_FLOAT64 ? pe_attention_double : pe_attention_float;
+    kernel(p);
+    p->memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    /* Bytes of ones are NaNs. */
+    memset(p->memory, 0xff, (size_t)bytes);
+    kernel(p);
+    free(p->memory);
+}
+
+static int check(const struct shape *s, int64_t type) {
+    int64_t real = type == PE_FLOAT64 ? PE_FLOAT64 : PE_FLOAT32, h = s->heads;
+    int64_t queries = s->batch * h * s->queries, keys = s->batch * s->key_heads * s->keys;
+    int64_t d = s->width, e = s->value_width, slots = s->threads;
+    struct pe_attention p = {
+        .type = type, .batch = s->batch, .heads = h, .key_heads = s->key_heads,
+        .queries = s->queries, .keys = s->keys, .width = d, .value_width = e, .scale = 0.3,
+        .q = numbers(queries * d, type, 2), .k = numbers(keys * d, type, 2),
+        .v = numbers(keys * e, type, 1), .grad_out = numbers(queries * e, type, 1),
+        .out = filled(queries * e, type, NAN), .peak = filled(queries, real, NAN),
+        .mass = filled(queries, real, NAN), .table = numbers(h * 21, real, 1), .table_heads = h,
+        .table_rows = 21, .table_zero = 12, .past = numbers(h, PE_FLOAT64, 0.1),
+        .future = numbers(h, PE_FLOAT64, 0.1), .q_offset = numbers(h * s->queries, PE_FLOAT64, 1),
+        .k_offset = numbers(h * s->keys, PE_FLOAT64, 1),
+        .on_query = {numbers(h * 30 * d, real, 0.5), filled(slots * h * 30 * d, real, 0), h, 30, 28},
+        .on_key = {numbers(15 * d, real, 0.5), filled(slots * 15 * d, real, 0), 1, 15, 4},
+        .on_value = {numbers(40 * e, real, 0.5), filled(slots * 40 * e, real, 0), 1, 40, 20},
+        .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
+        .grad_q = filled(queries * d, type, NAN), .grad_k = filled(keys * d, type, NAN),
+        .grad_v = filled(keys * e, type, NAN), .grad_table = filled(slots * h * 21, PE_FLOAT64, 0),
+        .grad_past = filled(slots * h, PE_FLOAT64, 0),
+        .grad_future = filled(slots * h, PE_FLOAT64, 0),
+        .grad_k_offset = filled(s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
+        .chunks = s->chunks, .slots = slots,
+    };
+    int64_t strides[4][3] = {{h * s->queries * d, s->queries * d, d},
+                             {s->key_heads * s->keys * d, s->keys * d, d},
+                             {s->key_heads * s->keys * e, s->keys * e, e},
+                             {h * s->queries * e, s->queries * e, e}};
+    memcpy(p.q_stride, strides[0], sizeof p.q_stride);
+    memcpy(p.k_stride, strides[1], sizeof p.k_stride);
+    memcpy(p.v_stride, strides[2], sizeof p.v_stride);
+    memcpy(p.grad_stride, strides[3], sizeof p.grad_stride);
+
+    int64_t *q_order = places(s->batch * s->queries), *k_order = places(s->batch * s->keys);
+    int64_t *q_document = places(s->batch * s->queries), *k_document = places(s->batch * s->keys);
+    uint8_t *valid = (uint8_t *)places(s->batch * s->keys);
+    int64_t shift = s->keys - s->queries;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t j = 0; j < s->keys; j++) {
+            int64_t length = s->documents ? 37 + 20 * b : s->keys, at = b * s->keys + j;
+            k_document[at] = j / length;
+            k_order[at] = j % length;
+            valid[at] = !s->padding || (b ? j < s->keys - 9 : j >= 40);
+            if (j < shift) continue;
+            q_document[b * s->queries + j - shift] = k_document[at];
+            q_order[b * s->queries + j - shift] = k_order[at];
+        }
+    p.q_tokens = (struct pe_tokens){q_order, q_document, s->queries, s->queries};
+    p.k_tokens = (struct pe_tokens){k_order, k_document, s->keys, s->keys};
+    p.valid = valid;
+    p.valid_step = s->keys;
+
+    double *out = filled(queries * e, PE_FLOAT64, 0), *grad_q = filled(queries * d, PE_FLOAT64, 0);
+    double *grad_k = filled(keys * d, PE_FLOAT64, 0), *grad_v = filled(keys * e, PE_FLOAT64, 0);
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t n = 0; n < h; n++)
+            for (int64_t i = 0; i < s->queries; i++)
+                by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, grad_q, grad_k,
+                         grad_v);
+
+    run(&p);
+    p.backward = 1;
+    run(&p);
+    double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
+    int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
+                 wrong("grad_q", s, type, p.grad_q, grad_q, queries * d, bound) |
+                 wrong("grad_k", s, type, p.grad_k, grad_k, keys * d, bound) |
+                 wrong("grad_v", s, type, p.grad_v, grad_v, keys * e, bound);
+    while (kept_count) free(kept[--kept_count]);
+    return failed;
+}
+
+int main(void) {
+    int failed = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int64_t type = PE_FLOAT32; type <= PE_FLOAT64; type++) failed |= check(shapes + i, type);
+    return failed;
+}
