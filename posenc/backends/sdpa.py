@@ -3,9 +3,12 @@
 The mask is (1|b, h, tq, tk), so memory is quadratic as soon as a term adds to the scores.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posenc.backends.call import Call
 from posenc.equation import (
@@ -98,20 +101,38 @@ def attend(call: Call) -> Tensor:
             mask = mask.reshape(mask.shape[0], *rows, mask.shape[-1])
     else:
         k, v = group(k, shape[1]), group(v, shape[1])
-    out = F.scaled_dot_product_attention(
-        q.to(common),
-        k,
-        v,
-        attn_mask=mask,
-        dropout_p=call.dropout,
-        is_causal=is_causal,
-        scale=factor,
-    )
+    if mask is not None and mask.is_floating_point() and q.is_cuda:
+        # cuDNN reads a mask of another dtype as if it had that of q (pytorch #191612).
+        mask = mask.to(common)
+    with _without_cudnn(q, k, v, mask):
+        out = F.scaled_dot_product_attention(
+            q.to(common),
+            k,
+            v,
+            attn_mask=mask,
+            dropout_p=call.dropout,
+            is_causal=is_causal,
+            scale=factor,
+        )
     out = out.view(*shape[:3], -1) if out.shape[1] < shape[1] else out
     if torch.compiler.is_exporting():
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)
     return out.to(call.v.dtype)
+
+
+def _without_cudnn(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+) -> AbstractContextManager[object]:
+    """Keeps cuDNN from training with a mask at lengths that give NaN (pytorch #196678)."""
+    trains = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    if not q.is_cuda or mask is None or not trains or torch.compiler.is_compiling():
+        return nullcontext()
+    if q.shape[2] % 128 != 64 and k.shape[2] % 128 != 64:
+        return nullcontext()
+    return sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
 
 
 def _mask_size(call: Call) -> int:

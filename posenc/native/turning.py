@@ -9,6 +9,7 @@ sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::turn_` writ
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from struct import Struct
 from typing import Any
 
@@ -48,6 +49,8 @@ def turned(
             for one, c in zip(x, cos, strict=True):
                 check_turn(one, c, start)
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
+    elif x[0].is_cuda and not _need_gradient(cos) and find_spec("triton") is not None:
+        return _by_triton(x, cos, sin, layout, start)
     elif _plain(x) and not _need_gradient(cos):
         if _need_gradient(x):
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
@@ -87,6 +90,19 @@ def turned_(
             return x
     made = turned(x, cos, sin, layout, start)
     return [one.copy_(new) for one, new in zip(x, made, strict=True)]
+
+
+def _by_triton(
+    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int
+) -> Sequence[Tensor]:
+    """One launch for q and k; a compiler fuses what it is given, so that graphs do without."""
+    # Triton is there only for who has a GPU, and takes its time to import.
+    from posenc.triton.rotary import turn as turn_by_triton
+
+    q, k = (x[0], None) if len(x) == 1 else x
+    turns = list(zip(cos, sin, strict=True))
+    made = turn_by_triton(q, k, turns[0], turns[-1] if k is not None else None, layout, start)
+    return [one for one in made if one is not None]
 
 
 def check_inplace(*x: Tensor) -> None:
