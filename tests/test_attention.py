@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 import posenc as pe
 from posenc import (
@@ -22,21 +21,12 @@ from posenc import (
 )
 from posenc import terms as t
 from posenc.backends import BACKENDS
-from posenc.lowering import Lowerable
 from posenc.native.library import LIBRARY
-from posenc.prepare import prepare
+from tests.backends import able
 from tests.oracles import drawing
 from tests.term_examples import Sizes, inputs
 
 SQUARE = Sizes(q_len=7)
-
-
-def able(q: Tensor, k: Tensor, v: Tensor, encoding: Lowerable, **where: Any) -> list[str]:
-    """Backends that do not refuse this call; the reference never does."""
-    call = prepare(q, k, v, encoding, **where)
-    names = [name for name, module in BACKENDS.items() if module.refusal(call) is None]
-    assert names[-1] == "reference"
-    return names
 
 
 def test_without_an_encoding_it_is_plain_attention() -> None:

@@ -9,6 +9,8 @@ struct backward {
     /* Of each query and far end of a table: what the table adds, and sums of what met it. */
     REAL *query_far, *value_far, *query_sum, *value_sum, *key_far, *key_sum;
     REAL *partial;
+    /* Words of bfloat16, where products go by pairs. */
+    REAL *q_words, *k_words, *v_words, *grad_words;
     int64_t slot;
 };
 
@@ -50,6 +52,10 @@ static void backward_scratch(const struct pe_attention *p, uintptr_t *memory, st
     w->value_far = take(memory, far_v);
     w->value_sum = take(memory, far_v);
     w->key_far = take(memory, 2 * TILE);
+    w->q_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->v_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
+    w->grad_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
     w->key_sum = take(memory, 2 * TILE);
 }
 
@@ -57,6 +63,14 @@ static void pack_tensor(const struct pe_attention *p, const void *x, const int64
                         int64_t b, int64_t h, const struct tile *t, int64_t width, REAL *to) {
     pack_rows(x, p->type, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2],
               t->count, width, to, pitch_of(width));
+}
+
+static void word_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
+                        int64_t b, int64_t h, const struct tile *t, int64_t width, int transposed,
+                        REAL *to) {
+    if (paired(p))
+        pack_words(x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count,
+                   width, transposed, to);
 }
 
 static void pack_queries(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
@@ -165,9 +179,15 @@ static void meeting_products(const struct pe_attention *p, struct backward *w,
                              int value_side) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
-    product(m->rows, TILE, p->width, m->band, w->q, width, w->k_columns, TILE, w->scores, PITCH);
-    product(m->rows, TILE, p->value_width, m->band, w->grad_out, values, w->v_columns, TILE,
-            w->grad_weights, PITCH);
+    if (paired(p)) {
+        pair_product(m, halves(p->width), w->q_words, w->k_words, w->scores);
+        pair_product(m, halves(p->value_width), w->grad_words, w->v_words, w->grad_weights);
+    } else {
+        product(m->rows, TILE, p->width, m->band, w->q, width, w->k_columns, TILE, w->scores,
+                PITCH);
+        product(m->rows, TILE, p->value_width, m->band, w->grad_out, values, w->v_columns, TILE,
+                w->grad_weights, PITCH);
+    }
     if (p->on_query.weight && !query_side) {
         slice_columns(w->query_table, pitch_of(p->on_query.rows), p->on_query.rows, p->width,
                       lowest + p->on_query.zero, w->columns);
@@ -299,14 +319,19 @@ static void backward_keys(const struct pe_attention *p, struct backward *w, int6
         if (!meet(p, q, k, &m)) continue;
         if (!packed) {
             pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
-            transpose(w->k, width, k->count, p->width, w->k_columns);
+            if (!paired(p)) transpose(w->k, width, k->count, p->width, w->k_columns);
             pack_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, w->v);
-            transpose(w->v, pitch_of(p->value_width), k->count, p->value_width, w->v_columns);
+            if (!paired(p))
+                transpose(w->v, pitch_of(p->value_width), k->count, p->value_width, w->v_columns);
+            word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
+            word_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, 1, w->v_words);
             far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
             memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
             packed = 1;
         }
         pack_queries(p, w, b, h, q);
+        word_tensor(p, p->q, p->q_stride, b, h, q, p->width, 0, w->q_words);
+        word_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, 0, w->grad_words);
         backward_meeting(p, w, &m, q, k, b, h, grad_q, grad_k, grad_v);
     }
     if (packed)

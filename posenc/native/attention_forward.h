@@ -6,6 +6,8 @@ enum { BLOCK_TILES = 4, BLOCK_ROWS = BLOCK_TILES * TILE };
 struct forward {
     REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
     REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far;
+    /* Words of bfloat16, where products go by pairs. */
+    REAL *q_words, *k_words;
     int64_t head;
 };
 
@@ -30,6 +32,8 @@ static void forward_scratch(const struct pe_attention *p, uintptr_t *memory, str
     w->far = take(memory, 2 * BLOCK_ROWS);
     w->far_sum = take(memory, 2 * BLOCK_ROWS);
     w->key_far = take(memory, 2 * TILE);
+    w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
+    w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     w->head = -1;
 }
 
@@ -68,7 +72,12 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
     const REAL *queries = w->q + row * pitch;
-    product(m->rows, TILE, p->width, m->band, queries, pitch, w->k_columns, TILE, w->scores, PITCH);
+    if (paired(p))
+        pair_product(m, halves(p->width), w->q_words + row * halves(p->width), w->k_words,
+                     w->scores);
+    else
+        product(m->rows, TILE, p->width, m->band, queries, pitch, w->k_columns, TILE, w->scores,
+                PITCH);
 
     fill_bias(p, m, h, LOG2E, w->bias);
     double origin = origin_of(p, b, h, q->start);
@@ -161,10 +170,14 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
         transpose_table(&p->on_key, h, p->width, w->key_table);
         w->head = h;
     }
-    for (int64_t i = 0; i < q_count; i++)
-        pack_rows(p->q, p->type,
-                  b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2],
-                  p->q_stride[2], q[i].count, p->width, w->q + i * TILE * pitch, pitch);
+    for (int64_t i = 0; i < q_count; i++) {
+        int64_t at = b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2];
+        pack_rows(p->q, p->type, at, p->q_stride[2], q[i].count, p->width, w->q + i * TILE * pitch,
+                  pitch);
+        if (paired(p))
+            pack_words(p->q, at, p->q_stride[2], q[i].count, p->width, 0,
+                       w->q_words + i * TILE * halves(p->width));
+    }
     int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
     far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
     memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
@@ -177,10 +190,12 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
             struct meeting m;
             if (!meet(p, q + i, k, &m)) continue;
             if (!packed) {
-                pack_rows(p->k, p->type,
-                          b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2],
-                          p->k_stride[2], k->count, p->width, w->k, pitch);
-                transpose(w->k, pitch, k->count, p->width, w->k_columns);
+                int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
+                pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
+                if (paired(p))
+                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, 1, w->k_words);
+                else
+                    transpose(w->k, pitch, k->count, p->width, w->k_columns);
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);

@@ -5,6 +5,7 @@
 #include "attention_product.h"
 #include "attention_tile.h"
 #include "attention_scratch.h"
+#include "attention_pairs.h"
 #include "attention_skew.h"
 #include "attention_far.h"
 #include "attention_rows.h"
