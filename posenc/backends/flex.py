@@ -13,16 +13,15 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
+from posenc.backends.turn import turned_by
 from posenc.equation import (
     arithmetic,
     check_distances,
     check_heads,
     content_scale,
     group,
-    keys_to_turn,
     mask_rules,
 )
-from posenc.native.turning import turned
 from posenc.positions import Positions
 from posenc.terms import (
     DistanceTable,
@@ -82,7 +81,7 @@ def attend(call: Call) -> Tensor:
     check_distances(terms, positions)
     dtype = arithmetic(call.q, call.k)
     factor = content_scale(terms, call.scale, dtype)
-    q, k = _turned(call, dtype)
+    q, k = turned_by(call.lowered, call.q, call.k, dtype)
     if isinstance(factor, Tensor):
         q, factor = q.to(dtype) * factor, 1.0
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
@@ -136,19 +135,6 @@ def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
         return module.flex_attention(q, k, v, **settings)
     with mock.patch.object(module, switch, True):
         return module.flex_attention(q, k, v, **settings)
-
-
-def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    for term in call.lowered.terms:
-        if isinstance(term, Rotate):
-            q_turn, k_turn = call.lowered.turns(term, dtype)
-            if k_turn is None:
-                return turned((call.q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], call.k
-            cos, sin = zip(q_turn, k_turn, strict=True)
-            k = keys_to_turn(call.k, term, call.q.shape[1])
-            q, k = turned((call.q, k), cos, sin, term.layout, term.start)
-            return q, k
-    return call.q, call.k
 
 
 def _bias(call: Call, factor: float, dtype: torch.dtype) -> ScoreMod | None:

@@ -12,19 +12,17 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from posenc.backends.call import Call
+from posenc.backends.turn import turned_by
 from posenc.equation import (
     arithmetic,
     check_distances,
     check_heads,
     content_scale,
     group,
-    keys_to_turn,
     mask_rules,
 )
-from posenc.lowering import Lowered
 from posenc.native.library import LIBRARY
 from posenc.native.tables import Table, merged
-from posenc.native.turning import turned
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -86,7 +84,7 @@ def attend(call: Call) -> Tensor:
     factor = content_scale(terms, call.scale, dtype)
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = call.q.to(dtype if isinstance(factor, Tensor) else common)
-    q, k = _turned(q, call.k.to(common), call.lowered, dtype)
+    q, k = turned_by(call.lowered, q, call.k.to(common), dtype)
     if isinstance(factor, Tensor):
         q, factor = q * factor, 1.0
     rules = mask_rules(terms)
@@ -150,18 +148,6 @@ def _positions_refusal(call: Call) -> str | None:
     if positions.q_order is None and positions.q_len > positions.k_len:
         return "more queries than keys have no order"
     return None
-
-
-def _turned(q: Tensor, k: Tensor, lowered: Lowered, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    for term in lowered.terms:
-        if isinstance(term, Rotate):
-            q_turn, k_turn = lowered.turns(term, dtype)
-            if k_turn is None:
-                return turned((q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], k
-            cos, sin = zip(q_turn, k_turn, strict=True)
-            k = keys_to_turn(k, term, q.shape[1])
-            q, k = turned((q, k), cos, sin, term.layout, term.start)
-    return q, k
 
 
 def _biases(terms: tuple[Term, ...], factor: float, dtype: torch.dtype) -> dict[str, Any]:

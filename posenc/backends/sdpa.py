@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posenc.backends.call import Call
+from posenc.backends.turn import turned_by
 from posenc.equation import (
     arithmetic,
     check_distances,
@@ -19,11 +20,8 @@ from posenc.equation import (
     distance_bias,
     gathered,
     group,
-    keys_to_turn,
     mask_rules,
 )
-from posenc.lowering import Lowered
-from posenc.native.turning import turned
 from posenc.positions import Positions
 from posenc.terms import (
     CountTable,
@@ -84,7 +82,7 @@ def attend(call: Call) -> Tensor:
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = call.q.to(dtype if isinstance(factor, Tensor) else common)
-    q, k = _turned(q, call.k.to(common), call.lowered, dtype)
+    q, k = turned_by(call.lowered, q, call.k.to(common), dtype)
     if isinstance(factor, Tensor):
         q, factor = q * factor, 1.0
     v = call.v.to(common)
@@ -149,18 +147,6 @@ def _mask_size(call: Call) -> int:
     if hides or (positions.causal and not square):
         return every // h
     return 0
-
-
-def _turned(q: Tensor, k: Tensor, lowered: Lowered, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    for term in lowered.terms:
-        if isinstance(term, Rotate):
-            q_turn, k_turn = lowered.turns(term, dtype)
-            if k_turn is None:
-                return turned((q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], k
-            cos, sin = zip(q_turn, k_turn, strict=True)
-            k = keys_to_turn(k, term, q.shape[1])
-            q, k = turned((q, k), cos, sin, term.layout, term.start)
-    return q, k
 
 
 def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | None:

@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
+from posenc.backends.turn import turned_by
 from posenc.equation import (
     arithmetic,
     check_distances,
     check_heads,
     content_scale,
     group,
-    keys_to_turn,
     mask_rules,
 )
-from posenc.native.turning import turned
 from posenc.positions import Positions
 from posenc.terms import (
     DistanceTable,
@@ -81,7 +80,7 @@ def attend(call: Call) -> Tensor:
     check_distances(terms, positions)
     dtype = arithmetic(call.q, call.k)
     factor = content_scale(terms, call.scale, dtype)
-    q, k = _turned(call, dtype)
+    q, k = turned_by(call.lowered, call.q, call.k, dtype)
     if isinstance(factor, Tensor):
         q, factor = q.to(dtype) * factor, 1.0
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
@@ -129,19 +128,6 @@ def _aligned(positions: Positions) -> bool:
     if positions.k_document is not None:
         steps = steps | (positions.k_document[..., 1:] != positions.k_document[..., :-1])
     return bool(steps.all())
-
-
-def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    for term in call.lowered.terms:
-        if isinstance(term, Rotate):
-            q_turn, k_turn = call.lowered.turns(term, dtype)
-            if k_turn is None:
-                return turned((call.q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], call.k
-            cos, sin = zip(q_turn, k_turn, strict=True)
-            k = keys_to_turn(call.k, term, call.q.shape[1])
-            q, k = turned((call.q, k), cos, sin, term.layout, term.start)
-            return q, k
-    return call.q, call.k
 
 
 def _biases(call: Call, factor: float) -> tuple[Tensor | None, int, tuple[Tensor, Tensor] | None]:
