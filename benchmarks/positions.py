@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from benchmarks.timing import in_turns, ratio
 from posenc import Positions
+from posenc.bench.timing import in_turns, ratio
 
 IMAGE = 16
 
@@ -110,7 +110,7 @@ def main() -> None:
         }
         if name in theirs:
             cases["transformers"] = theirs[name]
-        seconds = in_turns(cases, rounds=options.rounds, repeats=3)
+        seconds = in_turns(cases, seconds=0.0, rounds=(options.rounds, options.rounds))
         size = sum(map(len, tensors))
         milliseconds = sorted(seconds["build"])[options.rounds // 2] * 1e3
         over = {case: ratio(seconds["build"], seconds[case]) for case in list(cases)[1:]}
