@@ -66,7 +66,7 @@ def time_row_column(
         own = torch.where(here, side, own)
     # A token starts where all before it have moved to, itself and its own image aside.
     begin = advance.cumsum(-1).sub_(own)
-    return torch.stack([begin + axis for axis in within], dim=-1)
+    return torch.stack(within, dim=-1).add_(begin[..., None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,21 +22,25 @@ def from_mask(
             "(b, k_len) is needed, nonzero for real tokens"
         )
     valid = attention_mask.bool()
-    order = valid.cumsum(-1).sub_(1).clamp_(min=0)
-    if reading_values():
-        if attention_mask.is_floating_point() and bool((attention_mask < 0).any()):
-            raise PositionsError(
-                f"{call} has negative values, as a mask that is added to scores: "
-                "give the mask it was made from, nonzero for real tokens, or mask >= 0"
-            )
-        # Of bytes, for sums of them would first make 8 bytes of each.
-        first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
-        spanned = valid.shape[1] - first - behind
-        holes = valid.any(-1) & (spanned != order[:, -1] + 1)
-        if holes.any():
-            raise PositionsError(
-                f"{call}: row {int(holes.nonzero()[0])} has a hole: real tokens must be "
-                "contiguous, with padding on the left or on the right. To decode after a padded "
-                "prompt, pad it on the left, or use Positions.static with `past` of each row"
-            )
-    return valid, order
+    # In place, for a fresh tensor costs as much as the sums; from -1, so that tokens count from 0.
+    order = valid.long()
+    order[:, 0] -= 1
+    order = order.cumsum_(-1)
+    if not reading_values():
+        return valid, order.clamp_(min=0)
+    if attention_mask.is_floating_point() and bool((attention_mask < 0).any()):
+        raise PositionsError(
+            f"{call} has negative values, as a mask that is added to scores: "
+            "give the mask it was made from, nonzero for real tokens, or mask >= 0"
+        )
+    # Of bytes, for sums of them would first make 8 bytes of each.
+    first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
+    spanned = valid.shape[1] - first - behind
+    holes = valid.any(-1) & (spanned != order[:, -1] + 1)
+    if holes.any():
+        raise PositionsError(
+            f"{call}: row {int(holes.nonzero()[0])} has a hole: real tokens must be "
+            "contiguous, with padding on the left or on the right. To decode after a padded "
+            "prompt, pad it on the left, or use Positions.static with `past` of each row"
+        )
+    return valid, order if bool(valid[:, 0].all()) else order.clamp_(min=0)

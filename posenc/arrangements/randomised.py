@@ -5,6 +5,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from posenc.arrangements.padding import from_mask
+from posenc.arrangements.tokens import reading_values
 from posenc.errors import PositionsError
 
 
@@ -20,8 +21,12 @@ def sorted_subsets(
     `most` and `largest` bound the counts and the sizes; entries beyond a row's count are its size.
     """
     noise = uniform((counts.shape[0], largest), generator, counts.device)
-    noise = noise.masked_fill(torch.arange(largest, device=counts.device) >= sizes, 2.0)
-    picked = noise.topk(most, dim=-1, largest=False).indices
+    noise.masked_fill_(torch.arange(largest, device=counts.device) >= sizes, 2.0)
+    # Where every row takes as many, sorting by noise would only be undone below.
+    alike = reading_values() and bool((counts == most).all())
+    picked = noise.topk(most, dim=-1, largest=False, sorted=not alike).indices
+    if alike:
+        return picked.sort(dim=-1).values
     unused = torch.arange(most, device=counts.device) >= counts
     return torch.where(unused, sizes, picked).sort(dim=-1).values
 
