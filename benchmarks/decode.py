@@ -3,9 +3,10 @@
     python -m benchmarks.decode [--keys 4096] [--heads 8] [--dim 64] [--rounds 15] [--json FILE]
 
 One layer, one new token, `keys` tokens held before each round. Every case runs in turns in one
-process; figures are medians of ratios, in brackets where the median lies 19 times of 20. Aim:
-rotary at most 1.2. raw turns all keys at each step, which costs about as much again as the rest of
-the step.
+process; figures are medians of ratios, in brackets where the median lies 19 times of 20. Aim: at
+most 1.2, but for raw, which turns all keys at each step. What torch.cat costs depends on whether
+the memory it is given was used before, so that the same step costs several times more or less from
+process to process; a Cache hardly copies.
 """
 
 import argparse
@@ -43,19 +44,15 @@ def through(
     q: Tensor,
     new: tuple[Tensor, Tensor],
 ) -> Callable:
-    """The same through a cache, which is taken back to its start before it goes on."""
+    """The same through a cache; one without a fixed size grows from call to call."""
     # The queries of the prompt are not measured: one stands in for all.
     pe.attend(q, *held, encoding, causal=True, cache=cache)
-    start = cache.k, cache.v, cache.placed
 
     def run() -> None:
         for _ in range(STEPS):
             pe.attend(q, *new, encoding, causal=True, cache=cache)
         if isinstance(cache, pe.StaticCache):
             cache.truncate(held[0].shape[2])
-        elif not isinstance(cache, pe.RollingCache):
-            # Without the copy that truncate makes, so that only decoding is measured.
-            cache.k, cache.v, cache.placed = start
 
     return run
 

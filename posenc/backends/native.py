@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from posenc.backends.call import Call
 from posenc.backends.turn import turned_by
+from posenc.eager import transformed
 from posenc.equation import (
     arithmetic,
     check_distances,
@@ -51,7 +51,7 @@ def refusal(call: Call) -> str | None:
         return f"it runs on CPUs, and q is on {call.q.device.type}"
     if torch.onnx.is_in_onnx_export():
         return "ONNX knows no operator of its kind"
-    if not torch.compiler.is_compiling() and _transformed():
+    if not torch.compiler.is_compiling() and transformed():
         return "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
     if call.dropout:
         return "it has no dropout"
@@ -107,12 +107,6 @@ def attend(call: Call) -> Tensor:
         prefix=max([0, *(rule.count for rule in rules if isinstance(rule, Prefix))]),
     )
     return kernel(inputs).to(call.v.dtype)
-
-
-def _transformed() -> bool:
-    return torch._C._functorch.peek_interpreter_stack() is not None or (
-        forward_ad._current_level >= 0
-    )
 
 
 def _terms_refusal(terms: tuple[Term, ...]) -> str | None:

@@ -15,6 +15,7 @@ from posenc.caches.checks import (
     parts_of,
 )
 from posenc.caches.held import continued, first, first_moved, last_queries, reordered
+from posenc.caches.room import Room, joined
 from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
@@ -60,6 +61,8 @@ class Cache:
         self.v: Tensor | None = None
         self.payload: Tensor | None = None
         self.placed: Positions | None = None
+        # Of keys and of values; given up where these are put elsewhere.
+        self.room: tuple[Room | None, Room | None] = (None, None)
         # None while nothing is held; () for keys that no term turned.
         self.turned: tuple[Any, ...] | None = None
 
@@ -151,8 +154,7 @@ class Cache:
         """All keys and values so far, and terms that know whether these keys are turned."""
         k, lowered = self._ready(k, v, lowered)
         if self.k is not None and self.v is not None:
-            k = torch.cat((self.k, k), dim=-2)
-            v = torch.cat((self.v, v), dim=-2)
+            k, v = self._joined(self.k, k, self.v, v)
         self.k, self.v, self.payload = k, v, payload
         self.placed = lowered.positions
         return k, v, lowered
@@ -160,6 +162,7 @@ class Cache:
     def reset(self) -> None:
         """Forget every token."""
         self.k = self.v = self.payload = self.placed = self.turned = None
+        self.room = (None, None)
 
     def reorder(self, rows: Tensor) -> None:
         """Take these rows of the batch, int64 (b_new,), as a beam search does after each step."""
@@ -170,6 +173,7 @@ class Cache:
         if self.k is None or self.v is None:
             return
         self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
+        self.room = (None, None)
         if self.payload is not None and self.payload.shape[0] > 1:
             self.payload = self.payload.index_select(0, rows)
         if self.placed is not None:
@@ -184,6 +188,7 @@ class Cache:
             return
         # Copies, so that the memory of the others is given back.
         self.k, self.v = self.k[:, :, :length].clone(), self.v[:, :, :length].clone()
+        self.room = (None, None)
         if self.payload is not None:
             self.payload = self.payload[..., :length].clone()
         if self.placed is not None:
@@ -245,6 +250,14 @@ class Cache:
                 f'{type(self).__name__}(policy="raw") where tokens move, or set placed to None '
                 "where you turned the keys again"
             )
+
+    def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values that are held, each with the new ones."""
+        of_keys, of_values = self.room
+        k, of_keys = joined(k, new_k, of_keys, self.length)
+        v, of_values = joined(v, new_v, of_values, self.length)
+        self.room = of_keys, of_values
+        return k, v
 
     def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         """New keys as they will be kept, and their terms, or the error that keeps them out."""

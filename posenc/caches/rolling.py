@@ -103,6 +103,10 @@ class RollingCache(Cache):
         self.columns = columns
         return k, v, lowered
 
+    def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
+        # What is kept is copied out at once, so that room for more would stay unused.
+        return torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
+
     def reset(self) -> None:
         super().reset()
         self._start()

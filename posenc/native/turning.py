@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.nn import Parameter
 
+from posenc.eager import plain
 from posenc.errors import UnsupportedError
 from posenc.native.library import LIBRARY
 from posenc.native.memory import writable
@@ -51,7 +50,7 @@ def turned(
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
     elif x[0].is_cuda and not _need_gradient(cos) and find_spec("triton") is not None:
         return _by_triton(x, cos, sin, layout, start)
-    elif _plain(x) and not _need_gradient(cos):
+    elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
         to = [torch.empty_like(one) for one in x]
@@ -80,7 +79,7 @@ def turned_(
                 check_turn(one, c, start)
             torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
             return x
-    elif _plain(x) and not _need_gradient(cos) and writable(*x):
+    elif _suits_kernel(x) and not _need_gradient(cos) and writable(*x):
         fields = _fields(x, x, cos, sin, start)
         if fields is not None:
             if _need_gradient(x):
@@ -118,18 +117,12 @@ def check_inplace(*x: Tensor) -> None:
             )
 
 
-def _plain(x: Tensors) -> bool:
-    """Whether these are tensors with memory, watched by nothing but autograd."""
+def _suits_kernel(x: Tensors) -> bool:
+    """Whether the kernel may be called straight, for tensors in a CPU's memory."""
     for one in x:
-        if type(one) not in (Tensor, Parameter) or not one.is_cpu:
+        if not one.is_cpu:
             return False
-    return (
-        not isinstance(LIBRARY, str)
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and forward_ad._current_level < 0
-        and not torch.jit.is_tracing()
-    )
+    return not isinstance(LIBRARY, str) and plain(*x)
 
 
 def _suits_graph(x: Tensors, cos: Tensors, sin: Tensors) -> bool:

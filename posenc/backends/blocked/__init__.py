@@ -9,10 +9,10 @@ the equation itself, some queries at a time (`by_rows`).
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from posenc.backends.blocked import by_rows, distances
 from posenc.backends.call import Call
+from posenc.eager import transformed
 from posenc.equation import check_distances, check_heads
 
 _FEW, _LONG = 2**20, 1024
@@ -21,7 +21,7 @@ _FEW, _LONG = 2**20, 1024
 def refusal(call: Call) -> str | None:
     if torch.onnx.is_in_onnx_export():
         return "ONNX knows no operator of its kind"
-    if not torch.compiler.is_compiling() and _transformed():
+    if not torch.compiler.is_compiling() and transformed():
         return "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
     # The number of tiles depends on the length, which a graph leaves open.
     return distances.refusal(call) if torch.compiler.is_compiling() else None
@@ -46,8 +46,3 @@ def attend(call: Call) -> Tensor:
     check_heads(call.lowered.terms, call.q.shape[1])
     check_distances(call.lowered.terms, call.lowered.positions)
     return op.attend(distances.inputs_of(call))
-
-
-def _transformed() -> bool:
-    transforms = torch._C._functorch.peek_interpreter_stack() is not None
-    return transforms or forward_ad._current_level >= 0
