@@ -11,8 +11,9 @@ SHAPED := analysis arrangements attention backends.blocked backends.call backend
   linear lowering mask_decoder model native positions prepare rotation terms testing lab.evaluate lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
-# Idle OpenMP threads that spin would take the cores from whoever works.
-export OMP_WAIT_POLICY := PASSIVE
+# Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
+# themselves, and are to run as users' programs do.
+test: export OMP_WAIT_POLICY := PASSIVE
 
 # The C kernels are part of what is installed: an edit builds them again.
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt

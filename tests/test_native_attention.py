@@ -411,4 +411,20 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
         said = explain_backend(q, q, q, encoding, causal=True)
         assert said == "native: attention without bias and mask is left to SDPA\nsdpa: taken"
     said = explain_backend(q[:, :, :1], q, q, pe.ALiBi(2), causal=True)
-    assert said.startswith("native: fewer than 16 queries are left to others")
+    assert said.startswith("native: fewer than 8 queries are left to others")
+
+
+def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
+    q, k = torch.ones(1, 4, 1, 8), torch.ones(1, 4, 300, 8)
+
+    def taken(q: Tensor, k: Tensor, encoding: object) -> bool:
+        return explain_backend(q, k, k, encoding, causal=True) == "native: taken"
+
+    assert taken(q, k, [pe.Rotary(8), pe.SlidingWindow(75)])
+    assert not taken(q, k, [pe.Rotary(8), pe.SlidingWindow(76)])
+    q, k = q.bfloat16(), k.bfloat16()
+    assert taken(q, k, pe.Rotary(8))
+    assert not taken(q, k[:, :, :255], pe.Rotary(8))
+    assert not taken(q, k[:, :2], pe.Rotary(8))
+    assert taken(q, k[:, :2], pe.Shaw(8, values=True))
+    assert not taken(q, k[:, :2], pe.Shaw(8, values=False))

@@ -10,9 +10,12 @@ A backend is one module, and imports nothing from another backend:
 `auto` takes the first, in the order below, that neither refuses nor is passed over, and else the
 first that does not refuse:
 
-    native     C, CPU: all but attention without position, which is SDPA's, and few queries
-    sdpa       where no term adds to the scores and causality is the only mask, for few queries as
-               in decoding, in traced graphs, and for masks of up to 2**20 numbers
+    native     C, CPU: all but attention without position, which is SDPA's, and few queries. Of
+               fewer than 8 it takes those with a window that hides 3 of 4 keys, and in bfloat16
+               those that meet 256 keys or more and share them with no other head, or have a
+               table of values
+    sdpa       where no term adds to the scores and causality is the only mask, for up to 16 queries
+               as in decoding, in traced graphs, and for masks of up to 2**20 numbers
     triton     NVIDIA GPUs: functions of the distance
     blocked    everything else of more than 2**20 scores, in memory that grows with the length
     flex       never by itself where `blocked` is there

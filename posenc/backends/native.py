@@ -41,7 +41,9 @@ from posenc.terms import (
 )
 
 # With fewer queries, packing the keys costs more than what the kernel saves.
-_FEW_QUERIES = 16
+_FEW_QUERIES = 8
+# Keys from which on that is paid for where SDPA is slow.
+_SOME_KEYS = 256
 
 
 def refusal(call: Call) -> str | None:
@@ -61,13 +63,25 @@ def refusal(call: Call) -> str | None:
 def passed_over(call: Call) -> str | None:
     """Why `auto` leaves a call that it can compute to the next."""
     # A graph would be bound to the lengths that give the same answer.
-    if not torch.compiler.is_compiling() and call.q.shape[2] < _FEW_QUERIES:
+    few = not torch.compiler.is_compiling() and call.q.shape[2] < _FEW_QUERIES
+    if few and not _decodes_fast(call):
         return f"fewer than {_FEW_QUERIES} queries are left to others, whose masks are small"
     if all(isinstance(term, (Rotate, Scale)) for term in call.lowered.terms):
         positions = call.lowered.positions
         if positions.in_order and positions.q_len == positions.k_len:
             return "attention without bias and mask is left to SDPA"
     return None
+
+
+def _decodes_fast(call: Call) -> bool:
+    """Whether a few queries meet what is slow elsewhere: far keys, or bfloat16."""
+    terms, keys = call.lowered.terms, call.k.shape[2]
+    if any(isinstance(term, Window) and 4 * term.width <= keys for term in mask_rules(terms)):
+        return True
+    # Query heads that share keys are rows of one product in SDPA, which then is fast.
+    shares = call.k.shape[1] < call.q.shape[1]
+    slow = not shares or any(isinstance(term, ValueTable) for term in terms)
+    return slow and keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
 
 
 def attend(call: Call) -> Tensor:
