@@ -97,6 +97,8 @@ CAUSES = {
     "u and v swapped": "parameters exchanged",
     "the key's table read with key heads tiled": "unknown",
     "the key's table reads queries from the first key on": "unknown",
+    "distances of the C kernel one too far": "row of a table",
+    "the window forgotten by the C kernel": "mask of the encoding missing",
 }
 
 # Faults that change no number of one call in float64, by what they do change.
@@ -126,6 +128,10 @@ UNSEEN = {
         "a context of another batch widens the output",
     ],
     "rows that see nothing": ["NaN in a row that sees nothing"],
+    "a backend that nobody asked for": [
+        "distances of the tiles one too far",
+        "keys of another run read by a table of vectors",
+    ],
     "later steps, evictions and reorderings of a cache": [
         "a rolling cache evicts a token too early",
         "a rolling cache keeps one sink too few",

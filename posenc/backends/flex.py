@@ -13,13 +13,9 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
-from posenc.backends.turn import turned_by
+from posenc.backends.turn import operands
 from posenc.equation import (
     arithmetic,
-    check_distances,
-    check_heads,
-    content_scale,
-    group,
     mask_rules,
 )
 from posenc.positions import Positions
@@ -77,14 +73,7 @@ def attend(call: Call) -> Tensor:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     terms, positions = call.lowered.terms, call.lowered.positions
-    check_heads(terms, call.q.shape[1])
-    check_distances(terms, positions)
-    dtype = arithmetic(call.q, call.k)
-    factor = content_scale(terms, call.scale, dtype)
-    q, k = turned_by(call.lowered, call.q, call.k, dtype)
-    if isinstance(factor, Tensor):
-        q, factor = q.to(dtype) * factor, 1.0
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    q, k, v, scale = operands(call)
     sees, batched = _mask(positions, mask_rules(terms))
     block_mask = None
     if sees is not None:
@@ -94,16 +83,15 @@ def attend(call: Call) -> Tensor:
     run = flex_attention
     if not torch.compiler.is_compiling():
         run = _fused if q.is_cuda else _eager
-    v = group(call.v, q.shape[1]) if k.shape[1] != call.v.shape[1] else call.v
-    inputs = [x.to(common).contiguous() for x in (q, k, v)]
+    inputs = [x.contiguous() for x in (q, k, v)]
     if not q.is_cuda:
         # Nothing is tracked here, but FlexAttention objects to leaves under no_grad too.
         inputs = [x.detach() for x in inputs]
     out = run(
         *inputs,
-        score_mod=_bias(call, factor, dtype),
+        score_mod=_bias(call, scale, arithmetic(call.q, call.k)),
         block_mask=block_mask,
-        scale=factor,
+        scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
     return out.to(call.v.dtype)

@@ -11,14 +11,10 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
-from posenc.backends.turn import turned_by
+from posenc.backends.turn import operands
 from posenc.eager import transformed
 from posenc.equation import (
     arithmetic,
-    check_distances,
-    check_heads,
-    content_scale,
-    group,
     mask_rules,
 )
 from posenc.native.library import LIBRARY
@@ -90,31 +86,22 @@ def attend(call: Call) -> Tensor:
     from posenc.native.attention_struct import Inputs
 
     terms, positions = call.lowered.terms, call.lowered.positions
-    check_heads(terms, call.q.shape[1])
-    check_distances(terms, positions)
-    dtype = torch.promote_types(arithmetic(call.q, call.k), arithmetic(call.v))
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
-    common = torch.float32 if common == torch.float16 else common
-    factor = content_scale(terms, call.scale, dtype)
-    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
-    q = call.q.to(dtype if isinstance(factor, Tensor) else common)
-    q, k = turned_by(call.lowered, q, call.k.to(common), dtype)
-    if isinstance(factor, Tensor):
-        q, factor = q * factor, 1.0
+    dtype = arithmetic(call.q, call.k, call.v)
+    q, k, v, scale = operands(call, half=torch.float32)
     rules = mask_rules(terms)
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     inputs = Inputs(
-        q.to(common),
+        q,
         k,
-        group(call.v.to(common), k.shape[1]),
-        **_biases(terms, factor, dtype),
+        v,
+        **_biases(terms, scale, dtype),
         **_rows(terms, dtype),
         q_order=positions.q_order,
         k_order=positions.k_order,
         q_document=positions.q_document,
         k_document=positions.k_document,
         valid=positions.k_valid,
-        scale=factor,
+        scale=scale,
         causal=positions.causal,
         window=min(widths) if widths else -1,
         sinks=max([0, *(rule.count for rule in rules if isinstance(rule, Sink))]),
@@ -158,17 +145,17 @@ def _positions_refusal(call: Call) -> str | None:
     return None
 
 
-def _biases(terms: tuple[Term, ...], factor: float, dtype: torch.dtype) -> dict[str, Any]:
+def _biases(terms: tuple[Term, ...], scale: float, dtype: torch.dtype) -> dict[str, Any]:
     """Tables of all terms as one, slopes and offsets."""
     tables: list[Table] = []
     past = future = None
     q_offset = k_offset = None
     for term in terms:
         if isinstance(term, DistanceTable):
-            tables.append((term.values.to(dtype) * (factor if term.inside else 1.0), term.zero))
+            tables.append((term.values.to(dtype) * (scale if term.inside else 1.0), term.zero))
         elif isinstance(term, Slope):
             slopes = [term.past, term.past if term.future is None else term.future]
-            slopes = [slope.double() * (factor if term.inside else 1.0) for slope in slopes]
+            slopes = [slope.double() * (scale if term.inside else 1.0) for slope in slopes]
             past = slopes[0] if past is None else past + slopes[0]
             future = slopes[1] if future is None else future + slopes[1]
         elif isinstance(term, Offset):

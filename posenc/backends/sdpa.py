@@ -11,11 +11,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from posenc.backends.call import Call
-from posenc.backends.turn import turned_by
+from posenc.backends.turn import operands
 from posenc.equation import (
     arithmetic,
-    check_distances,
-    check_heads,
     content_scale,
     distance_bias,
     gathered,
@@ -64,11 +62,8 @@ def passed_over(call: Call) -> str | None:
 
 def attend(call: Call) -> Tensor:
     terms, positions = call.lowered.terms, call.lowered.positions
-    check_heads(terms, call.q.shape[1])
-    check_distances(terms, positions)
-    dtype = arithmetic(call.q, call.k)
-    factor = content_scale(terms, call.scale, dtype)
-    bias = _bias(call, factor, dtype)
+    q, k, v, scale = operands(call)
+    bias = _bias(call)
     rules, visible, is_causal = mask_rules(terms), None, False
     plain = bias is None and not rules and positions.in_order
     # SDPA's own causal mask is no tensor, but aligns the first query with the first key.
@@ -79,19 +74,12 @@ def attend(call: Call) -> Tensor:
     mask = visible
     if bias is not None:
         mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
-    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
-    q = call.q.to(dtype if isinstance(factor, Tensor) else common)
-    q, k = turned_by(call.lowered, q, call.k.to(common), dtype)
-    if isinstance(factor, Tensor):
-        q, factor = q * factor, 1.0
-    v = call.v.to(common)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
     # As more queries of a key head, so that no key is repeated; a mask of one head would be. Of a
     # graph only for one query, for the lengths of others would be bound.
     one = shape[2] == 1
     folds = one or (not torch.compiler.is_compiling() and (mask is None or mask.shape[1] > 1))
-    if folds and shared > 1 and not is_causal and k.shape[1] == v.shape[1]:
+    if folds and shared > 1 and not is_causal:
         rows = (k.shape[1], shared * shape[2])
         q = q.reshape(shape[0], *rows, shape[3])
         if mask is not None:
@@ -101,16 +89,16 @@ def attend(call: Call) -> Tensor:
         k, v = group(k, shape[1]), group(v, shape[1])
     if mask is not None and mask.is_floating_point() and q.is_cuda:
         # cuDNN reads a mask of another dtype as if it had that of q (pytorch #191612).
-        mask = mask.to(common)
+        mask = mask.to(q.dtype)
     with _without_cudnn(q, k, v, mask):
         out = F.scaled_dot_product_attention(
-            q.to(common),
+            q,
             k,
             v,
             attn_mask=mask,
             dropout_p=call.dropout,
             is_causal=is_causal,
-            scale=factor,
+            scale=scale,
         )
     out = out.view(*shape[:3], -1) if out.shape[1] < shape[1] else out
     if torch.compiler.is_exporting():
@@ -149,17 +137,17 @@ def _mask_size(call: Call) -> int:
     return 0
 
 
-def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | None:
+def _bias(call: Call) -> Tensor | None:
     positions, bias = call.lowered.positions, None
+    dtype = arithmetic(call.q, call.k)
+    scale = content_scale(call.lowered.terms, call.scale, dtype)
     for term in call.lowered.terms:
-        if isinstance(term, DistanceTable):
-            part = _table(term, positions).to(dtype)
-        elif isinstance(term, Slope):
-            part = distance_bias(term, positions, dtype)
+        if isinstance(term, (DistanceTable, Slope)):
+            part = _table(term, positions, dtype)
         elif isinstance(term, GatherTable):
             # Of keys that nobody reads it takes the shape, and a long cache is not copied.
             k = call.k.to(dtype) if term.side == "k" else call.k
-            part = gathered(term, call.q.to(dtype), k, positions) * factor
+            part = gathered(term, call.q.to(dtype), k, positions) * scale
         elif isinstance(term, Offset):
             part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):
@@ -167,22 +155,39 @@ def _bias(call: Call, factor: Tensor | float, dtype: torch.dtype) -> Tensor | No
         else:
             continue
         if isinstance(term, (DistanceTable, Slope)) and term.inside:
-            part = part * factor
+            part = part * scale
         bias = part if bias is None else bias + part
     return bias
 
 
-def _table(term: DistanceTable, positions: Positions) -> Tensor:
-    """The bias of a table, (1, 1|h, tq, tk): with four dimensions, or SDPA takes no fused kernel.
+def _table(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
+    """What a table or a slope adds, (1, 1|h, tq, tk): with four dimensions, or SDPA is not fused.
 
-    With plain positions it is a sliding view of one vector, whose gradient is a sum over
-    diagonals; a gather would scatter it through an index matrix. A compiled graph fuses the
-    gather, and a view of dynamic size would fix its length.
+    With plain positions it is a sliding view of one vector over the distances, whose gradient is a
+    sum over diagonals; a gather would scatter it through an index matrix. A compiled graph fuses
+    the gather, and a view of dynamic size would fix its length.
     """
     plain = positions.in_order and positions.unit_step
     if not plain or torch.compiler.is_compiling():
-        return distance_bias(term, positions, term.values.dtype)
+        return distance_bias(term, positions, dtype)
     q_len, k_len = positions.q_len, positions.k_len
-    distance = torch.arange(1 - k_len, q_len, device=term.values.device)
-    index = (distance + term.zero).clamp(0, term.values.shape[-1] - 1)
-    return term.values[:, index].unfold(-1, k_len, 1).flip(-2)[None]
+    line = _line(term, 1 - k_len, q_len, dtype)
+    return line[None, :, None] if q_len == 1 else line.unfold(-1, k_len, 1).flip(-2)[None]
+
+
+def _line(term: DistanceTable | Slope, first: int, stop: int, dtype: torch.dtype) -> Tensor:
+    """What is added at the distances first .. stop - 1, (1|h, n)."""
+    if isinstance(term, Slope):
+        future = term.past if term.future is None else term.future
+        distance = torch.arange(first, stop, device=term.past.device, dtype=dtype)
+        past, future = (slope.to(dtype)[:, None] for slope in (term.past, future))
+        if stop <= 1:
+            return past * distance
+        return torch.where(distance <= 0, past * distance, -future * distance)
+    values = term.values.to(dtype)
+    # Runs of the first and of the last value are filled, which is faster than to look each one up.
+    low, high = first + term.zero, stop + term.zero
+    left, right = (min(max(n, 0), stop - first) for n in (-low, high - values.shape[-1]))
+    inner = values[:, max(low, 0) : max(high, 0)]
+    parts = values[:, :1].expand(-1, left), inner, values[:, -1:].expand(-1, right)
+    return torch.cat(parts, dim=-1)

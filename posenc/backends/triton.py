@@ -11,15 +11,8 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
-from posenc.backends.turn import turned_by
-from posenc.equation import (
-    arithmetic,
-    check_distances,
-    check_heads,
-    content_scale,
-    group,
-    mask_rules,
-)
+from posenc.backends.turn import operands
+from posenc.equation import mask_rules
 from posenc.positions import Positions
 from posenc.terms import (
     DistanceTable,
@@ -75,23 +68,11 @@ def passed_over(call: Call) -> str | None:
 def attend(call: Call) -> Tensor:
     from posenc.triton.attention import attend as flash
 
-    terms, positions = call.lowered.terms, call.lowered.positions
-    check_heads(terms, call.q.shape[1])
-    check_distances(terms, positions)
-    dtype = arithmetic(call.q, call.k)
-    factor = content_scale(terms, call.scale, dtype)
-    q, k = turned_by(call.lowered, call.q, call.k, dtype)
-    if isinstance(factor, Tensor):
-        q, factor = q.to(dtype) * factor, 1.0
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
-    table, zero, slopes = _biases(call, factor)
+    q, k, v, scale = operands(call)
+    table, zero, slopes = _biases(call, scale)
     rules = _rules(call)
     places = None if rules.plain else _places(call)
-    v = group(call.v, q.shape[1]) if k.shape[1] != call.v.shape[1] else call.v
-    out = flash(
-        q.to(common), k.to(common), v.to(common), rules, factor, table, zero, slopes, places
-    )
-    return out.to(call.v.dtype)
+    return flash(q, k, v, rules, scale, table, zero, slopes, places).to(call.v.dtype)
 
 
 def _machine(device: torch.device) -> str | None:
@@ -130,17 +111,17 @@ def _aligned(positions: Positions) -> bool:
     return bool(steps.all())
 
 
-def _biases(call: Call, factor: float) -> tuple[Tensor | None, int, tuple[Tensor, Tensor] | None]:
+def _biases(call: Call, scale: float) -> tuple[Tensor | None, int, tuple[Tensor, Tensor] | None]:
     """All tables as one, with its zero, and all slopes as one pair."""
     tables: list[tuple[Tensor, int]] = []
     slopes: list[tuple[Tensor, Tensor]] = []
     for term in call.lowered.terms:
         if isinstance(term, DistanceTable):
-            tables.append((term.values * factor if term.inside else term.values, term.zero))
+            tables.append((term.values * scale if term.inside else term.values, term.zero))
         elif isinstance(term, Slope):
             future = term.past if term.future is None else term.future
-            scale = factor if term.inside else 1.0
-            pair = term.past * scale, future * scale
+            factor = scale if term.inside else 1.0
+            pair = term.past * factor, future * factor
             if _learns(term):
                 tables.append(_as_table(pair, call.lowered.positions.k_len))
             else:

@@ -3,12 +3,7 @@
 
    Every tensor has memory of exactly its size, and everything that the kernels write starts as
    NaN. Exits with 1 where a result is wrong. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "../../posenc/native/posenc.h"
+#include "numbers.h"
 
 struct shape {
     int64_t batch, heads, key_heads, queries, keys, width, value_width, causal, window, sinks;
@@ -23,33 +18,6 @@ static const struct shape shapes[] = {
     {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3},
     {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1},
 };
-
-static uint64_t state = 1;
-
-static double draw(void) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(state >> 33) / (double)(1u << 30) - 1.0;
-}
-
-static int64_t size_of(int64_t type) { return type == PE_FLOAT64 ? 8 : type == PE_FLOAT32 ? 4 : 2; }
-
-static double read_one(const void *x, int64_t type, int64_t i) {
-    if (type == PE_FLOAT64) return ((const double *)x)[i];
-    if (type == PE_FLOAT32) return ((const float *)x)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void write_one(void *x, int64_t type, int64_t i, double value) {
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    if (type == PE_FLOAT64) ((double *)x)[i] = value;
-    if (type == PE_FLOAT32) ((float *)x)[i] = narrow;
-    if (type == PE_BFLOAT16) ((uint16_t *)x)[i] = (uint16_t)(bits >> 16);
-}
 
 /* Freed at the end of a shape. */
 static void *kept[64];

@@ -3,12 +3,7 @@
 
    Every tensor has memory of exactly its size, and outputs start as NaN. Exits with 1 where a
    result is wrong. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "../../posenc/native/posenc.h"
+#include "numbers.h"
 
 struct shape {
     int64_t batch, heads, tokens, dim, pairs, start, by_token, per_head, threads;
@@ -22,36 +17,9 @@ static const struct shape shapes[] = {
     {1, 5, 7, 33, 16, 1, 0, 0, 1},   {1, 8, 1, 128, 64, 0, 0, 0, 2},
 };
 
-static uint64_t state = 1;
-
-static double draw(void) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(state >> 33) / (double)(1u << 30) - 1.0;
-}
-
-static int64_t size_of(int64_t type) { return type == PE_FLOAT64 ? 8 : type == PE_FLOAT32 ? 4 : 2; }
-
-static double get(const void *x, int64_t type, int64_t i) {
-    if (type == PE_FLOAT64) return ((const double *)x)[i];
-    if (type == PE_FLOAT32) return ((const float *)x)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void put(void *x, int64_t type, int64_t i, double value) {
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    if (type == PE_FLOAT64) ((double *)x)[i] = value;
-    if (type == PE_FLOAT32) ((float *)x)[i] = narrow;
-    if (type == PE_BFLOAT16) ((uint16_t *)x)[i] = (uint16_t)(bits >> 16);
-}
-
 static void *filled(int64_t count, int64_t type, int with_nan) {
     void *x = malloc((size_t)(count * size_of(type)));
-    for (int64_t i = 0; i < count; i++) put(x, type, i, with_nan ? (double)NAN : draw());
+    for (int64_t i = 0; i < count; i++) write_one(x, type, i, with_nan ? (double)NAN : draw());
     return x;
 }
 
@@ -59,17 +27,17 @@ static void *filled(int64_t count, int64_t type, int with_nan) {
 static double error_of(const struct pe_turn *call, const struct pe_turned *x, const void *before,
                        int64_t row, int64_t table, int64_t at) {
     const int64_t type = x->type, wide = type == PE_FLOAT64 ? PE_FLOAT64 : PE_FLOAT32;
-    const double found = get(x->to, type, row + at);
-    double expected = get(before, type, row + at);
+    const double found = read_one(x->to, type, row + at);
+    double expected = read_one(before, type, row + at);
     const int64_t i = at - call->start;
     if (i >= 0 && i < 2 * call->pairs) {
         const int64_t pair = call->interleaved ? i / 2 : i % call->pairs;
         const int second = (int)(call->interleaved ? i % 2 : i / call->pairs);
         const int64_t step = call->interleaved ? 1 : call->pairs;
-        const double other = get(before, type, row + at + (second ? -step : step));
-        double sin = get(x->sin, wide, table + pair);
+        const double other = read_one(before, type, row + at + (second ? -step : step));
+        double sin = read_one(x->sin, wide, table + pair);
         if (call->back) sin = -sin;
-        expected = expected * get(x->cos, wide, table + pair) + (second ? other : -other) * sin;
+        expected = expected * read_one(x->cos, wide, table + pair) + (second ? other : -other) * sin;
     }
     const double error = fabs(found - expected) / (1.0 + fabs(expected));
     return isnan(error) ? INFINITY : error;

@@ -5,9 +5,9 @@ from torch import Tensor
 
 from posenc.backends.blocked.inputs import Inputs, Rows
 from posenc.backends.call import Call
-from posenc.equation import content_scale, distance_bias, group, keys_to_turn, mask_rules
+from posenc.backends.turn import turned_by
+from posenc.equation import content_scale, distance_bias, group, mask_rules
 from posenc.positions import Positions
-from posenc.rotation import turn
 from posenc.terms import (
     DistanceTable,
     GatherTable,
@@ -121,15 +121,11 @@ def _per_row(x: Tensor | None) -> Tensor | None:
 
 
 def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
-    for term in call.lowered.terms:
-        if isinstance(term, Rotate):
-            q_turn, k_turn = call.lowered.turns(term, dtype)
-            q = turn(call.q, *q_turn, term.layout, term.start)
-            if k_turn is None:
-                return q, call.k, True
-            k = keys_to_turn(call.k, term, call.q.shape[1])
-            return q, turn(k, *k_turn, term.layout, term.start), True
-    return call.q, call.k, False
+    """q and k, where a term turns them in the dtype of the arithmetic, and whether one does."""
+    if not any(isinstance(term, Rotate) for term in call.lowered.terms):
+        return call.q, call.k, False
+    k = call.k if call.lowered.turned else call.k.to(dtype)
+    return *turned_by(call.lowered, call.q.to(dtype), k, dtype), True
 
 
 def _along(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
