@@ -25,9 +25,9 @@ def sizes(
             )
         if tensor.ndim > 1 and tensor.shape[0] != 1:
             batched[name] = tensor
-    first = next(iter(batched.values()), None)
-    for tensor in batched.values():
-        if first is not None and tensor.shape[0] != first.shape[0]:
+    rows = list(batched.values())
+    for tensor in rows:
+        if tensor.shape[0] != rows[0].shape[0]:
             shapes = " and ".join(
                 f"{name} of shape {tuple(x.shape)}" for name, x in batched.items()
             )

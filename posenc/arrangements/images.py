@@ -32,7 +32,7 @@ def time_row_column(
 ) -> Int[Tensor, "b t 3"]:
     """Coordinates of each token; the arguments are those of `Positions.mrope`."""
     told = {"token_types": token_types, "images": images, "videos": videos}
-    told |= {"attention_mask": attention_mask}
+    told["attention_mask"] = attention_mask
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
     _check_types(token_types, merge, text_after)
     kinds = {

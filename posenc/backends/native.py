@@ -186,7 +186,7 @@ def _rows(terms: tuple[Term, ...], dtype: torch.dtype) -> dict[str, Any]:
         weight = term.weight.to(dtype)
         if term.row_of is not None:
             weight = weight.index_select(1, term.row_of)
-        found |= {f"{side}_rows": weight, f"{side}_zero": term.zero}
+        found[f"{side}_rows"], found[f"{side}_zero"] = weight, term.zero
         if isinstance(term, GatherTable) and term.bias is not None:
             found[f"{side}_bias"] = term.bias.to(dtype)
     return found

@@ -279,7 +279,8 @@ class Cache:
         return k, lowered
 
     def _turn_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
-        rotate = next((term for term in lowered.terms if isinstance(term, Rotate)), None)
+        rotates = [term for term in lowered.terms if isinstance(term, Rotate)]
+        rotate = rotates[0] if rotates else None
         check_reads_turned(self, lowered.terms, k.shape[1])
         form: tuple[Any, ...] = ()
         if rotate is not None:

@@ -6,6 +6,7 @@ the gradients that are wanted, in the order of the inputs.
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -30,7 +31,9 @@ _INPUTS = (
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v), by the operator."""
-    return torch.ops.posenc.attention.default(*vars(inputs).values())[0]
+    # Not vars(inputs), which graphs of torch 2.7 cannot follow.
+    values = [getattr(inputs, field.name) for field in fields(inputs)]
+    return torch.ops.posenc.attention.default(*values)[0]
 
 
 def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
