@@ -1,11 +1,8 @@
-"""`posenc list` and `posenc show`: the encodings there are."""
+"""`posenc list`: the encodings there are."""
 
-import dataclasses
 import inspect
 import json
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from posenc.commands.app import AsJson, app, errors
 
@@ -29,25 +26,6 @@ def list_(as_json: AsJson = False) -> None:
         columns = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print("".join(columns) + row["paper"])
         print(f"    {row['summary']}")
-
-
-@app.command()
-def show(name: Annotated[str, typer.Argument(help="A name of `posenc list`.")]) -> None:
-    """Show one encoding: formula, source, settings, tags, examples."""
-    with errors():
-        from posenc.catalogue import find
-
-        cls = find(name)
-        examples = [repr(example) for example in cls.examples()]
-    signature = inspect.signature(cls).replace(return_annotation=inspect.Signature.empty)
-    print(f"{cls.__name__}{signature}\n")
-    print(inspect.getdoc(cls))
-    print("\ntags")
-    for field in dataclasses.fields(cls.tags):
-        print(f"    {field.name:22} {getattr(cls.tags, field.name)}")
-    print("\nexamples")
-    for example in examples:
-        print(f"    {example}")
 
 
 def _describe(cls: type["Encoding"]) -> dict[str, Any]:

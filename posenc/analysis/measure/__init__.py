@@ -8,9 +8,15 @@ tables       one row per position or per distance, and what such a table is good
 curves       scores between equal tokens: decay, direction, dependence on distance alone
 rotations    frequencies, wavelengths, turns
 permutation  how the output of a whole model follows the order of its input
+pairs        pairs of dimensions: where they put a position, how far they turn two tokens apart
+equal        scores between equal tokens, for encodings of every kind
+biases       what position alone adds to the score
+masks        who sees whom, in one layer and through several
 card         what is trained at one length and read at another
 """
 
+from posenc.analysis.measure.biases import Bias as Bias
+from posenc.analysis.measure.biases import position_bias as position_bias
 from posenc.analysis.measure.card import Budget as Budget
 from posenc.analysis.measure.card import budget as budget
 from posenc.analysis.measure.curves import ByDistance as ByDistance
@@ -22,6 +28,12 @@ from posenc.analysis.measure.curves import decay as decay
 from posenc.analysis.measure.curves import direction_sensitivity as direction_sensitivity
 from posenc.analysis.measure.curves import score_curve as score_curve
 from posenc.analysis.measure.curves import token_scores as token_scores
+from posenc.analysis.measure.equal import equal_scores as equal_scores
+from posenc.analysis.measure.masks import receptive_field as receptive_field
+from posenc.analysis.measure.masks import visibility as visibility
+from posenc.analysis.measure.pairs import pair_cosines as pair_cosines
+from posenc.analysis.measure.pairs import pair_points as pair_points
+from posenc.analysis.measure.pairs import relative_angles as relative_angles
 from posenc.analysis.measure.permutation import equivariance_error as equivariance_error
 from posenc.analysis.measure.permutation import permutation_sensitivity as permutation_sensitivity
 from posenc.analysis.measure.permutation import permutations as permutations
@@ -32,6 +44,7 @@ from posenc.analysis.measure.rotations import wavelengths as wavelengths
 from posenc.analysis.measure.tables import Shift as Shift
 from posenc.analysis.measure.tables import Uniqueness as Uniqueness
 from posenc.analysis.measure.tables import boundedness as boundedness
+from posenc.analysis.measure.tables import groups as groups
 from posenc.analysis.measure.tables import inner_products as inner_products
 from posenc.analysis.measure.tables import resolution as resolution
 from posenc.analysis.measure.tables import shift as shift
@@ -40,6 +53,7 @@ from posenc.analysis.measure.vectors import distance_table as distance_table
 from posenc.analysis.measure.vectors import position_table as position_table
 
 __all__ = [
+    "Bias",
     "Budget",
     "ByDistance",
     "Decay",
@@ -53,18 +67,26 @@ __all__ = [
     "decay",
     "direction_sensitivity",
     "distance_table",
+    "equal_scores",
     "equivariance_error",
     "frequencies",
+    "groups",
     "inner_products",
     "largest_angles",
+    "pair_cosines",
+    "pair_points",
     "permutation_sensitivity",
     "permutations",
+    "position_bias",
     "position_table",
+    "receptive_field",
+    "relative_angles",
     "resolution",
     "score_curve",
     "shift",
     "token_scores",
     "turns",
     "uniqueness",
+    "visibility",
     "wavelengths",
 ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from posenc.errors import ShapeError
@@ -55,6 +55,22 @@ def uniqueness(table: Float[Tensor, "t c"], dtype: torch.dtype = torch.float64) 
         later = int(repeats[0])
         collision = int(first[later]), later
     return Uniqueness(len(rounded), len(kinds), collision)
+
+
+def groups(table: Float[Tensor, "t c"]) -> Int64[Tensor, "t"]:
+    """Which rows are the same: each row's group, numbered in the order of first appearance.
+
+    Of a table over distances they are the buckets. Rows are the same where all numbers are equal,
+    nan among them.
+    """
+    rows = table.detach().double()
+    # Nan differs from itself, and stands for what is not there.
+    rows = torch.cat((rows.nan_to_num(), rows.isnan().double()), dim=-1)
+    kinds, kind_of = torch.unique(rows, dim=0, return_inverse=True)
+    first = torch.full((len(kinds),), len(rows), device=rows.device)
+    index = torch.arange(len(rows), device=rows.device)
+    first = first.scatter_reduce(0, kind_of, index, "amin")
+    return first.argsort().argsort()[kind_of]
 
 
 def boundedness(table: Float[Tensor, "t c"]) -> Float64[Tensor, "t"]:

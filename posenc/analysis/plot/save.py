@@ -1,0 +1,59 @@
+"""A figure as a file, the same bytes whenever it is drawn."""
+
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc.analysis.plot.shrink import shrunk
+from posenc.errors import SettingError
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+DPI = 160
+
+
+def save(figure: "matplotlib.figure.Figure", path: str | Path) -> None:
+    """Write a figure as .svg or .png, by the ending of the path.
+
+    SVG has text as outlines, so that it looks the same wherever it is opened, and neither date nor
+    random ids. Raises SettingError for another ending, OSError where nothing can be written.
+    """
+    path = Path(path)
+    if path.suffix == ".svg":
+        path.write_text(svg(figure), encoding="utf-8")
+    elif path.suffix == ".png":
+        with _quiet():
+            figure.savefig(path, dpi=DPI, facecolor=figure.get_facecolor())
+    else:
+        raise SettingError(f"save({str(path)!r}): figures are written as .svg or .png")
+
+
+def svg(figure: "matplotlib.figure.Figure") -> str:
+    """A figure as SVG, without what a reader does not need."""
+    import matplotlib
+
+    file = io.StringIO()
+    empty = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    style = {"svg.hashsalt": "posenc", "svg.fonttype": "path"}
+    with matplotlib.rc_context(style), _quiet():
+        figure.savefig(file, format="svg", metadata=empty, facecolor=figure.get_facecolor())
+    text = file.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE.*?>", "", text, flags=re.DOTALL)
+    # A hundredth of a point is less than anybody sees.
+    text = re.sub(r'(?<= d=")[^"]*', lambda path: _rounded(path[0]), text)
+    text = re.sub(r"\n\s*", "\n", text).replace(">\n<", "><").strip() + "\n"
+    return shrunk(text)
+
+
+def _rounded(path: str) -> str:
+    text = re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), path)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _quiet() -> "warnings.catch_warnings":
+    """A name may hold letters that no font here has; they are drawn as boxes."""
+    caught = warnings.catch_warnings(action="ignore", category=UserWarning)
+    return caught

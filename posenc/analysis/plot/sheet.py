@@ -1,0 +1,194 @@
+"""A figure on its way: its theme, its language, and how parts are drawn in them."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.analysis.plot.fonts import families
+from posenc.analysis.plot.labels import Words
+from posenc.analysis.plot.style import DASHES, MARKERS, theme_of
+
+WIDTH, HEIGHT = 6.4, 3.7
+# More letters of a note do not fit below a figure.
+NOTE = 100
+
+
+class Sheet:
+    """A figure without pyplot: title above, the encoding's repr below, axes in one style.
+
+    Raises SettingError for an unknown theme or language.
+    """
+
+    def __init__(
+        self,
+        theme: str,
+        language: str,
+        title: str,
+        *,
+        note: str = "",
+        height: float = HEIGHT,
+        **values: object,
+    ) -> None:
+        self.theme, self.say = theme_of(theme), Words(language)
+        from matplotlib.figure import Figure
+
+        self.families = families()
+        self.figure = Figure((WIDTH, height), facecolor=self.theme.paper)
+        self.figure.set_layout_engine("constrained", h_pad=0.08)
+        left = {"x": 0.012, "ha": "left"}
+        self.figure.suptitle(self.say(title, **values), fontsize=11.5, **left, **self.font())
+        if note:
+            note = note if len(note) <= NOTE else f"{note[: NOTE - 3]}..."
+            muted = self.font() | {"color": self.theme.muted}
+            self.figure.supxlabel(note, fontsize=7, **left, **muted)
+
+    def font(self) -> dict[str, Any]:
+        """What every text is drawn with; names of encodings may hold signs of formulas."""
+        return {"fontfamily": self.families, "color": self.theme.ink, "parse_math": False}
+
+    def axes(self, *place: Any, grid: str | None = None, **options: Any) -> Any:
+        """New axes at a place of `add_subplot`; grid is "x", "y", "both" or None."""
+        axes = self.figure.add_subplot(*place or (111,), facecolor=self.theme.paper, **options)
+        if options.get("projection") != "3d":
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.spines[["left", "bottom"]].set_color(self.theme.muted)
+        self.ticks(axes)
+        axes.set_axisbelow(True)
+        if grid:
+            axes.grid(axis=grid, color=self.theme.grid, linewidth=0.7)
+        return axes
+
+    def ticks(self, axes: Any) -> None:
+        muted = {"colors": self.theme.muted, "labelcolor": self.theme.muted}
+        axes.tick_params(labelsize=8, length=3, labelfontfamily=self.families, **muted)
+
+    def label(self, axes: Any, x: str = "", y: str = "", title: str = "", **values: object) -> None:
+        """Names of the axes and of the part, by their keys in `labels.TEXT`."""
+        if x:
+            axes.set_xlabel(self.say(x), fontsize=9, **self.font())
+        if y:
+            axes.set_ylabel(self.say(y), fontsize=9, **self.font())
+        if title:
+            axes.set_title(self.say(title, **values), fontsize=9, loc="left", **self.font())
+
+    def whole(self, *axes: Any) -> None:
+        """Ticks at whole numbers only, for matplotlib's axis objects."""
+        from matplotlib.ticker import MaxNLocator
+
+        for axis in axes:
+            axis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+
+    def colours(self, palette: str) -> Any:
+        """A colour map: "diverging", "sequential" or "cyclic"."""
+        import matplotlib
+        from matplotlib.colors import LinearSegmentedColormap
+
+        if palette == "cyclic":
+            found = matplotlib.colormaps[self.theme.cyclic]
+        else:
+            found = LinearSegmentedColormap.from_list(palette, getattr(self.theme, palette))
+        return found.with_extremes(bad=self.theme.hidden)
+
+    def heat(
+        self,
+        axes: Any,
+        values: Tensor,
+        *,
+        palette: str = "diverging",
+        limits: tuple[float, float] | None = None,
+        bar: str = "",
+        origin: str = "upper",
+        left: float = 0.0,
+    ) -> None:
+        """Numbers (rows, columns) as colours, one cell each; what is not finite is left blank.
+
+        Limits are by default the same on both sides of 0. bar is the key of the label of a colour
+        bar; the first column stands at `left`.
+        """
+        shown = finite(values)
+        low, high = limits or balanced(shown)
+        rows, columns = shown.shape
+        ends = (-0.5, rows - 0.5) if origin == "lower" else (rows - 0.5, -0.5)
+        axes.imshow(
+            shown.numpy(),
+            cmap=self.colours(palette),
+            vmin=low,
+            vmax=high,
+            aspect="auto",
+            # One pixel of the picture for each number, however large it is shown.
+            interpolation="none",
+            origin=origin,
+            extent=(left - 0.5, left + columns - 0.5, *ends),
+        )
+        axes.spines[["left", "bottom"]].set_visible(False)
+        self.whole(axes.xaxis, axes.yaxis)
+        if bar:
+            self.bar(axes, palette, low, high, bar)
+
+    def bar(
+        self, axes: Any, palette: str, low: float, high: float, label: str, whole: bool = False
+    ) -> None:
+        """A colour bar to the right of axes, with ticks at whole numbers or where they fall."""
+        beside = axes.inset_axes((1.03, 0.0, 0.025, 1.0))
+        beside.imshow(
+            torch.linspace(low, high, 128)[:, None].numpy(),
+            cmap=self.colours(palette),
+            aspect="auto",
+            interpolation="none",
+            origin="lower",
+            extent=(0.0, 1.0, low, high),
+        )
+        beside.set_xticks([])
+        if whole:
+            self.whole(beside.yaxis)
+        beside.yaxis.tick_right()
+        beside.yaxis.set_label_position("right")
+        beside.spines[:].set_visible(False)
+        self.ticks(beside)
+        beside.set_ylabel(self.say(label), fontsize=8.5, **self.font())
+
+    def line(self, axes: Any, x: Tensor, y: Tensor, style: int = 0, **options: Any) -> None:
+        """A curve in the style of a number, which fixes colour and dashes."""
+        lines = self.theme.lines
+        look = {"color": lines[style % len(lines)], "linestyle": DASHES[style % len(DASHES)]}
+        look |= {"linewidth": 1.7, "solid_joinstyle": "round"} | options
+        axes.plot(finite(x).numpy(), finite(y).numpy(), **look)
+
+    def marker(self, style: int) -> str:
+        return MARKERS[style % len(MARKERS)]
+
+    def write(self, axes: Any, text: str, at: tuple[float, float], **options: Any) -> None:
+        """A small muted remark; `at` is in data, unless options say otherwise."""
+        look = self.font() | {"color": self.theme.muted, "fontsize": 8} | options
+        axes.text(*at, text, **look)
+
+    def legend(self, axes: Any, **options: Any) -> None:
+        from matplotlib.font_manager import FontProperties
+
+        look = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0} | options
+        font = FontProperties(family=self.families, size=8)
+        drawn = axes.legend(frameon=False, prop=font, labelcolor=self.theme.ink, **look)
+        for text in drawn.get_texts():
+            text.set_parse_math(False)
+
+
+def finite(values: Tensor) -> Tensor:
+    """As float64 on the CPU, with nan for what is not finite, which matplotlib leaves out."""
+    values = values.detach().cpu().double()
+    return values.where(values.isfinite(), torch.nan)
+
+
+def balanced(*values: Tensor) -> tuple[float, float]:
+    """Limits that lie as far below 0 as above it."""
+    largest = max((v.nan_to_num().abs().max().item() for v in values if v.numel()), default=0.0)
+    largest = largest if largest > 0 and math.isfinite(largest) else 1.0
+    return -largest, largest
+
+
+def spaced(count: int, at_most: int) -> list[int]:
+    """Up to `at_most` of 0 .. count - 1, the first and the last among them, evenly spaced."""
+    if count <= at_most:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (at_most - 1)) for i in range(at_most)})

@@ -1,0 +1,123 @@
+"""Settings as they are typed, name=value, and the encoding that they make."""
+
+import ast
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from posenc.errors import PosencError, SettingError, UnknownNameError
+
+if TYPE_CHECKING:
+    from posenc.encoding import Encoding
+
+# A figure of more dimensions than this has fewer points than they are.
+WIDEST = 16_384
+
+
+def parsed(settings: Iterable[str]) -> dict[str, Any]:
+    """Values by name: numbers, tuples, True, None as in Python; scalings and encodings by call.
+
+    What is none of these is text: layout=half, scaling=YaRN(4, 4096), dim=64. Raises SettingError
+    for what is not name=value, or given twice, and what the called classes raise.
+    """
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier():
+            raise SettingError(f"{setting!r} is no setting: give name=value, as in dim=64")
+        if name in found:
+            raise SettingError(f"setting {name!r} is given twice")
+        found[name] = _value(text)
+    return found
+
+
+def made(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
+    """The first of its examples, with these settings in place of its own; weights drawn anew.
+
+    Weights are those of one seed. A class whose examples cannot be made gets the settings alone.
+    Raises UnknownNameError for a setting that it does not have, SettingError for values that it
+    does not take.
+    """
+    import inspect
+
+    import torch
+
+    known = list(inspect.signature(kind).parameters)
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise UnknownNameError(f"setting of {kind.__name__}", unknown[0], known)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            example = next(iter(kind.examples()), None)
+            if example is not None and not settings:
+                return _checked(example)
+            given = {} if example is None else example.settings()
+        except PosencError:
+            raise
+        except Exception:
+            given = {}
+        call = ", ".join(f"{name}={value!r}" for name, value in (given | settings).items())
+        with strangers(f"{kind.__name__}({call}) cannot be made"):
+            torch.manual_seed(0)
+            return _checked(kind(**(given | settings)))
+
+
+@contextlib.contextmanager
+def strangers(what: str) -> Iterator[None]:
+    """Whatever a class raises for wrong values, or because it is wrong, as one message."""
+    try:
+        yield
+    except Exception as error:
+        lacking = isinstance(error, ModuleNotFoundError) and error.name == "matplotlib"
+        if lacking or isinstance(error, (PosencError, OSError)):
+            raise
+        text = str(error).partition("\n")[0]
+        raise SettingError(f"{what}: {type(error).__name__}: {text}") from error
+
+
+def _checked(encoding: "Encoding") -> "Encoding":
+    for name in ("heads", "head_dim", "model_dim", "columns"):
+        size = getattr(encoding, name, None)
+        if isinstance(size, int) and size > WIDEST:
+            kind = type(encoding).__name__
+            raise SettingError(f"{kind} has {name}={size}: figures show at most {WIDEST}")
+    return encoding
+
+
+def _value(text: str) -> Any:
+    try:
+        return _built(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        if isinstance(error, PosencError):
+            raise
+        return text
+
+
+def _built(node: ast.expr) -> Any:
+    """The value of an expression without names but those of classes: nothing else is run."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    kind = _constructor(node.func)
+    shown = ast.unparse(node)
+    if any(word.arg is None for word in node.keywords):
+        raise SettingError(f"{shown}: give each setting by its name")
+    words = {word.arg: _built(word.value) for word in node.keywords if word.arg}
+    arguments = [_built(argument) for argument in node.args]
+    with strangers(f"{shown} cannot be made"):
+        return kind(*arguments, **words)
+
+
+def _constructor(name: ast.expr) -> Any:
+    """A scaling or an encoding by the name of its class, in capitals or not."""
+    from posenc.encodings import members, scaling
+
+    kinds = [*members().values(), *scaling.Scaling.__subclasses__()]
+    known = {kind.__name__.lower(): kind for kind in kinds}
+    called = ast.unparse(name)
+    if called.lower() not in known:
+        raise UnknownNameError("scaling or encoding", called, known)
+    return known[called.lower()]

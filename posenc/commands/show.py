@@ -1,0 +1,123 @@
+"""`posenc show`: one encoding, in words and in figures."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from posenc.commands.app import app, errors
+from posenc.commands.settings import made, parsed, strangers
+from posenc.errors import UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from posenc.encoding import Encoding
+
+FOLDER = Path("posenc-figures")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A name of `posenc list`, or package.module:Class.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SETTING=VALUE]...",
+            help='Settings in place of those of its first example: dim=64 "scaling=YaRN(4, 4096)".',
+        ),
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="A figure to draw; can be repeated.", show_default="all, with --out"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the figures.", show_default=str(FOLDER))
+    ] = None,
+    format_: Annotated[
+        Literal["svg", "png"], typer.Option("--format", help="Of the files.")
+    ] = "svg",
+    theme: Annotated[Literal["light", "dark"], typer.Option(help="Of the figures.")] = "light",
+    language: Annotated[Literal["en", "zh"], typer.Option(help="Of their labels.")] = "en",
+    length: Annotated[
+        int | None, typer.Option(help="Tokens shown.", show_default="what suits the figure")
+    ] = None,
+    pair: Annotated[int, typer.Option(help="Which pair, in circle and helix.")] = 0,
+    head: Annotated[int, typer.Option(help="Which head, where heads differ.")] = 0,
+) -> None:
+    """Show one encoding: formula, source, settings, tags, examples; or draw it.
+
+    With --figure or --out it is drawn, each figure into a file of its own.
+    """
+    with errors():
+        from posenc.catalogue import find
+
+        values = parsed(settings or ())
+        with strangers(f"encoding {name!r} cannot be imported"):
+            kind = find(name)
+        if not figure and out is None:
+            _tell(kind, values)
+            return
+        encoding = made(kind, values)
+        called = f"{kind.__name__} cannot be drawn"
+        with strangers(called):
+            # Said before anything is imported that takes seconds.
+            import matplotlib  # noqa: F401
+
+            from posenc.analysis import plot
+
+            drawn = plot.figures(encoding, length=length, pair=pair, head=head)
+        folder = FOLDER if out is None else out
+        for each in _chosen(kind, figure, drawn):
+            with strangers(f"{called} as {each}"):
+                picture = drawn[each](theme=theme, language=language)
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / _file(kind, each, theme, language, format_)
+            plot.save(picture, path)
+            print(path)
+
+
+def _tell(kind: type["Encoding"], values: dict[str, object]) -> None:
+    """What there is to say in words; settings are tried, and the encoding shown that they make."""
+    shown = repr(made(kind, values)) if values else None
+    with strangers(f"{kind.__name__}.examples() fails"):
+        examples = [repr(example) for example in kind.examples()]
+    signature = inspect.signature(kind).replace(return_annotation=inspect.Signature.empty)
+    print(f"{kind.__name__}{signature}\n")
+    print(inspect.getdoc(kind))
+    print("\ntags")
+    for field in dataclasses.fields(kind.tags):
+        print(f"    {field.name:22} {getattr(kind.tags, field.name)}")
+    if shown is not None:
+        print(f"\nwith these settings\n    {shown}")
+    print("\nexamples")
+    for example in examples:
+        print(f"    {example}")
+    print(f"\nfigures: posenc show {kind.name or kind.__name__} --out {FOLDER}")
+
+
+def _chosen(
+    kind: type["Encoding"], asked: list[str] | None, drawn: Mapping[str, object]
+) -> list[str]:
+    """The figures asked for, once each; all that apply where none was."""
+    if not asked:
+        return list(drawn)
+    from posenc.analysis import plot
+
+    for name in asked:
+        if name in plot.FIGURES and name not in drawn:
+            raise UnsupportedError(
+                f"{kind.__name__} has nothing to show as {name}: it has {', '.join(drawn)}"
+            )
+        if name not in drawn:
+            raise UnknownNameError("figure", name, drawn)
+    return list(dict.fromkeys(asked))
+
+
+def _file(kind: type["Encoding"], figure: str, theme: str, language: str, ending: str) -> str:
+    # A stranger may call an encoding anything, and a file may not.
+    name = re.sub(r"[^\w-]+", "_", kind.name or kind.__name__)
+    spoken = "" if language == "en" else f".{language}"
+    return f"{name}-{figure}.{theme}{spoken}.{ending}"
