@@ -28,9 +28,10 @@ def errors() -> Iterator[None]:
         raise typer.Exit(2) from None
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("safetensors", "matplotlib"):
+        extra = {"safetensors": "lab", "matplotlib": "plot"}.get(missing)
+        if extra is None:
             raise
-        print(f'This needs {missing}: pip install "posenc[lab]"', file=sys.stderr)
+        print(f'This needs {missing}: pip install "posenc[{extra}]"', file=sys.stderr)
         raise typer.Exit(1) from None
     except OSError as error:
         print(f"posenc: {error}", file=sys.stderr)

@@ -1,0 +1,42 @@
+"""`posenc explore`: the page on which one sees how position encodings work."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+import typer
+
+from posenc.commands.app import app, errors
+
+
+@app.command()
+def explore(
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("posenc-explorer.html"),
+    panel: Annotated[
+        str | None, typer.Option(help="The panel to begin with: circle, waves, bias, ...")
+    ] = None,
+    lang: Annotated[
+        Literal["en", "zh"] | None,
+        typer.Option(help="Language of the page.", show_default="the browser's"),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
+) -> None:
+    """Write the explorer, one HTML file that needs no network, and open it in the browser."""
+    with errors():
+        from posenc.explorer import bundle
+
+        bundle.write(out, _lessons())
+    chosen = {key: value for key, value in (("panel", panel), ("lang", lang)) if value}
+    address = out.resolve().as_uri() + (f"#{urlencode(chosen)}" if chosen else "")
+    print(f"page: {out}")
+    if show and not webbrowser.open(address):
+        print(f"no browser could be started: open {address}")
+
+
+def _lessons() -> str:
+    """Where lessons are: the built docs of this checkout, if it is one and has them."""
+    built = Path(__file__).parents[2] / "docs" / "build" / "html"
+    if not (built / "en" / "learn").is_dir():
+        return ""
+    return f"{built.as_uri()}/{{page}}.html"

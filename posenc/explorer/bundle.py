@@ -1,0 +1,64 @@
+"""The explorer as one HTML file, its modules data: addresses in an import map; nothing is fetched.
+
+python -m posenc.explorer.bundle page.html [lessons]
+"""
+
+import html
+import json
+import sys
+from pathlib import Path
+
+from posenc.files import replace_file
+
+SOURCE = Path(__file__).parent
+FOLDERS = ("core", "math", "panels", "data", "vendor")
+# What may not stand in a data: address inside a JSON string inside an HTML script. All other
+# characters, Chinese ones too, may: the page stays readable, and smaller than in base64.
+ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in '%#<"\\\n\r\t'})
+
+
+def bundle(lessons: str = "") -> str:
+    """The page's HTML.
+
+    lessons is the address of a lesson, with `{page}` for its path (en/learn/base): a link to read
+    more. Without it the page only names the lesson's file.
+    """
+    style = "\n".join(_text(path) for path in sorted(SOURCE.glob("vendor/*.css")))
+    style += "\n" + _text(SOURCE / "style.css")
+    modules = {f"#{name}": _address(_text(SOURCE / name)) for name in _modules()}
+    # Named all at once, modules are loaded side by side and not level by level of their imports.
+    start = "".join(f'import "{name}";' for name in modules)
+    parts = {
+        "lessons": html.escape(lessons),
+        "style": style,
+        "modules": json.dumps({"imports": modules}, ensure_ascii=False, separators=(",", ":")),
+        "start": start,
+    }
+    page = _text(SOURCE / "page.html")
+    for name, text in parts.items():
+        before, _, after = page.partition("{{" + name + "}}")
+        page = before + text + after
+    return page
+
+
+def write(path: Path, lessons: str = "") -> None:
+    """Write the page to `path`, whole or not at all."""
+    replace_file(path, bundle(lessons).encode())
+
+
+def _modules() -> list[str]:
+    found = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.js"))]
+    return [*(path.relative_to(SOURCE).as_posix() for path in found), "app.js"]
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def _address(source: str) -> str:
+    # A space at the very end of an address would be cut off.
+    return "data:text/javascript;charset=utf-8," + source.strip().translate(ESCAPES)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), *sys.argv[2:3])

@@ -1,0 +1,132 @@
+import { clamped, read, span, write } from "#core/controls.js";
+import { GLOBALS } from "#core/globals.js";
+
+const LANGUAGES = ["en", "zh"];
+const COLOURS = ["light", "dark"];
+// What the address shows of a value that it got wrong is cut: it could be of any length.
+const shown = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);
+
+/** All settings as they begin: the panel shown, the shared ones, and each panel's own. */
+export function defaults(panels, preferred) {
+  return {
+    panel: panels[0].id,
+    lang: preferred.lang,
+    theme: preferred.theme,
+    embed: false,
+    shared: Object.fromEntries(GLOBALS.map((control) => [control.id, control.value])),
+    own: new Map(panels.map((panel) => [panel.id, initial(panel)])),
+  };
+}
+
+function initial(panel) {
+  return Object.fromEntries(panel.controls.map((control) => [control.id, control.value]));
+}
+
+/** What a panel's compute, draw and python get: shared and own settings, each within its limits. */
+export function settle(panel, settings) {
+  const s = { lang: settings.lang, theme: settings.theme };
+  for (const control of GLOBALS) s[control.id] = clamped(control, settings.shared[control.id], s);
+  const own = settings.own.get(panel.id);
+  for (const control of panel.controls) s[control.id] = clamped(control, own[control.id], s);
+  return s;
+}
+
+/**
+ * The settings in a URL hash, and a list of what could not be used, each { key, values } of a text.
+ * Nothing in the hash can make this throw.
+ */
+export function parse(hash, panels, preferred) {
+  const settings = defaults(panels, preferred);
+  const problems = [];
+  const entries = [...pairs(hash, problems)];
+  const problem = (key, values) => problems.push({ key, values });
+
+  const choose = (name, text, allowed) => {
+    if (allowed.includes(text)) settings[name] = text;
+    else
+      problem("bad_value", {
+        name,
+        given: shown(text),
+        allowed: allowed.join(", "),
+        used: settings[name],
+      });
+  };
+  for (const [name, text] of entries) {
+    if (name === "panel")
+      choose(
+        name,
+        text,
+        panels.map((panel) => panel.id),
+      );
+    else if (name === "lang") choose(name, text, LANGUAGES);
+    else if (name === "theme") choose(name, text, COLOURS);
+    else if (name === "embed") settings.embed = text === "1";
+    else if (!known(name, panels)) problem("unknown_setting", { name: shown(name) });
+  }
+  const values = new Map(entries);
+  const take = (control, name, held, s) => {
+    if (values.has(name)) {
+      const text = values.get(name);
+      const value = read(control, text, s);
+      const used = clamped(control, value ?? control.value, s);
+      if (value === undefined || (control.kind === "range" && used !== value)) {
+        problem("bad_value", {
+          name,
+          given: shown(text),
+          allowed: span(control, s),
+          used: shown(write(control, used)),
+        });
+      }
+      held[control.id] = used;
+    }
+    s[control.id] = clamped(control, held[control.id], s);
+  };
+  const shared = { lang: settings.lang, theme: settings.theme };
+  for (const control of GLOBALS) take(control, control.id, settings.shared, shared);
+  for (const panel of panels) {
+    const s = { ...shared };
+    const own = settings.own.get(panel.id);
+    for (const control of panel.controls) take(control, `${panel.id}.${control.id}`, own, s);
+  }
+  return { settings, problems };
+}
+
+/** The hash that `parse` reads back: the panel, and whatever is not as it began. */
+export function hash(settings, panels, preferred) {
+  const parts = [["panel", settings.panel]];
+  if (settings.lang !== preferred.lang) parts.push(["lang", settings.lang]);
+  if (settings.theme !== preferred.theme) parts.push(["theme", settings.theme]);
+  if (settings.embed) parts.push(["embed", "1"]);
+  const add = (control, name, value) => {
+    const text = write(control, value);
+    if (text !== write(control, control.value)) parts.push([name, text]);
+  };
+  for (const control of GLOBALS) add(control, control.id, settings.shared[control.id]);
+  for (const panel of panels) {
+    const own = settings.own.get(panel.id);
+    for (const control of panel.controls)
+      add(control, `${panel.id}.${control.id}`, own[control.id]);
+  }
+  return `#${parts.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&")}`;
+}
+
+function* pairs(hash, problems) {
+  for (const part of hash.replace(/^#/, "").split("&").slice(0, 500)) {
+    if (!part) continue;
+    const at = part.indexOf("=");
+    try {
+      yield at < 0
+        ? [decodeURIComponent(part), ""]
+        : [decodeURIComponent(part.slice(0, at)), decodeURIComponent(part.slice(at + 1))];
+    } catch {
+      problems.push({ key: "bad_escape", values: { given: shown(part) } });
+    }
+  }
+}
+
+function known(name, panels) {
+  if (GLOBALS.some((control) => control.id === name)) return true;
+  return panels.some((panel) =>
+    panel.controls.some((control) => name === `${panel.id}.${control.id}`),
+  );
+}

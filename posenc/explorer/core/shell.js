@@ -1,0 +1,163 @@
+import { bar } from "#core/bar.js";
+import { element } from "#core/dom.js";
+import { list } from "#core/list.js";
+import { createStore } from "#core/store.js";
+import { speaker } from "#core/text.js";
+import { view } from "#core/view.js";
+
+const MOST_PROBLEMS = 4;
+const NARROW = matchMedia("(max-width: 760px)");
+
+/** Put the page together and keep it in step with its settings. */
+export function start(panels, root) {
+  const preferred = {
+    lang: /^zh\b/i.test(navigator.language) ? "zh" : "en",
+    theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
+  };
+  const lessons = document.querySelector('meta[name="posenc:lessons"]')?.content ?? "";
+  const store = createStore(panels, preferred);
+  let parts = null;
+  let asked = null;
+  let refused = null;
+  let built = null;
+  let width = 0;
+
+  const refuse = (name, given, allowed) => {
+    refused = { name, given: given.slice(0, 40), allowed };
+    problems();
+  };
+  function problems() {
+    const say = speaker(store.settings.lang);
+    const found = store.problems.map(({ key, values }) => say(key, values));
+    if (refused) found.push(say("not_allowed", refused));
+    const shown = found.slice(0, MOST_PROBLEMS);
+    if (found.length > shown.length)
+      shown.push(say("more_problems", { count: found.length - shown.length }));
+    const close = element("button", {
+      ...{ type: "button", id: "dismiss", textContent: say("dismiss") },
+      onclick: () => {
+        refused = null;
+        store.dismiss();
+        problems();
+      },
+    });
+    parts.problems.hidden = !found.length;
+    parts.problems.replaceChildren(
+      element("ul", {}, ...shown.map((text) => element("li", {}, text))),
+      close,
+    );
+  }
+
+  function build() {
+    const { lang, theme, embed } = store.settings;
+    const say = speaker(lang);
+    const focused = document.activeElement?.id;
+    document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
+    document.documentElement.dataset.theme = theme;
+    document.documentElement.classList.toggle("embed", embed);
+    document.title = `${store.panel.text[lang].title} · posenc`;
+    parts = {
+      problems: element("div", { class: "problems", id: "problems", role: "alert", hidden: true }),
+      list: list(store, !NARROW.matches),
+      bar: bar(store, refuse, !NARROW.matches && !embed),
+      view: view(store, refuse, lessons),
+    };
+    const main = element(
+      "main",
+      { id: "main" },
+      parts.bar.element,
+      parts.problems,
+      parts.view.element,
+    );
+    const body = element("div", { class: "columns" }, embed ? null : parts.list.element, main);
+    root.replaceChildren(...(embed ? [] : head(store, say)), body);
+    width = inside(main);
+    parts.view.fit(width);
+    const moved = built !== null && built !== store.panel.id;
+    built = store.panel.id;
+    if (moved && !embed) window.scrollTo(0, 0);
+    // Who stepped on by keyboard goes on reading at the new title; all others stay where they are.
+    const stepped = moved && ["next", "previous"].includes(focused);
+    if (focused)
+      document.getElementById(stepped ? "title" : focused)?.focus({ preventScroll: true });
+    observer.disconnect();
+    observer.observe(main);
+  }
+  function show() {
+    parts.bar.show(store.settled());
+    parts.view.show();
+    problems();
+  }
+  function draw() {
+    const what = asked;
+    asked = null;
+    if (what === "all") build();
+    show();
+    performance.mark("posenc:drawn");
+    // The links are no part of the picture, and the address is written late as well.
+    setTimeout(parts.list.refresh, 0);
+  }
+  const observer = new ResizeObserver(() => {
+    const now = inside(document.getElementById("main"));
+    if (Math.abs(now - width) < 1) return;
+    width = now;
+    parts.view.fit(now);
+    parts.view.redraw();
+  });
+  store.listen((what) => {
+    refused = null;
+    if (asked === null) requestAnimationFrame(draw);
+    asked = what === "all" || asked === "all" ? "all" : "values";
+  });
+  // Narrow pages fold their lists, wide ones show them.
+  NARROW.addEventListener("change", () => {
+    parts.bar.element.open = !NARROW.matches && !store.settings.embed;
+    parts.list.element.querySelector("details").open = !NARROW.matches;
+  });
+  build();
+  show();
+  performance.mark("posenc:first");
+}
+
+function head(store, say) {
+  const { lang, theme } = store.settings;
+  const switches = element(
+    "div",
+    { class: "switches" },
+    element("button", {
+      type: "button",
+      id: "lang",
+      lang: lang === "zh" ? "en" : "zh-CN",
+      textContent: say("other_language"),
+      onclick: () => store.dress({ lang: lang === "zh" ? "en" : "zh" }),
+    }),
+    element("button", {
+      type: "button",
+      id: "theme",
+      textContent: say(theme === "dark" ? "to_light" : "to_dark"),
+      onclick: () => store.dress({ theme: theme === "dark" ? "light" : "dark" }),
+    }),
+  );
+  const skip = element(
+    "a",
+    {
+      class: "skip",
+      href: "#title",
+      onclick: (event) => {
+        event.preventDefault();
+        document.getElementById("title").focus();
+      },
+    },
+    say("skip"),
+  );
+  const title = element("h1", {}, element("span", { class: "name" }, "posenc"), " ", say("page"));
+  return [skip, element("header", {}, title, element("p", {}, say("page_line")), switches)];
+}
+
+/** The width that a stage in `main` has. */
+function inside(main) {
+  const style = getComputedStyle(main);
+  return (
+    main.clientWidth - Number.parseFloat(style.paddingLeft) - Number.parseFloat(style.paddingRight)
+  );
+}

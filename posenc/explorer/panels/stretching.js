@@ -1,0 +1,327 @@
+import { UserError } from "#core/errors.js";
+import { short } from "#core/numbers.js";
+import { wavelengths } from "#math/frequencies.js";
+import { checkRamp, readConfig } from "#math/rope_config.js";
+import { frequencies } from "#math/scaling.js";
+
+const METHODS = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope"];
+const TURN = 2 * Math.PI;
+const LLAMA_3_1 = `{
+  "head_dim": 128,
+  "max_position_embeddings": 131072,
+  "rope_theta": 500000.0,
+  "rope_scaling": {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192
+  }
+}`;
+
+/** The settings of a method as the sliders stand. */
+function settingsOf(name, s) {
+  const shared = { d: s.d, base: s.base, trained: s.trained, factor: s.factor };
+  if (name === "yarn") return { ...shared, betaFast: s.beta_fast, betaSlow: s.beta_slow };
+  if (name === "llama3") return { ...shared, lowFreqFactor: s.low, highFreqFactor: s.high };
+  if (name !== "longrope") return shared;
+  // LongRoPE's divisors are searched per model; these grow from 1 to the factor, as NTK's do.
+  const pairs = s.d / 2;
+  const long = Array.from({ length: pairs }, (_, i) => s.factor ** (i / Math.max(pairs - 1, 1)));
+  return { ...shared, short: long.map(() => 1), long };
+}
+
+const possible = (name, d) => d >= 4 || !["ntk", "dynamic_ntk"].includes(name);
+
+/** What a scaling does at the target length; once and fresh are counted as posenc's budget does. */
+function measured(label, name, settings, target) {
+  const { d, base, trained } = settings;
+  const plain = frequencies("none", { d, base }).inverse;
+  const { inverse, gain } = frequencies(name, { ...settings, length: target });
+  const within = Array.from(plain, (w) => (w * (trained - 1)) / TURN);
+  const fresh = Array.from(inverse, (h, i) => within[i] < 1 && h * (target - 1) > plain[i] * trained * (1 + 1e-9));
+  return {
+    ...{ label, name, gain, trained, target, settings },
+    wavelengths: Array.from(wavelengths(inverse)),
+    turnsInTraining: within,
+    turnsAtTarget: Array.from(inverse, (h) => (h * (target - 1)) / TURN),
+    once: within.filter((turns) => turns < 1).length,
+    fresh: fresh.filter(Boolean).length,
+  };
+}
+
+function compute(s) {
+  if (s.method === "config") {
+    const ropes = readConfig(s.config, { d: s.d, trained: s.trained, factor: s.factor });
+    const found = ropes.map(({ layer, type, name, settings, target, headDim }) => ({
+      ...measured(layer ? `${layer}: ${type}` : type, name, settings, target),
+      ...{ type, layer, headDim },
+    }));
+    const [{ settings, target }] = ropes;
+    return { rows: [measured("none", "none", settings, target), ...found], chosen: 1, config: true };
+  }
+  if (!possible(s.method, s.d)) throw new UserError("one_pair");
+  const target = Math.round(s.trained * s.factor);
+  const usable = (name) => {
+    if (name === "yarn" && name !== s.method) return rampRuns(settingsOf(name, s));
+    return possible(name, s.d);
+  };
+  if (s.method === "yarn") checkRamp(settingsOf("yarn", s));
+  const names = METHODS.filter((name) => name === "none" || name === s.method || (s.overlay && usable(name)));
+  const rows = names.map((name) => measured(name, name, settingsOf(name, s), target));
+  return { rows, chosen: names.indexOf(s.method), config: false };
+}
+
+function rampRuns(settings) {
+  try {
+    checkRamp(settings);
+    return true;
+  } catch (error) {
+    if (error instanceof UserError) return false;
+    throw error;
+  }
+}
+
+function draw(stage, data, s, say) {
+  const { rows, chosen, config } = data;
+  const most = Math.max(...rows.map((row) => row.wavelengths.length));
+  const x = Array.from({ length: most }, (_, i) => i);
+  const pick = rows[chosen];
+  const name = (row) => (config && row !== rows[0] ? row.label : say(row.name));
+  const padded = (y) => x.map((i) => y[i] ?? NaN);
+  const level = (value) => x.map(() => value);
+  stage.curves("wavelengths", {
+    ...{ title: say("wavelengths_figure"), x, xLabel: say("pair"), yLabel: say("wavelength"), logY: true },
+    series: [
+      ...rows.map((row, i) => ({ label: name(row), y: padded(row.wavelengths.map(finite)), width: i === chosen ? 3.5 : 1.5 })),
+      { label: say("trained_line", { length: pick.trained }), y: level(pick.trained), dash: [6, 4], color: "ink" },
+      { label: say("target_line", { length: pick.target }), y: level(pick.target), dash: [2, 4], color: "muted" },
+    ],
+  });
+  stage.curves("turns", {
+    ...{ title: say("turns_figure", { method: name(pick) }), x, xLabel: say("pair"), yLabel: say("turns"), logY: true },
+    series: [
+      { label: say("in_training", { length: pick.trained }), y: padded(pick.turnsInTraining), color: "a", width: 2.5 },
+      { label: say("at_target", { length: pick.target }), y: padded(pick.turnsAtTarget.map(finite)), color: "b", width: 2.5 },
+      { label: say("one_turn"), y: level(1), dash: [6, 4], color: "muted" },
+    ],
+  });
+  stage.table(
+    [say("method_column"), say("once_column"), say("fresh_column"), say("slowest_column"), say("gain_column")],
+    rows.map((row) => [name(row), row.once, row.fresh, short(Number(slowest(row).toPrecision(4))), short(row.gain)]),
+  );
+  if (!config) stage.note(say(`${s.method}_note`, { factor: s.factor, target: pick.target }));
+  for (const row of config ? rows.slice(1) : []) {
+    const { d, base } = row.settings;
+    stage.note(say("config_read", { rope: row.label, d, headDim: row.headDim, base, trained: row.trained, target: row.target }));
+  }
+}
+
+// A pair that does not turn has no wavelength.
+const finite = (value) => (Number.isFinite(value) && value > 0 ? value : NaN);
+const slowest = (row) => Math.max(...row.wavelengths.filter(Number.isFinite));
+
+const optional = (name, value) => (value === null || value === undefined ? "" : `, ${name}=${value}`);
+const numbers = (values) => `[${values.join(", ")}]`;
+
+const SCALINGS = {
+  none: () => "None",
+  linear: (v) => `pe.Linear(${v.factor})`,
+  ntk: (v) => `pe.NTK(${v.factor})`,
+  dynamic_ntk: (v) => `pe.DynamicNTK(${v.factor}, original_length=${v.trained})`,
+  yarn: (v) =>
+    `pe.YaRN(${v.factor}, original_length=${v.trained}${optional("beta_fast", v.betaFast)}${optional("beta_slow", v.betaSlow)}` +
+    `${v.truncate === false ? ", truncate=False" : ""}${optional("attention_factor", v.attentionFactor)}` +
+    `${optional("mscale", v.mscale)}${optional("mscale_all_dim", v.mscaleAllDim)})`,
+  longrope: (v) =>
+    `pe.LongRoPE(\n    short=${numbers(v.short)},\n    long=${numbers(v.long)},\n` +
+    `    original_length=${v.trained}, factor=${v.factor}${optional("attention_factor", v.attentionFactor)})`,
+  llama3: (v) => `pe.Llama3(${v.factor}, ${v.lowFreqFactor}, ${v.highFreqFactor}, original_length=${v.trained})`,
+  proportional: (v) => `pe.Proportional(${v.fraction})`,
+};
+
+function python(s) {
+  const data = compute(s);
+  return data.rows.slice(data.config ? 1 : data.chosen, data.config ? undefined : data.chosen + 1).map(ropeInPython).join("\n");
+}
+
+function ropeInPython(row) {
+  const { settings, name, trained, target } = row;
+  const turned = row.headDim && row.headDim !== settings.d ? `, rotary_dim=${settings.d}` : "";
+  const dim = row.headDim ?? settings.d;
+  return `import math
+
+import torch
+import posenc as pe
+from posenc.analysis import measure
+
+scaling = ${SCALINGS[name](settings)}
+plain = pe.Rotary(${dim}, base=${settings.base}${turned})
+scaled = pe.Rotary(${dim}, base=${settings.base}${turned}, scaling=scaling)
+w = measure.frequencies(plain)[0]
+h = measure.frequencies(scaled, ${target})[0]
+print("wavelengths:", measure.wavelengths(h))
+once = w * (${trained} - 1) < 2 * math.pi
+print("pairs that complete no turn in training:", int(once.sum()))
+print("of these meet new angles:", int((once & (h * (${target} - 1) > w * ${trained} * (1 + 1e-9))).sum()))
+`;
+}
+
+export const panel = {
+  id: "stretching",
+  lesson: "learn/scaling",
+  uses: ["d", "base", "trained"],
+  formula: `<math display="block"><msub><mi>θ</mi><mi>i</mi></msub><mo>=</mo><msup><mi>base</mi><mrow><mo>−</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup><mo>,</mo><mspace width="1em"/><msub><mi>λ</mi><mi>i</mi></msub><mo>=</mo><mfrac><mrow><mn>2</mn><mi>π</mi></mrow><msub><mi>h</mi><mi>i</mi></msub></mfrac><mo>,</mo><mspace width="1em"/><msub><mi>h</mi><mi>i</mi></msub><mo>=</mo><msub><mi>share</mi><mi>i</mi></msub><msub><mi>θ</mi><mi>i</mi></msub><mo>+</mo><mo stretchy="false">(</mo><mn>1</mn><mo>−</mo><msub><mi>share</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mfrac><msub><mi>θ</mi><mi>i</mi></msub><mi>factor</mi></mfrac></math>`,
+  text: {
+    en: {
+      title: "Stretching the context",
+      question: "A RoPE model is read at four times its trained length without any change. Which pairs meet angles that training never showed: the fast ones or the slow ones?",
+      answer: "The slow ones. A pair that completed a turn in training has shown all its angles; one that did not meets new ones. Every method slows these down; they differ in what they do to the fast pairs.",
+      method: "Method",
+      none: "no scaling",
+      linear: "linear (position interpolation)",
+      ntk: "NTK-aware base",
+      dynamic_ntk: "dynamic NTK",
+      yarn: "YaRN",
+      llama3: "Llama 3",
+      longrope: "LongRoPE",
+      config: "a model's config.json",
+      factor: "Factor: target length / trained length",
+      beta_fast: "beta_fast: turns in training above which a pair is kept",
+      beta_slow: "beta_slow: turns in training below which it is interpolated",
+      low: "low_freq_factor",
+      high: "high_freq_factor",
+      overlay: "All methods overlaid",
+      config_hint: "Paste config.json here",
+      wavelengths_figure: "Wavelength of every pair against the trained length",
+      pair: "pair i, the fastest first",
+      wavelength: "tokens per turn",
+      trained_line: "trained length {length}",
+      target_line: "target length {length}",
+      turns_figure: "Turns between the farthest tokens: {method}",
+      turns: "turns",
+      in_training: "in training, at {length}",
+      at_target: "scaled, at {length}",
+      one_turn: "one turn",
+      method_column: "method",
+      once_column: "pairs under one turn in training",
+      fresh_column: "of these with new angles at the target",
+      slowest_column: "slowest wavelength",
+      gain_column: "gain on cos and sin",
+      none_note: "Slow pairs turn farther at {target} tokens than training ever showed.",
+      linear_note: "Every pair turns {factor} times slower. No angle is new, but neighbours come {factor} times closer.",
+      ntk_note: "A larger base: the fastest pair is kept, the slowest interpolated, those between partly, so some still meet new angles.",
+      dynamic_ntk_note: "The base grows with the length of the input; up to the trained length nothing changes.",
+      yarn_note: "Pairs that turned often are kept, those that turned less than beta_slow times are interpolated, with a ramp between; and scores get a gain.",
+      llama3_note: "YaRN's idea with its own two thresholds, and without the gain.",
+      longrope_note: "One divisor per pair, found by search for each model. Without a config the divisors here are only an example that grows from 1 to {factor}.",
+      config_read: "{rope}: {d} of {headDim} dimensions turn, base {base}, trained on {trained} tokens, target {target}.",
+      config_empty: "Paste the text of a config.json into the field.",
+      config_not_json: "This is not JSON: {reason}.",
+      config_not_object: "A config.json is an object in braces, but this is {given}.",
+      config_rope: "{key} must be an object in braces, but is {given}.",
+      config_layers: "{given} kinds of layers are more than this panel can show (8).",
+      config_type: "rope_type {type} is not known. Known are {known}.",
+      config_missing: "{key} is missing.",
+      config_number: "{key} must be a number above 0, but is {given}.",
+      config_whole: "{key} must be a whole number, but is {given}.",
+      config_range: "{key} is {given}, but must lie between {least} and {most}.",
+      config_list: "{key} must be a list of {count} numbers, but is {given}.",
+      config_count: "{key} has {given} numbers, but {count} pairs turn: one number per pair is needed.",
+      config_heads: "hidden_size {hidden} divided by num_attention_heads {heads} gives no usable head size.",
+      config_odd: "{given} dimensions cannot turn in pairs: an even number is needed.",
+      config_proportional: "A proportional rope with factor {given} is not something posenc has; only factor 1.",
+      one_pair: "With a single pair NTK has no meaning: it needs d of 4 or more.",
+      betas: "beta_fast {betaFast} must not be smaller than beta_slow {betaSlow}.",
+      ramp: "YaRN's ramp would run backwards: no pair turns {betaSlow} times within {trained} tokens. Take a longer trained length.",
+    },
+    zh: {
+      title: "拉伸上下文",
+      question: "把一个 RoPE 模型原封不动地用到训练长度的四倍。哪些维度对会遇到训练中从未出现的角度：快的还是慢的？",
+      answer: "慢的。训练中转满一圈的维度对，所有角度都见过；没转满的会遇到新角度。各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
+      method: "方法",
+      none: "不缩放",
+      linear: "线性（位置插值）",
+      ntk: "NTK 感知基数",
+      dynamic_ntk: "动态 NTK",
+      yarn: "YaRN",
+      llama3: "Llama 3",
+      longrope: "LongRoPE",
+      config: "模型的 config.json",
+      factor: "倍数：目标长度 / 训练长度",
+      beta_fast: "beta_fast：训练中转够这么多圈就保持不变",
+      beta_slow: "beta_slow：训练中不到这么多圈就插值",
+      low: "low_freq_factor",
+      high: "high_freq_factor",
+      overlay: "叠加所有方法",
+      config_hint: "把 config.json 粘贴到这里",
+      wavelengths_figure: "各维度对的波长与训练长度",
+      pair: "维度对 i，最快的在前",
+      wavelength: "转一圈的词元数",
+      trained_line: "训练长度 {length}",
+      target_line: "目标长度 {length}",
+      turns_figure: "相距最远的词元之间转了几圈：{method}",
+      turns: "圈数",
+      in_training: "训练时，长度 {length}",
+      at_target: "缩放后，长度 {length}",
+      one_turn: "一圈",
+      method_column: "方法",
+      once_column: "训练中不满一圈的维度对",
+      fresh_column: "其中在目标长度遇到新角度的",
+      slowest_column: "最长的波长",
+      gain_column: "cos 与 sin 的增益",
+      none_note: "到 {target} 个词元时，慢的维度对转过的角度超出训练所见。",
+      linear_note: "所有维度对都慢 {factor} 倍。没有新角度，但相邻词元也靠近了 {factor} 倍。",
+      ntk_note: "换成更大的基数：最快的不变，最慢的完全插值，中间的只插值一部分，所以仍有一些遇到新角度。",
+      dynamic_ntk_note: "基数随输入长度增大；不超过训练长度时什么都不变。",
+      yarn_note: "转得多的维度对保持不变，不到 beta_slow 圈的插值，中间线性过渡；得分另乘一个增益。",
+      llama3_note: "与 YaRN 思路相同，阈值是另外两个，且没有增益。",
+      longrope_note: "每个维度对有自己的除数，由搜索得到。没有配置文件时，这里只用从 1 增长到 {factor} 的除数作示例。",
+      config_read: "{rope}：{headDim} 维中有 {d} 维旋转，基数 {base}，训练长度 {trained}，目标长度 {target}。",
+      config_empty: "请把 config.json 的内容粘贴到输入框。",
+      config_not_json: "这不是 JSON：{reason}。",
+      config_not_object: "config.json 应是花括号里的对象，这里却是 {given}。",
+      config_rope: "{key} 应是花括号里的对象，这里却是 {given}。",
+      config_layers: "共有 {given} 种层，本面板最多显示 8 种。",
+      config_type: "不认识 rope_type {type}。可用的有 {known}。",
+      config_missing: "缺少 {key}。",
+      config_number: "{key} 应是大于 0 的数，这里却是 {given}。",
+      config_whole: "{key} 应是整数，这里却是 {given}。",
+      config_range: "{key} 为 {given}，应在 {least} 与 {most} 之间。",
+      config_list: "{key} 应是 {count} 个数的列表，这里却是 {given}。",
+      config_count: "{key} 有 {given} 个数，而旋转的维度对有 {count} 个：每对需要一个数。",
+      config_heads: "hidden_size {hidden} 除以 num_attention_heads {heads}，得不到可用的头维度。",
+      config_odd: "{given} 维无法两两配对：需要偶数。",
+      config_proportional: "posenc 没有倍数为 {given} 的 proportional，只支持倍数 1。",
+      one_pair: "只有一个维度对时 NTK 没有意义：d 至少要 4。",
+      betas: "beta_fast {betaFast} 不能小于 beta_slow {betaSlow}。",
+      ramp: "YaRN 的过渡区会反向：在 {trained} 个词元内没有维度对能转 {betaSlow} 圈。请加大训练长度。",
+    },
+  },
+  controls: [
+    { id: "method", kind: "select", options: [...METHODS, "config"], value: "yarn" },
+    { id: "factor", kind: "range", min: 1, max: 64, step: 0.1, scale: "log", value: 4, show: (s) => s.method !== "config" },
+    { id: "overlay", kind: "toggle", value: true, show: (s) => s.method !== "config" },
+    { id: "beta_slow", kind: "range", min: 0.5, max: 8, step: 0.5, value: 1, show: (s) => s.method === "yarn" },
+    {
+      ...{ id: "beta_fast", kind: "range", min: (s) => Math.ceil(s.beta_slow), max: 128, step: 1, value: 32 },
+      show: (s) => s.method === "yarn",
+    },
+    { id: "low", kind: "range", min: 0.5, max: 8, step: 0.5, value: 1, show: (s) => s.method === "llama3" },
+    {
+      ...{ id: "high", kind: "range", min: (s) => Math.ceil(s.low), max: 32, step: 1, value: 4 },
+      show: (s) => s.method === "llama3",
+    },
+    { id: "config", kind: "text", lines: 10, value: LLAMA_3_1, show: (s) => s.method === "config" },
+  ],
+  compute,
+  draw,
+  table(data) {
+    const head = ["method", "pair", "tokens per turn", "turns in training", "turns at the target length"];
+    const rows = data.rows.flatMap((row) =>
+      row.wavelengths.map((length, i) => [row.label, i, length, row.turnsInTraining[i], row.turnsAtTarget[i]]),
+    );
+    return { head, rows };
+  },
+  python,
+};

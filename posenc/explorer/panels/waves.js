@@ -1,0 +1,167 @@
+import { reads } from "#core/reads.js";
+import { catalogue, make, python as constructed } from "#math/catalogue.js";
+import { dot } from "#math/dot.js";
+import { vectors } from "#math/vectors.js";
+
+const LAYOUTS = { interleaved: "half", half: "interleaved" };
+// Pairs of positions whose inner products are compared between the layouts.
+const COMPARED = [0, 1, 2, 5, 17, 60];
+
+const tableOf = (name, s) => vectors(make(name, s), s.length, s.d);
+const row = ({ values, columns }, at) => values.subarray(at * columns, (at + 1) * columns);
+
+/** The largest difference between inner products in the two layouts; null for who has none. */
+function layoutGap(table, s) {
+  if (!("layout" in catalogue[s.a].settings(s))) return null;
+  const few = { ...s, layout: LAYOUTS[s.layout], length: Math.min(s.length, COMPARED.at(-1) + 1) };
+  const other = tableOf(s.a, few);
+  const at = COMPARED.filter((position) => position < table.rows);
+  const gaps = at.flatMap((m) =>
+    at.map((n) =>
+      Math.abs(dot(row(table, m), row(table, n)) - dot(row(other, m), row(other, n))),
+    ),
+  );
+  return Math.max(...gaps);
+}
+
+function compute(s) {
+  const a = tableOf(s.a, s);
+  const b = s.b === s.a ? null : tableOf(s.b, s);
+  const first = Math.min(s.first, a.columns - 1);
+  const shown = Math.min(s.count, a.columns - first);
+  const series = Array.from({ length: shown }, (_, i) => ({
+    column: first + i,
+    y: Array.from({ length: a.rows }, (_, at) => a.values[at * a.columns + first + i]),
+  }));
+  return { a, b, x: Array.from({ length: a.rows }, (_, at) => at), series, gap: layoutGap(a, s) };
+}
+
+function map(stage, side, table, s, say) {
+  const { kind, rows, columns, values } = table;
+  const column = say(kind === "position" ? "dimension" : "head");
+  stage.heatmap(`map_${side}`, {
+    title: say(`${kind}_map`, { name: catalogue[s[side]].label[s.lang] }),
+    half: true,
+    rows,
+    cols: columns,
+    values: kind === "position" ? values : values.map((x) => (Number.isFinite(x) ? x : NaN)),
+    xLabel: column,
+    yLabel: say(kind),
+    // Vectors swing around zero; scores have no such middle.
+    palette: kind === "position" ? "diverging" : "sequential",
+    hover: (at, col) =>
+      say("cell_read", {
+        ...{ row: `${say(kind)} ${at}`, column: `${column} ${col}` },
+        value: values[at * columns + col],
+      }),
+  });
+}
+
+function draw(stage, data, s, say) {
+  const { a, b, x, series, gap } = data;
+  const column = say(a.kind === "position" ? "dimension" : "head");
+  stage.curves("waves", {
+    title: say("curves_of", { name: catalogue[s.a].label[s.lang] }),
+    x,
+    series: series.map(({ column: at, y }) => ({ label: `${column} ${at}`, y })),
+    xLabel: say(a.kind),
+    yLabel: say("value"),
+    marks: s.trained < a.rows ? [{ x: s.trained, label: say("trained_mark") }] : [],
+  });
+  map(stage, "a", a, s, say);
+  if (b) map(stage, "b", b, s, say);
+  const label = say("same_products");
+  stage.verdicts([{ label, passed: gap === null ? null : gap < 1e-9, value: gap ?? undefined }]);
+  if (a.rows < s.length) stage.note(say("cut", { rows: a.rows }));
+}
+
+function python(s) {
+  const { kind, rows, columns } = tableOf(s.a, { ...s });
+  const first = Math.min(s.first, columns - 1);
+  const last = Math.min(first + s.count, columns);
+  const table =
+    kind === "position"
+      ? `measure.position_table(encoding, ${rows})`
+      : `measure.score_curve(encoding, ${rows}, q, q, scale=q.shape[-1] ** -0.5).T`;
+  const token = [
+    `q = torch.ones(encoding.heads or 1, encoding.head_dim or ${s.d}, dtype=torch.float64)`,
+  ];
+  return [
+    "import torch",
+    "import posenc as pe",
+    "from posenc.analysis import measure",
+    "",
+    ...constructed(s.a, s),
+    ...(kind === "position" ? [] : token),
+    `table = ${table}`,
+    `print(table.shape, "one row per ${kind}")`,
+    `print(table[:, ${first}:${last}])`,
+    "",
+  ].join("\n");
+}
+
+export const panel = {
+  id: "waves",
+  lesson: "learn/sinusoids",
+  uses: (s) => ["a", "b", "d", "length", "trained", ...reads(s, s.a, s.b)],
+  formula: `<math display="block"><msub><mi>PE</mi><mrow><mi>n</mi><mo>,</mo><mn>2</mn><mi>i</mi></mrow></msub><mo>=</mo><mi>sin</mi><mo stretchy="false">(</mo><mi>n</mi><msub><mi>w</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mo>,</mo><mspace width="1em"/><msub><mi>PE</mi><mrow><mi>n</mi><mo>,</mo><mn>2</mn><mi>i</mi><mo>+</mo><mn>1</mn></mrow></msub><mo>=</mo><mi>cos</mi><mo stretchy="false">(</mo><mi>n</mi><msub><mi>w</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mo>,</mo><mspace width="1em"/><msub><mi>w</mi><mi>i</mi></msub><mo>=</mo><msup><mi>base</mi><mrow><mo>−</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup></math>`,
+  text: {
+    en: {
+      title: "Waves and heatmap",
+      question: "Are the first columns of the map the fast waves or the slow ones? And what does the other layout change?",
+      answer: "The first columns are the fastest. The other layout only puts the same columns in another order: every inner product stays as it was, because each sine keeps its own cosine.",
+      layout: "Layout of A and B, where they have one",
+      interleaved: "interleaved: sine, cosine, sine, cosine, ...",
+      half: "half: all sines, then all cosines",
+      first: "First column drawn",
+      count: "Number of columns drawn",
+      position: "position",
+      distance: "distance (tokens)",
+      dimension: "dimension",
+      head: "head",
+      value: "value",
+      curves_of: "Columns of {name}",
+      position_map: "{name}: one row per position",
+      distance_map: "{name}: one row per distance, the score between equal tokens",
+      cell_read: "{row}, {column}: {value}",
+      trained_mark: "trained length",
+      same_products: "Inner products are the same in the other layout",
+      cut: "Only the first {rows} rows are drawn.",
+    },
+    zh: {
+      title: "波形与热图",
+      question: "热图最左边的几列是快波还是慢波？换一种布局又会改变什么？",
+      answer: "最左边的列最快。换布局只是给同样的列重新排队：每个正弦仍与自己的余弦配对，所以任何两个位置的内积都不变。",
+      layout: "A 与 B 的布局（若有）",
+      interleaved: "交错布局：正弦、余弦、正弦、余弦……",
+      half: "两半布局：先全部正弦，后全部余弦",
+      first: "从第几列画起",
+      count: "画几列",
+      position: "位置",
+      distance: "距离（词元）",
+      dimension: "维度",
+      head: "头",
+      value: "取值",
+      curves_of: "{name}：各列的波形",
+      position_map: "{name}：每行一个位置",
+      distance_map: "{name}：每行一个距离，值为相同词元之间的得分",
+      cell_read: "{row}，{column}：{value}",
+      trained_mark: "训练长度",
+      same_products: "换一种布局，内积不变",
+      cut: "只画了前 {rows} 行。",
+    },
+  },
+  controls: [
+    { id: "layout", kind: "select", options: ["interleaved", "half"], value: "interleaved" },
+    { id: "first", kind: "range", min: 0, max: (s) => s.d - 1, step: 1, value: 0 },
+    { id: "count", kind: "range", min: 1, max: 8, step: 1, value: 4 },
+  ],
+  compute,
+  draw,
+  table({ a }) {
+    const head = [a.kind, ...Array.from({ length: a.columns }, (_, i) => `c${i}`)];
+    const rows = Array.from({ length: a.rows }, (_, at) => [at, ...row(a, at)]);
+    return { head, rows };
+  },
+  python,
+};
