@@ -19,17 +19,19 @@ test: export OMP_WAIT_POLICY := PASSIVE
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
 DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 
-.PHONY: compare test check sanitize bench generate conformance clean
+.PHONY: compare test check sanitize bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
 
 # Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
 test: .venv/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph and not triton" \
+	tests/explorer/setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph and not triton and not browser" \
 	  --jaxtyping-packages=$(SHAPES)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/test_triton.py
+	$(BIN)/python -m pytest -m browser -rs --show-capture=no --capture=no tests/test_explorer.py
 
 check: .venv/dev
 	$(BIN)/ruff format --check
@@ -57,12 +59,21 @@ conformance: .venv/dev
 generate: .venv/dev
 	$(BIN)/python tools/generate.py
 
+# Two sites, one per language, below the explorer, which is the page that opens first.
+docs: .venv/docs
+	mkdir -p docs/build/html
+	for language in en zh; do $(BIN)/sphinx-build -W --keep-going -q -c docs -t $$language \
+	  -d docs/build/doctrees/$$language docs/$$language docs/build/html/$$language || exit 1; done
+	$(BIN)/python -m posenc.explorer.bundle docs/build/html/index.html "{page}.html"
+	$(BIN)/python tools/links.py docs/build/html
+
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis posenc/native/_kernels.so
+	rm -rf .venv build dist docs/build tests/explorer/node_modules .pytest_cache .ruff_cache .hypothesis \
+	  posenc/native/_kernels.so
 	find posenc/native/cmake -mindepth 1 ! -name CMakeLists.txt -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/lab .venv/dev .venv/bench: pyproject.toml constraints.txt $(KERNELS)
+.venv/lab .venv/dev .venv/bench .venv/docs: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -1,5 +1,4 @@
-"""Write what is generated: README's catalogue and the property page from the classes, the
-conformance page from its data.
+"""Write what is generated: catalogues and properties from the classes, conformance from its data.
 
 python tools/generate.py            write
 python tools/generate.py --check    fail where something is stale
@@ -10,18 +9,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+import benchmark
+import catalogue
+import gallery
 import properties
 
 import posenc
-from posenc.encoding import Encoding
 from posenc.testing import all_peers
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
-PROPERTIES = ROOT / "docs" / "properties.md"
-DATA, PAGE = ROOT / "docs" / "conformance.json", ROOT / "docs" / "conformance.md"
+READMES = {"en": ROOT / "README.md", "zh": ROOT / "README.zh-CN.md"}
+REFERENCE = ROOT / "docs" / "en" / "reference"
+DATA = ROOT / "docs" / "conformance.json"
 BEGIN, END = "<!-- catalogue: make generate -->", "<!-- end of catalogue -->"
 
 HEAD = """# Conformance
@@ -36,31 +36,20 @@ This page is generated from `conformance.json`, which `make conformance` measure
 """
 
 
-def catalogue() -> str:
-    """One row per encoding: name, class, what it does, kind, source."""
-    rows = ["| name | class | what it does | kind | source |", "|---|---|---|---|---|"]
-    rows += [row(kind) for kind in posenc.encodings().values()]
-    return "\n".join(rows)
+def written() -> dict[Path, str]:
+    """Every generated page, as it should be."""
+    cards = properties.cards()
+    pages = {path: readme(path.read_text(), language) for language, path in READMES.items()}
+    pages[REFERENCE / "properties.md"] = properties.page(cards)
+    pages[REFERENCE / "conformance.md"] = conformance(json.loads(DATA.read_text()))
+    return pages | catalogue.pages(cards) | benchmark.pages()
 
 
-def row(kind: type[Encoding]) -> str:
-    summary = (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
-    return f"| `{kind.name}` | `{kind.__name__}` | {summary} | {kind.family} | {source(kind)} |"
-
-
-def source(kind: type[Encoding]) -> str:
-    paper = kind.paper
-    if paper.startswith("arXiv:"):
-        number = paper.removeprefix("arXiv:")
-        return f"[{number}](https://arxiv.org/abs/{number})"
-    return f"[{urlsplit(paper).netloc}]({paper})" if paper.startswith("https:") else paper
-
-
-def readme(text: str) -> str:
-    """README's text with the catalogue between its two marks."""
+def readme(text: str, language: str) -> str:
+    """A README with the catalogue between its two marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{catalogue()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{catalogue.table(language)}\n{END}{after}"
 
 
 def conformance(report: dict[str, Any]) -> str:
@@ -89,13 +78,14 @@ def agreement(found: dict[str, Any]) -> str:
 
 def problems() -> Iterator[str]:
     """What is stale, in one line each."""
-    if readme(README.read_text()) != README.read_text():
-        yield "README.md is stale: run `make generate`"
+    pages = written()
+    for path, text in pages.items():
+        if not path.exists() or path.read_text() != text:
+            yield f"{path.relative_to(ROOT)} is stale: run `make generate`"
+    for path in others(pages):
+        yield f"{path.relative_to(ROOT)} is of no encoding: remove it"
+    yield from gallery.problems()
     report = json.loads(DATA.read_text())
-    if not PAGE.exists() or conformance(report) != PAGE.read_text():
-        yield "docs/conformance.md is stale: run `make generate`"
-    if not PROPERTIES.exists() or properties.page() != PROPERTIES.read_text():
-        yield "docs/properties.md is stale: run `make generate`"
     # An oracle's text holds the version that was met; what it compares is the part after it.
     measured = {
         (found["encoding"], found["oracle"].partition(": ")[2]) for found in report["peers"]
@@ -108,18 +98,26 @@ def problems() -> Iterator[str]:
         yield f"docs/conformance.json is stale ({missing}): run `make conformance`"
 
 
+def others(pages: dict[Path, str]) -> list[Path]:
+    """Pages of the catalogue that nothing generates any more."""
+    folders = catalogue.FOLDERS.values()
+    return sorted(path for f in folders for path in f.glob("*.md") if path not in pages)
+
+
 def main() -> int:
-    if BEGIN not in README.read_text() or END not in README.read_text():
-        print(f"{README.name} lacks the marks {BEGIN} and {END}")
-        return 1
+    for path in READMES.values():
+        if BEGIN not in path.read_text() or END not in path.read_text():
+            print(f"{path.name} lacks the marks {BEGIN} and {END}")
+            return 1
     if "--check" in sys.argv[1:]:
         found = list(problems())
         print(*found, sep="\n", end="\n" if found else "")
         return 1 if found else 0
-    README.write_text(readme(README.read_text()))
-    PROPERTIES.write_text(properties.page())
-    if DATA.exists():
-        PAGE.write_text(conformance(json.loads(DATA.read_text())))
+    # Pages show the pictures that there are.
+    gallery.write()
+    for path, text in written().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     return 0
 
 

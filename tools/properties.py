@@ -1,9 +1,10 @@
-"""docs/properties.md: what posenc.analysis.measure finds of every encoding, as Markdown.
+"""The property page: what posenc.analysis.measure finds of every encoding, as Markdown.
 
 Everything is measured anew from the classes. What is printed is yes or no, a count, or a number of
 few digits, so that every machine prints the same.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 
@@ -31,7 +32,7 @@ HEAD = f"""# Properties
 
 Measured by `posenc.analysis.measure` on what `make` gives for a model of {DIM} dimensions,
 {HEADS} heads and {LENGTH} tokens, trained on {TRAINED}; untrained weights are as first drawn.
-This page is generated (`make generate`). [measures.md](measures.md) says what each number is.
+This page is generated (`make generate`). [Measures](../howto/measures.md) says what each number is.
 
 ## Geometry
 
@@ -92,18 +93,32 @@ whether what is said of each token changes, once it is put back in its place.
 """
 
 
-def page() -> str:
-    """The whole page."""
-    made = [drawn(kind) for kind in pe.encodings().values()]
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What was found of one encoding: the cells of its two rows, by column."""
+
+    name: str
+    geometry: dict[str, str]
+    use: dict[str, str]
+
+
+def cards() -> list[Card]:
     with torch.no_grad():
-        found = [
-            (HEAD, list(map(geometry, made))),
-            (USE, list(map(use, made))),
+        made = [drawn(kind) for kind in pe.encodings().values()]
+        return [Card(one.name, geometry(one), use(one)) for one in made]
+
+
+def page(found: list[Card]) -> str:
+    """The whole page."""
+    with torch.no_grad():
+        parts = [
+            (HEAD, [card.geometry for card in found]),
+            (USE, [card.use for card in found]),
             (scaled_head(), list(scaled())),
             (DECAY.format(reach=REACH), list(decays())),
             (ORDER, list(orders())),
         ]
-    return "".join(f"{head}\n{table(rows)}" for head, rows in found)
+    return "".join(f"{head}\n{table(rows)}" for head, rows in parts)
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -379,4 +394,4 @@ def changes(found: Tensor) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    print(page(cards()), end="")

@@ -1,0 +1,67 @@
+"""Sphinx builds each language as a site of its own: `-t zh` is the Chinese one. See `make docs`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import posenc
+
+if TYPE_CHECKING:
+    tags: Any  # Sphinx puts it here
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+CHINESE = tags.has("zh")
+
+project = "posenc"
+author = "The posenc authors"
+copyright = "The posenc authors, Apache-2.0"
+release = version = posenc.__version__
+language = "zh_CN" if CHINESE else "en"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "extension"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+html_search_language = language.partition("_")[0]
+
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+# Of torch's modules much would come along that is not about position.
+autodoc_inherit_docstrings = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = f"posenc {version}"
+html_static_path = ["extension/static"]
+templates_path = ["extension/templates"]
+html_css_files = ["posenc.css"]
+html_js_files = [("panel.js", {"defer": "defer"})]
+html_domain_indices = False
+html_copy_source = False
+html_show_sphinx = False
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/languages.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+html_context = (
+    {"other": "en", "other_name": "English", "here": "zh", "explorer_name": "探索页"}
+    if CHINESE
+    else {"other": "zh", "other_name": "中文", "here": "en", "explorer_name": "Explorer"}
+)
+FONTS = (
+    'system-ui, -apple-system, "Segoe UI", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", '
+    '"WenQuanYi Zen Hei", sans-serif'
+)
+html_theme_options = {
+    "light_css_variables": {"font-stack": FONTS},
+    "top_of_page_buttons": [],
+}
