@@ -23,7 +23,7 @@ export const absolutes = {
   sinusoidal: ({ dim, base = 10_000, layout = "interleaved", denominator = "paper" }) => {
     const inverse = sinusoidal.frequencies(dim, base, denominator);
     const vector = (position) => sinusoidal.vector(position, inverse, dim, layout);
-    return { columns: dim, inverse, vector };
+    return { columns: dim, inverse, layout, vector };
   },
 
   waveform: ({ dim, wave = "sine", pairing, frequencies, base = 10_000 }) => {

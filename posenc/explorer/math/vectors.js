@@ -1,6 +1,7 @@
 // One row per position, or per distance: what an encoding says, content aside.
 import { scoreCurves } from "#math/curves.js";
-import { turn } from "#math/rotary.js";
+import { places, turn } from "#math/rotary.js";
+import { turns } from "#math/turns.js";
 
 const LONGEST = { position: 16_384, distance: 1024 };
 
@@ -22,11 +23,30 @@ export function vectors(encoding, length, d) {
   const kind = encoding.vector || (encoding.angles && !encoding.size) ? "position" : "distance";
   const rows = Math.min(length, encoding.reach ?? Infinity, LONGEST[kind]);
   if (kind === "distance") return byDistance(encoding, rows, d);
+  if (encoding.inverse && encoding.layout) return byTurns(encoding, rows);
   const rowOf = encoding.vector ?? turnedOnes(encoding, d);
   const columns = rowOf(0).length;
   const values = new Float64Array(rows * columns);
   for (let p = 0; p < rows; p++) values.set(rowOf(p), p * columns);
   return { kind, rows, columns, values };
+}
+
+// Of pairs that turn by position times frequency: sine and cosine, or ones that are turned.
+function byTurns({ inverse, layout, columns: given, gain = 1, vector }, rows) {
+  const r = inverse.length;
+  const columns = given ?? 2 * r;
+  const { step, gap } = places(r, layout);
+  const { cos, sin } = turns(rows, inverse);
+  const values = new Float64Array(rows * columns);
+  for (let p = 0, at = 0; p < rows; p++) {
+    for (let i = 0, one = p * columns; i < r; i++, at++, one += step) {
+      values[one] = vector ? sin[at] : gain * (cos[at] - sin[at]);
+      // Of an odd number of columns the last sine has no cosine.
+      if (i * step + gap >= columns) continue;
+      values[one + gap] = vector ? cos[at] : gain * (sin[at] + cos[at]);
+    }
+  }
+  return { kind: "position", rows, columns, values };
 }
 
 function turnedOnes(encoding, d) {
