@@ -4,6 +4,8 @@ import base64
 import io
 import re
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -24,14 +26,23 @@ ID = re.compile(r'(?<=id=")[^"]*|(?<=url\(#)[^)]*|(?<=href="#)[^"]*')
 
 
 def drawn() -> Iterator[tuple[Path, str]]:
-    """Every file of the gallery, as it should be."""
-    for name, kind in posenc.encodings().items():
-        for figure, draw in chosen(example(kind)).items():
-            for theme in THEMES:
-                picture = draw(theme=theme)
-                # The page around it says which example it is, in fewer bytes.
-                picture.supxlabel("")
-                yield FOLDER / f"{name}-{figure}.{theme}.svg", plot.svg(picture)
+    """Every file of the gallery, as it should be, drawn by as many processes as there are cores."""
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for files in pool.map(drawn_of, posenc.encodings()):
+            yield from files
+
+
+def drawn_of(name: str) -> list[tuple[Path, str]]:
+    """The files of one encoding."""
+    torch.set_num_threads(1)
+    files = []
+    for figure, draw in chosen(example(posenc.encodings()[name])).items():
+        for theme in THEMES:
+            picture = draw(theme=theme)
+            # The page around it says which example it is, in fewer bytes.
+            picture.supxlabel("")
+            files.append((FOLDER / f"{name}-{figure}.{theme}.svg", plot.svg(picture)))
+    return files
 
 
 def example(kind: type[Encoding]) -> Encoding:
