@@ -84,6 +84,13 @@ test("layouts change no inner product", () => {
   assert.equal(compute(settingsFor(byId.waves, { a: "learned" })).gap, null);
 });
 
+test("sinusoids alone do not tell left from right, and a learned table does", () => {
+  const { compute } = byId.waves;
+  assert.ok(compute(settingsFor(byId.waves, { a: "sinusoidal" })).sides < 1e-12);
+  assert.ok(compute(settingsFor(byId.waves, { a: "learned" })).sides > 1e-6);
+  assert.equal(compute(settingsFor(byId.waves, { a: "alibi" })).sides, null);
+});
+
 test("only turning q and k in two layouts makes scores depend on where the text stands", () => {
   const { compute } = byId.rotation;
   for (const turned of ["same", "other", "mixed"]) {

@@ -24,6 +24,15 @@ function layoutGap(table, s) {
   return Math.max(...gaps);
 }
 
+/** The largest difference between products with rows as far before and behind; null for scores. */
+function sidesGap(table, s) {
+  if (catalogue[s.a].family !== "absolute" || table.rows < 3) return null;
+  const middle = Math.min(Math.floor((table.rows - 1) / 2), COMPARED.at(-1));
+  const product = (at) => dot(row(table, middle), row(table, at));
+  const steps = Array.from({ length: middle }, (_, n) => n + 1);
+  return Math.max(...steps.map((n) => Math.abs(product(middle - n) - product(middle + n))));
+}
+
 function compute(s) {
   const a = tableOf(s.a, s);
   const b = s.b === s.a ? null : tableOf(s.b, s);
@@ -33,7 +42,7 @@ function compute(s) {
     column: first + i,
     y: Array.from({ length: a.rows }, (_, at) => a.values[at * a.columns + first + i]),
   }));
-  return { a, b, x: Array.from({ length: a.rows }, (_, at) => at), series, gap: layoutGap(a, s) };
+  return { a, b, x: Array.from({ length: a.rows }, (_, at) => at), series, gap: layoutGap(a, s), sides: sidesGap(a, s) };
 }
 
 function map(stage, side, table, s, say) {
@@ -58,7 +67,7 @@ function map(stage, side, table, s, say) {
 }
 
 function draw(stage, data, s, say) {
-  const { a, b, x, series, gap } = data;
+  const { a, b, x, series, gap, sides } = data;
   const column = say(a.kind === "position" ? "dimension" : "head");
   stage.curves("waves", {
     title: say("curves_of", { name: catalogue[s.a].label[s.lang] }),
@@ -70,8 +79,12 @@ function draw(stage, data, s, say) {
   });
   map(stage, "a", a, s, say);
   if (b) map(stage, "b", b, s, say);
-  const label = say("same_products");
-  stage.verdicts([{ label, passed: gap === null ? null : gap < 1e-9, value: gap ?? undefined }]);
+  const verdict = (key, value) => ({
+    label: say(key),
+    passed: value === null ? null : value < 1e-9,
+    value: value ?? undefined,
+  });
+  stage.verdicts([verdict("same_products", gap), verdict("same_sides", sides)]);
   if (a.rows < s.length) stage.note(say("cut", { rows: a.rows }));
 }
 
@@ -109,7 +122,7 @@ export const panel = {
     en: {
       title: "Waves and heatmap",
       question: "Are the first columns of the map the fast waves or the slow ones? And what does the other layout change?",
-      answer: "The first columns are the fastest. The other layout only puts the same columns in another order: every inner product stays as it was, because each sine keeps its own cosine.",
+      answer: "The first columns are the fastest. The other layout only puts the same columns in another order: every inner product stays as it was, because each sine keeps its own cosine. And as cosine is even, the product with the row n before is that with the row n behind: a sinusoid alone cannot tell left from right.",
       layout: "Layout of A and B, where they have one",
       interleaved: "interleaved: sine, cosine, sine, cosine, ...",
       half: "half: all sines, then all cosines",
@@ -126,12 +139,13 @@ export const panel = {
       cell_read: "{row}, {column}: {value}",
       trained_mark: "trained length",
       same_products: "Inner products are the same in the other layout",
+      same_sides: "Rows n before and n behind have the same product: no direction",
       cut: "Only the first {rows} rows are drawn.",
     },
     zh: {
       title: "波形与热图",
       question: "热图最左边的几列是快波还是慢波？换一种布局又会改变什么？",
-      answer: "最左边的列最快。换布局只是给同样的列重新排队：每个正弦仍与自己的余弦配对，所以任何两个位置的内积都不变。",
+      answer: "最左边的列最快。换布局只是给同样的列重新排队：每个正弦仍与自己的余弦配对，所以任何两个位置的内积都不变。又因为余弦是偶函数，与前面第 n 行的内积等于与后面第 n 行的内积：只靠正弦编码，分不清左右。",
       layout: "A 与 B 的布局（若有）",
       interleaved: "交错布局：正弦、余弦、正弦、余弦……",
       half: "两半布局：先全部正弦，后全部余弦",
@@ -148,6 +162,7 @@ export const panel = {
       cell_read: "{row}，{column}：{value}",
       trained_mark: "训练长度",
       same_products: "换一种布局，内积不变",
+      same_sides: "与前面第 n 行和后面第 n 行的内积相同：没有方向",
       cut: "只画了前 {rows} 行。",
     },
   },
