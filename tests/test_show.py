@@ -173,7 +173,7 @@ class TestWrong:
             (("rotary", "dim=4", "dim=8"), "given twice"),
             (("rotary", "dims=4"), "did you mean 'dim'"),
             (("rotary", "dim=3"), "must be even"),
-            (("rotary", "dim=many"), "cannot be made: TypeError"),
+            (("rotary", "dim=many"), "cannot be made: Type"),
             (("rotary", "dim=40000", "--figure", "circle"), "at most 16384"),
             (("rotary", "scaling=Yern(4, 4096)"), "did you mean 'yarn'"),
             (("rotary", "scaling=YaRN(4, 4096, 1, 2, 3, 4, 5, 6, 7, 8)"), "cannot be made"),

@@ -4,9 +4,20 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from extension import answer, commands, docstrings, figure_of, lines, links, mathml, panel, search
+from extension import (
+    answer,
+    commands,
+    docstrings,
+    figure_of,
+    lines,
+    links,
+    mathml,
+    panel,
+    search,
+    theme,
+)
 
-PARTS = (answer, commands, docstrings, figure_of, lines, links, mathml, panel, search)
+PARTS = (answer, commands, docstrings, figure_of, lines, links, mathml, panel, search, theme)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
