@@ -433,6 +433,15 @@ test("inside another page it shows the panel alone", async () => {
   await close(tab);
 });
 
+test("a frame that has no room yet is no error", async () => {
+  for (const { id } of panels) {
+    const tab = await open(`#panel=${id}&embed=1`);
+    await tab.setViewportSize({ width: 20, height: 20 });
+    await settled(tab);
+    await close(tab, id);
+  }
+});
+
 test("speed, as medians", async (context) => {
   const first = [];
   for (let run = 0; run < RUNS; run += 1) {

@@ -6,6 +6,7 @@ import { paint } from "#core/paint.js";
 
 const GAP = 16;
 const TWO_BESIDE = 680;
+const LEAST = 160;
 
 /**
  * Where a panel draws. The same calls in the same order at each draw reuse their elements, so that a
@@ -78,7 +79,8 @@ export class Stage {
 
   #wide(spec) {
     const half = spec.half && this.#width >= TWO_BESIDE;
-    return Math.floor(half ? (this.#width - GAP) / 2 : this.#width);
+    // A frame that is not shown, or not yet, has no width, and pictures have margins.
+    return Math.max(LEAST, Math.floor(half ? (this.#width - GAP) / 2 : this.#width));
   }
 
   #item(kind, name, create) {
