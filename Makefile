@@ -29,9 +29,8 @@ test: .venv/dev
 	tests/explorer/setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not graph and not triton and not browser" \
 	  --jaxtyping-packages=$(SHAPES)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m graph --show-capture=no
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "graph or browser" --show-capture=no -rs
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/test_triton.py
-	$(BIN)/python -m pytest -m browser -rs --show-capture=no --capture=no tests/test_explorer.py
 
 check: .venv/dev
 	$(BIN)/ruff format --check
