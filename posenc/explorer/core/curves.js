@@ -1,3 +1,4 @@
+import { band, trace } from "#core/band.js";
 import { plotCurves } from "#core/curves_svg.js";
 import { element } from "#core/dom.js";
 import { figure } from "#core/figure.js";
@@ -21,6 +22,7 @@ export function curves(page) {
   let drawn = "";
   let spec = null;
   let at = null;
+  let bands = [];
 
   const whole = () => Number.isInteger(spec.x[0]) && spec.x.every(Number.isInteger);
   const styles = () => spec.series.map((series, i) => seriesStyle(series, i, page.colors));
@@ -70,11 +72,31 @@ export function curves(page) {
                 paths: () => null,
                 points: { show: true, size: 6, fill: style.color, stroke: style.color },
               }
-            : { points: { show: false } }),
+            : { points: { show: false }, paths, fill: translucent(style.color) }),
         })),
       ],
-      hooks: { draw: [drawMarks], setCursor: [(self) => readAt(self.cursor.idx)] },
+      hooks: { draw: [drawMarks, nameBands], setCursor: [(self) => readAt(self.cursor.idx)] },
     };
+  }
+  /** A line, or where it would fill the picture, the band that it fills. */
+  function paths(self, index, from, to) {
+    const { bbox, data, scales } = self;
+    const place = ({ min, max }, start, size) => (value) =>
+      start + ((value - min) / (max - min)) * size;
+    const outline =
+      spec.logX || spec.logY
+        ? null
+        : band(
+            ...[data[0], data[index]],
+            place(scales.x, bbox.left, bbox.width),
+            place(scales.y, bbox.top + bbox.height, -bbox.height),
+            bbox,
+          );
+    bands[index - 1] = outline !== null;
+    if (!outline) return { ...line(self, index, from, to), fill: null };
+    const path = new Path2D();
+    trace(path, outline);
+    return { stroke: path, fill: path };
   }
   const xRange = (low, high) => (low === high ? [low - 1, high + 1] : [low, high]);
   function yRange(_, low, high) {
@@ -163,6 +185,7 @@ export function curves(page) {
       }
       drawn = shape;
       at = null;
+      bands = [];
       shell.readout.textContent = "";
       plot?.destroy();
       plot = new uPlot(options(width, height), data, shell.plot);
@@ -181,11 +204,22 @@ export function curves(page) {
     legend.replaceChildren(
       ...rows.map((style, i) => {
         const { label, points } = spec.series[i];
-        return element("li", {}, swatch(style, points), label);
+        return element("li", {}, swatch(style, points), element("span", {}, label));
       }),
     );
   }
+  function nameBands() {
+    [...legend.children].forEach((row, i) => {
+      const { label } = spec.series[i];
+      const text = bands[i] ? page.say("as_band", { label }) : label;
+      if (row.lastChild.textContent !== text) row.lastChild.textContent = text;
+    });
+  }
 }
+
+const line = uPlot.paths.linear();
+// Colours of series are six digits, which two more make see-through.
+const translucent = (color) => `${color}59`;
 
 function swatch({ color, dash, width }, points) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

@@ -1,3 +1,4 @@
+import { band, trace } from "#core/band.js";
 import { extent, logTicks, short, ticks } from "#core/numbers.js";
 import { seriesStyle } from "#core/palette.js";
 
@@ -24,7 +25,10 @@ export function plotCurves(context, spec, width, height, colors) {
     context.strokeStyle = context.fillStyle = style.color;
     context.lineWidth = style.width;
     context.setLineDash(style.dash ?? []);
+    const outline =
+      series.points || spec.logX || spec.logY ? null : band(spec.x, series.y, x, y, frame);
     if (series.points) dots(context, spec.x, series.y, x, y);
+    else if (outline) filled(context, outline);
     else line(context, spec.x, series.y, x, y, frame);
   });
   context.setLineDash([]);
@@ -87,6 +91,15 @@ function marks(context, spec, frame, x, colors) {
     context.fillText(mark.label, at + (right ? -4 : 4), foot);
   });
   context.setLineDash([]);
+}
+
+function filled(context, outline) {
+  context.beginPath();
+  trace(context, outline);
+  context.stroke();
+  context.globalAlpha = 0.35;
+  context.fill();
+  context.globalAlpha = 1;
 }
 
 function line(context, xs, ys, x, y, frame) {

@@ -8,6 +8,7 @@ const LEFT = 54;
 const TOP = 8;
 const BOTTOM = 42;
 const BAR = 72;
+const LINE = 18;
 const FONT = "12px system-ui, sans-serif";
 
 /** A matrix as colours, with axes, a scale and single cells to read; see `stage.heatmap`. */
@@ -179,9 +180,11 @@ function bar(context, spec, box, [low, high], page) {
   }
   context.fillStyle = page.colors.muted;
   context.textAlign = "left";
-  const marks = low < 0 && high > 0 ? [low, 0, high] : [low, high];
-  for (const value of marks) {
-    const share = (high - value) / (high - low || 1);
+  const place = (value) => (high - value) / (high - low || 1);
+  // Zero is named where the ends' names leave it room.
+  const room = place(0) * box.height > LINE && (1 - place(0)) * box.height > LINE;
+  for (const value of room ? [low, 0, high] : [low, high]) {
+    const share = place(value);
     context.textBaseline = share < 0.1 ? "top" : share > 0.9 ? "bottom" : "middle";
     context.fillText(short(Number(value.toPrecision(3))), left + 13, box.top + share * box.height);
   }

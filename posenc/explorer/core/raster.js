@@ -28,8 +28,9 @@ export function raster(canvas, spec, wide, high, pixels) {
     const index = classes ? value % pixels.length : ((value - low) * factor) | 0;
     words[i] = pixels[index < 0 ? 0 : index > last ? last : index];
   }
-  canvas.width = width;
-  canvas.height = height;
+  // Setting a canvas's size is slow, even where nothing changes.
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
   canvas.getContext("2d").putImageData(image, 0, 0);
   return range;
 }

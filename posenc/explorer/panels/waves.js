@@ -38,11 +38,12 @@ function compute(s) {
   const b = s.b === s.a ? null : tableOf(s.b, s);
   const first = Math.min(s.first, a.columns - 1);
   const shown = Math.min(s.count, a.columns - first);
+  const x = Array.from({ length: Math.min(s.span, a.rows) }, (_, at) => at);
   const series = Array.from({ length: shown }, (_, i) => ({
     column: first + i,
-    y: Array.from({ length: a.rows }, (_, at) => a.values[at * a.columns + first + i]),
+    y: x.map((at) => a.values[at * a.columns + first + i]),
   }));
-  return { a, b, x: Array.from({ length: a.rows }, (_, at) => at), series, gap: layoutGap(a, s), sides: sidesGap(a, s) };
+  return { a, b, x, series, gap: layoutGap(a, s), sides: sidesGap(a, s) };
 }
 
 function map(stage, side, table, s, say) {
@@ -75,7 +76,7 @@ function draw(stage, data, s, say) {
     series: series.map(({ column: at, y }) => ({ label: `${column} ${at}`, y })),
     xLabel: say(a.kind),
     yLabel: say("value"),
-    marks: s.trained < a.rows ? [{ x: s.trained, label: say("trained_mark") }] : [],
+    marks: s.trained < x.length ? [{ x: s.trained, label: say("trained_mark") }] : [],
   });
   map(stage, "a", a, s, say);
   if (b) map(stage, "b", b, s, say);
@@ -108,7 +109,7 @@ function python(s) {
     ...(kind === "position" ? [] : token),
     `table = ${table}`,
     `print(table.shape, "one row per ${kind}")`,
-    `print(table[:, ${first}:${last}])`,
+    `print(table[:${Math.min(s.span, rows)}, ${first}:${last}])`,
     "",
   ].join("\n");
 }
@@ -128,6 +129,7 @@ export const panel = {
       half: "half: all sines, then all cosines",
       first: "First column drawn",
       count: "Number of columns drawn",
+      span: "Rows drawn as curves",
       position: "position",
       distance: "distance (tokens)",
       dimension: "dimension",
@@ -151,6 +153,7 @@ export const panel = {
       half: "两半布局：先全部正弦，后全部余弦",
       first: "从第几列画起",
       count: "画几列",
+      span: "曲线画几行",
       position: "位置",
       distance: "距离（词元）",
       dimension: "维度",
@@ -170,6 +173,7 @@ export const panel = {
     { id: "layout", kind: "select", options: ["interleaved", "half"], value: "interleaved" },
     { id: "first", kind: "range", min: 0, max: (s) => s.d - 1, step: 1, value: 0 },
     { id: "count", kind: "range", min: 1, max: 8, step: 1, value: 4 },
+    { id: "span", kind: "range", min: 8, max: (s) => s.length, step: 1, scale: "log", value: 128 },
   ],
   compute,
   draw,
