@@ -33,8 +33,8 @@ for (const panel of PANELS) {
   for (const control of panel.controls) {
     const { options, min, max } = limits(control, s);
     const values = {
-      ...{ select: options, toggle: ["0", "1"], range: [min, max].map(String) },
-      ...{ button: ["1"], text: [], sketch: [] },
+      select: options, toggle: ["0", "1"], range: [min, max].map(String),
+      button: ["1"], text: [], sketch: [],
     }[control.kind];
     for (const value of values)
       add(panel, `${small}&${panel.id}.${control.id}=${encodeURIComponent(value)}`);

@@ -15,7 +15,7 @@ export function bar(store, refuse, open) {
     return { control, made: widget(control, control.id, words, to) };
   });
   const reset = element("button", {
-    ...{ type: "button", id: "reset", title: say("reset_hint"), textContent: say("reset") },
+    type: "button", id: "reset", title: say("reset_hint"), textContent: say("reset"),
     onclick: () => store.reset(),
   });
   function grey({ control, made }, unused) {

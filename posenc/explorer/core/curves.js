@@ -87,7 +87,8 @@ export function curves(page) {
       spec.logX || spec.logY
         ? null
         : band(
-            ...[data[0], data[index]],
+            data[0],
+            data[index],
             place(scales.x, bbox.left, bbox.width),
             place(scales.y, bbox.top + bbox.height, -bbox.height),
             bbox,
@@ -163,19 +164,11 @@ export function curves(page) {
       };
       shell.name(spec.title, spec.label ?? page.say("curves_label", named));
       const height = spec.height ?? HEIGHT;
+      const { xLabel, yLabel, logX, logY, yRange, marks } = spec;
+      const points = spec.series.map((each) => each.points);
       const shape = JSON.stringify([
-        ...[
-          styles(),
-          spec.xLabel,
-          spec.yLabel,
-          spec.logX,
-          spec.logY,
-          Boolean(spec.yRange),
-          series,
-          whole(),
-        ],
-        spec.marks?.length,
-        ...[spec.series.map(({ points }) => points), page.theme, page.lang],
+        [xLabel, yLabel, logX, logY, Boolean(yRange), marks?.length, whole()],
+        [series, styles(), points, page.theme, page.lang],
       ]);
       const data = [spec.x, ...spec.series.map(({ y }) => gaps(y, spec.logY))];
       if (shape === drawn && plot) {

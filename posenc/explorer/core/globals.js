@@ -14,11 +14,11 @@ export const GLOBALS = [
   { id: "a", kind: "select", options: Object.keys(catalogue), value: "rotary" },
   { id: "b", kind: "select", options: Object.keys(catalogue), value: "alibi" },
   {
-    ...{ id: "d", kind: "range", min: 2, max: 256, step: 2, value: 64 },
+    id: "d", kind: "range", min: 2, max: 256, step: 2, value: 64,
     stops: [2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256],
   },
   {
-    ...{ id: "base", kind: "range", min: 2, max: 1e7, step: 0.01, value: 10_000 },
+    id: "base", kind: "range", min: 2, max: 1e7, step: 0.01, value: 10_000,
     stops: [...DECADES, 1e7],
   },
   { id: "length", kind: "range", min: 2, max: 16_384, value: 128, stops: powers(2, 16_384) },

@@ -9,7 +9,7 @@ export function list(store, open) {
     element(
       "a",
       {
-        ...{ href: store.address({ panel: each.id }), id: `to.${each.id}` },
+        href: store.address({ panel: each.id }), id: `to.${each.id}`,
         "aria-current": each.id === panel ? "page" : null,
         onclick: (event) => follow(event, store, each.id),
       },

@@ -34,7 +34,7 @@ export function start(panels, root) {
     if (found.length > shown.length)
       shown.push(say("more_problems", { count: found.length - shown.length }));
     const close = element("button", {
-      ...{ type: "button", id: "dismiss", textContent: say("dismiss") },
+      type: "button", id: "dismiss", textContent: say("dismiss"),
       onclick: () => {
         refused = null;
         store.dismiss();

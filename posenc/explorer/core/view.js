@@ -20,7 +20,7 @@ export function view(store, refuse, lessons) {
   let data = null;
 
   const page = {
-    ...{ colors: THEMES[theme], theme, lang, say: pageSay },
+    colors: THEMES[theme], theme, lang, say: pageSay,
     own: (id) => ({
       control: panel.controls.find((control) => control.id === id),
       value: s[id],

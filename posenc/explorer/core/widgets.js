@@ -22,11 +22,11 @@ function range(control, id, { label, say }, to) {
   let timer = null;
   let typing = false;
   const slider = element("input", {
-    ...{ type: "range", id, step: "any" },
+    type: "range", id, step: "any",
     oninput: () => to.change(places ? places[Number(slider.value)] : Number(slider.value)),
   });
   const number = element("input", {
-    ...{ type: "text", inputmode: "decimal", id: `${id}.number`, autocomplete: "off", size: 6 },
+    type: "text", inputmode: "decimal", id: `${id}.number`, autocomplete: "off", size: 6,
     "aria-label": say("number_of", { name: label }),
     oninput: () => (typing = true),
     onchange: () => {
@@ -110,7 +110,7 @@ function toggle(control, id, { label }, to) {
 function text(control, id, { label, hint }, to) {
   const area = control.lines > 1;
   const options = {
-    ...{ id, spellcheck: "false", autocomplete: "off" },
+    id, spellcheck: "false", autocomplete: "off",
     placeholder: hint,
     oninput: () => {
       const found = read(control, input.value, {});

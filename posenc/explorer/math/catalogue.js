@@ -27,88 +27,88 @@ function grid(length) {
  */
 export const catalogue = {
   none: {
-    ...{ kind: "NoPE", family: "none", settings: () => ({}) },
+    kind: "NoPE", family: "none", settings: () => ({}),
     label: { en: "none (NoPE)", zh: "无位置编码 NoPE" },
   },
   ordinal: {
-    ...{ kind: "Ordinal", family: "absolute", settings: () => ({ merge: "concat" }) },
+    kind: "Ordinal", family: "absolute", settings: () => ({ merge: "concat" }),
     label: { en: "plain integers", zh: "整数位置" },
   },
   binary: {
-    ...{ kind: "Binary", family: "absolute", settings: (s) => ({ dim: s.d }) },
+    kind: "Binary", family: "absolute", settings: (s) => ({ dim: s.d }),
     label: { en: "binary digits", zh: "二进制数位" },
   },
   sinusoidal: {
-    ...{ kind: "Sinusoidal", family: "absolute" },
+    kind: "Sinusoidal", family: "absolute",
     settings: (s) => ({ dim: s.d, base: s.base, layout: s.layout ?? "interleaved" }),
     label: { en: "sinusoidal", zh: "正弦位置编码" },
   },
   waveform: {
-    ...{ kind: "Waveform", family: "absolute" },
+    kind: "Waveform", family: "absolute",
     settings: (s) => ({ dim: s.d, wave: "triangle", base: s.base }),
     label: { en: "triangle waves", zh: "三角波" },
   },
   learned: {
-    ...{ kind: "Learned", family: "absolute", amplitude: () => 0.02 * Math.SQRT2 },
+    kind: "Learned", family: "absolute", amplitude: () => 0.02 * Math.SQRT2,
     settings: (s) => ({ dim: s.d, max_length: Math.min(s.length, ROWS.learned) }),
     label: { en: "learned table", zh: "可学习位置表" },
   },
   recurrent: {
-    ...{ kind: "Recurrent", family: "absolute", amplitude: spread },
+    kind: "Recurrent", family: "absolute", amplitude: spread,
     settings: (s) => ({ dim: s.d, max_length: Math.min(s.length, ROWS.recurrent) }),
     label: { en: "recurrent", zh: "递归式" },
   },
   floater: {
-    ...{ kind: "FLOATER", family: "absolute", amplitude: spread },
+    kind: "FLOATER", family: "absolute", amplitude: spread,
     settings: (s) => ({ dim: s.d, max_length: Math.min(s.length, ROWS.floater) }),
     label: { en: "FLOATER", zh: "FLOATER（神经微分方程）" },
   },
   rotary: {
-    ...{ kind: "Rotary", family: "rotary" },
+    kind: "Rotary", family: "rotary",
     settings: (s) => ({ dim: s.d, base: s.base, layout: s.layout ?? "half" }),
     label: { en: "RoPE", zh: "旋转位置编码 RoPE" },
   },
   xpos: {
-    ...{ kind: "XPos", family: "rotary", settings: (s) => ({ dim: s.d, base: s.base }) },
+    kind: "XPos", family: "rotary", settings: (s) => ({ dim: s.d, base: s.base }),
     label: { en: "xPos", zh: "xPos（带衰减的旋转）" },
   },
   learned_rotary: {
-    ...{ kind: "LearnedRotary", family: "rotary", untrained: true },
+    kind: "LearnedRotary", family: "rotary", untrained: true,
     settings: (s) => ({ dim: s.d, base: s.base }),
     label: { en: "RoPE, trained frequencies", zh: "可学习频率的旋转" },
   },
   rerope: {
-    ...{ kind: "ReRoPE", family: "rotary" },
+    kind: "ReRoPE", family: "rotary",
     settings: (s) => ({ dim: s.d, window: half(s), base: s.base }),
     label: { en: "ReRoPE", zh: "ReRoPE（窗口外距离截断）" },
   },
   self_extend: {
-    ...{ kind: "SelfExtend", family: "rotary" },
+    kind: "SelfExtend", family: "rotary",
     settings: (s) => ({ dim: s.d, window: half(s), group: 4, base: s.base }),
     label: { en: "Self-Extend", zh: "Self-Extend（窗口外分组）" },
   },
   lm_infinite: {
-    ...{ kind: "LMInfinite", family: "rotary" },
+    kind: "LMInfinite", family: "rotary",
     settings: (s) => ({ dim: s.d, window: s.trained, base: s.base }),
     label: { en: "LM-Infinite", zh: "LM-Infinite（Λ 形掩码）" },
   },
   axial: {
-    ...{ kind: "AxialRotary", family: "rotary" },
+    kind: "AxialRotary", family: "rotary",
     // Each of two axes turns whole pairs.
     settings: (s) => ({ dim: Math.max(4, s.d - (s.d % 4)), grid: grid(s.length), base: s.base }),
     label: { en: "axial RoPE (rows and columns)", zh: "轴向旋转（行与列）" },
   },
   mrope: {
-    ...{ kind: "MRoPE", family: "rotary" },
+    kind: "MRoPE", family: "rotary",
     settings: (s) => ({ dim: s.d, sections: sections(s), base: s.base }),
     label: { en: "M-RoPE", zh: "多模态旋转 M-RoPE" },
   },
   alibi: {
-    ...{ kind: "ALiBi", family: "bias", settings: (s) => ({ heads: s.heads }) },
+    kind: "ALiBi", family: "bias", settings: (s) => ({ heads: s.heads }),
     label: { en: "ALiBi", zh: "ALiBi（线性偏置）" },
   },
   t5: {
-    ...{ kind: "T5Bias", family: "bias", settings: (s) => ({ heads: s.heads }) },
+    kind: "T5Bias", family: "bias", settings: (s) => ({ heads: s.heads }),
     label: { en: "T5 bias", zh: "T5 相对位置偏置" },
     // Trained biases fall with distance, in some heads with a wave.
     trained: ({ heads, buckets = 32 }) =>
@@ -123,7 +123,7 @@ export const catalogue = {
     ],
   },
   kerple: {
-    ...{ kind: "KERPLE", family: "bias", settings: (s) => ({ heads: s.heads }) },
+    kind: "KERPLE", family: "bias", settings: (s) => ({ heads: s.heads }),
     label: { en: "KERPLE", zh: "KERPLE（核偏置）" },
     // r1 = 1 and r2 = (head + 1) / heads.
     trained: ({ heads }) =>
@@ -136,40 +136,40 @@ export const catalogue = {
     ],
   },
   sandwich: {
-    ...{ kind: "Sandwich", family: "bias" },
+    kind: "Sandwich", family: "bias",
     settings: (s) => ({ heads: s.heads, dim: s.d, base: s.base }),
     label: { en: "Sandwich", zh: "Sandwich（正弦内积偏置）" },
   },
   fire: {
-    ...{ kind: "FIRE", family: "bias", amplitude: () => 0.5 },
+    kind: "FIRE", family: "bias", amplitude: () => 0.5,
     settings: (s) => ({ heads: s.heads, initial_threshold: half(s) }),
     label: { en: "FIRE", zh: "FIRE（小网络偏置）" },
   },
   shaw: {
-    ...{ kind: "Shaw", family: "content", amplitude: spread },
+    kind: "Shaw", family: "content", amplitude: spread,
     settings: (s) => ({ dim: s.d, clip: 16 }),
     label: { en: "Shaw", zh: "Shaw 相对位置" },
   },
   transformer_xl: {
-    ...{ kind: "TransformerXL", family: "content", amplitude: spread },
+    kind: "TransformerXL", family: "content", amplitude: spread,
     settings: (s) => ({ dim: Math.min(s.d, 64), heads: s.heads, head_dim: s.d, base: s.base }),
     label: { en: "Transformer-XL", zh: "Transformer-XL" },
   },
   deberta: {
-    ...{ kind: "DeBERTa", family: "content", amplitude: spread },
+    kind: "DeBERTa", family: "content", amplitude: spread,
     settings: (s) => ({
-      ...{ dim: Math.min(s.d, 32), heads: s.heads, span: 128, buckets: 32 },
-      ...{ head_dim: s.d, projections: "own" },
+      dim: Math.min(s.d, 32), heads: s.heads, span: 128, buckets: 32,
+      head_dim: s.d, projections: "own",
     }),
     label: { en: "DeBERTa", zh: "DeBERTa（解耦注意力）" },
   },
   cope: {
-    ...{ kind: "CoPE", family: "content", amplitude: spread },
+    kind: "CoPE", family: "content", amplitude: spread,
     settings: (s) => ({ dim: s.d, max_position: 64 }),
     label: { en: "CoPE", zh: "CoPE（按内容计数）" },
   },
   forget_gate: {
-    ...{ kind: "ForgetGate", family: "content", settings: (s) => ({ dim: s.d, heads: s.heads }) },
+    kind: "ForgetGate", family: "content", settings: (s) => ({ dim: s.d, heads: s.heads }),
     label: { en: "forget gate", zh: "遗忘门" },
     // Gates that do not read the token, of half-lives that differ from head to head.
     trained: ({ dim, heads }) =>
@@ -180,15 +180,15 @@ export const catalogue = {
     ],
   },
   window: {
-    ...{ kind: "SlidingWindow", family: "mask", settings: (s) => ({ width: half(s) }) },
+    kind: "SlidingWindow", family: "mask", settings: (s) => ({ width: half(s) }),
     label: { en: "sliding window", zh: "滑动窗口" },
   },
   sinks: {
-    ...{ kind: "Sinks", family: "mask", settings: () => ({ count: 4 }) },
+    kind: "Sinks", family: "mask", settings: () => ({ count: 4 }),
     label: { en: "attention sinks", zh: "注意力汇点" },
   },
   temperature: {
-    ...{ kind: "Temperature", family: "scale" },
+    kind: "Temperature", family: "scale",
     settings: (s) => ({ kind: "log_n", original_length: s.trained }),
     label: { en: "log-n temperature", zh: "对数温度" },
   },

@@ -5,8 +5,8 @@ import { rampEnds } from "#math/scaling.js";
 
 // Names that mean what `scaling.js` calls otherwise; mrope only says which axis a pair reads.
 const NAMES = {
-  ...{ default: "none", linear: "linear", dynamic: "dynamic_ntk", ntk: "ntk", yarn: "yarn", longrope: "longrope" },
-  ...{ su: "longrope", llama3: "llama3", proportional: "proportional", mrope: "none" },
+  default: "none", linear: "linear", dynamic: "dynamic_ntk", ntk: "ntk", yarn: "yarn", longrope: "longrope",
+  su: "longrope", llama3: "llama3", proportional: "proportional", mrope: "none",
 };
 const KNOWN = "default, linear, dynamic, yarn, longrope, llama3, proportional";
 const WIDEST = 4096;
@@ -109,7 +109,7 @@ function read(layer, rope, config, page) {
   const base = number([rope, config], ["rope_theta", "rotary_emb_base", "rope_base"], { otherwise: 10_000, most: 1e15 });
   if (base <= 1) throw new UserError("config_range", { key: "rope_theta", given: base, least: 1, most: 1e15 });
   const most = number([config], ["max_position_embeddings", "n_positions", "seq_length"], {
-    ...{ otherwise: null, least: 1, most: LONGEST, whole: true },
+    otherwise: null, least: 1, most: LONGEST, whole: true,
   });
   const trained = trainedOf(name, rope, config, most, page);
   const settings = { d, base, trained, ...RULES[name]({ rope, d, base, trained, most, page }) };
@@ -162,10 +162,10 @@ const RULES = {
     // One of the two alone is ignored, as transformers does.
     const both = optional("mscale") !== null && optional("mscale_all_dim") !== null;
     const settings = {
-      ...{ factor, betaFast: number([rope], "beta_fast", { otherwise: 32 }) },
-      ...{ betaSlow: number([rope], "beta_slow", { otherwise: 1 }), truncate: rope.truncate !== false },
-      ...{ attentionFactor: optional("attention_factor") },
-      ...{ mscale: both ? rope.mscale : null, mscaleAllDim: both ? rope.mscale_all_dim : null },
+      factor, betaFast: number([rope], "beta_fast", { otherwise: 32 }),
+      betaSlow: number([rope], "beta_slow", { otherwise: 1 }), truncate: rope.truncate !== false,
+      attentionFactor: optional("attention_factor"),
+      mscale: both ? rope.mscale : null, mscaleAllDim: both ? rope.mscale_all_dim : null,
     };
     checkRamp({ d, base, trained, ...settings });
     return settings;

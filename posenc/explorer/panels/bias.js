@@ -36,8 +36,8 @@ const KINDS = {
   deberta: {
     parts: [0, 1, 2],
     settings: (s) => ({
-      ...{ dim: WIDTH, heads: s.heads, span: s.span, buckets: s.log_buckets ? s.buckets : null },
-      ...{ head_dim: WIDTH, projections: "own" },
+      dim: WIDTH, heads: s.heads, span: s.span, buckets: s.log_buckets ? s.buckets : null,
+      head_dim: WIDTH, projections: "own",
     }),
     rows: (encoding) => encoding.rowOf,
   },
@@ -85,7 +85,7 @@ function compute(s) {
     ? Array.from({ length: Math.min(s.heads, MOST_HEADS) }, (_, h) => distances.map((d) => encoding.bias(d, h, query)))
     : [];
   return {
-    ...{ tokens, head, query, names, on, parts, total, distances, heads },
+    tokens, head, query, names, on, parts, total, distances, heads,
     row: row(total),
     buckets: rowOf ? distances.map(rowOf) : null,
   };
@@ -95,30 +95,30 @@ function draw(stage, data, s, say) {
   const { tokens, names, on, parts, distances, query, head } = data;
   const matrix = (name, title, values) =>
     stage.heatmap(name, {
-      ...{ title, half: true, rows: tokens, cols: tokens, values, palette: "diverging" },
-      ...{ xLabel: say("key"), yLabel: say("query_axis") },
+      title, half: true, rows: tokens, cols: tokens, values, palette: "diverging",
+      xLabel: say("key"), yLabel: say("query_axis"),
       hover: (i, j) => say("pair", { query: i, key: j, distance: j - i, value: short(values[i * tokens + j]) }),
     });
   matrix("total", on.length ? say("total_figure", { parts: on.map((name) => say(name)).join(" + ") }) : say("nothing_on"), data.total);
   for (const name of names) matrix(name, say("part_figure", { part: say(name) }), parts[name]);
   stage.curves("row", {
-    ...{ title: say("row_figure", { query, head }), half: true, x: distances },
+    title: say("row_figure", { query, head }), half: true, x: distances,
     series: [{ label: say("total"), y: data.row, width: 2.5 }],
-    ...{ xLabel: say("distance"), yLabel: say("score") },
+    xLabel: say("distance"), yLabel: say("score"),
     marks: [{ x: 0, label: "0" }],
   });
   if (data.heads.length) {
     stage.curves("heads", {
-      ...{ title: say("heads_figure"), half: true, x: distances },
+      title: say("heads_figure"), half: true, x: distances,
       series: data.heads.map((y, h) => ({ label: say("head_number", { head: h }), y, width: h === head ? 3 : 1.25 })),
-      ...{ xLabel: say("distance"), yLabel: say("bias_axis") },
+      xLabel: say("distance"), yLabel: say("bias_axis"),
     });
   }
   if (data.buckets) {
     stage.curves("buckets", {
-      ...{ title: say("buckets_figure"), half: true, x: distances },
+      title: say("buckets_figure"), half: true, x: distances,
       series: [{ label: say("table_row"), y: data.buckets, points: true }],
-      ...{ xLabel: say("distance"), yLabel: say("table_row") },
+      xLabel: say("distance"), yLabel: say("table_row"),
     });
   }
   stage.note(say(`${s.kind}_note`));
@@ -268,13 +268,13 @@ export const panel = {
     { id: "log_buckets", kind: "toggle", value: false, show: (s) => s.kind === "deberta" },
     { id: "buckets", kind: "range", min: 4, max: 64, step: 2, value: 16, show: hasBuckets },
     {
-      ...{ id: "max_distance", kind: "range", min: (s) => exactBuckets(s) + 1, max: 256, step: 1, value: 24 },
+      id: "max_distance", kind: "range", min: (s) => exactBuckets(s) + 1, max: 256, step: 1, value: 24,
       show: (s) => s.kind === "t5",
     },
     { id: "kernel", kind: "select", options: ["log", "power"], value: "log", show: (s) => s.kind === "kerple" },
     { id: "clip", kind: "range", min: 1, max: 32, step: 1, value: 6, show: (s) => s.kind === "shaw" },
     {
-      ...{ id: "span", kind: "range", min: (s) => (s.log_buckets ? exactBuckets(s) + 2 : 1), max: 128, step: 1, value: 12 },
+      id: "span", kind: "range", min: (s) => (s.log_buckets ? exactBuckets(s) + 2 : 1), max: 128, step: 1, value: 12,
       show: (s) => s.kind === "deberta",
     },
   ],

@@ -179,7 +179,7 @@ function draw(stage, data, s, say) {
   stage.paint(
     "circle",
     {
-      ...{ title: say("circle_title"), half: true, height: 320 },
+      title: say("circle_title"), half: true, height: 320,
       label: say("circle_label", { at: position, view: say(s.view) }),
     },
     circle(data, s, say),
@@ -187,7 +187,7 @@ function draw(stage, data, s, say) {
   stage.paint(
     "helix",
     {
-      ...{ title: say("helix_title"), half: true, height: 320, drag: { x: "turn", y: "tilt" } },
+      title: say("helix_title"), half: true, height: 320, drag: { x: "turn", y: "tilt" },
       label: say("helix_label", { count, period }),
     },
     helix(data, s),
@@ -211,7 +211,7 @@ function draw(stage, data, s, say) {
     height: 220,
     x: points.map((_, at) => at),
     series: waves[s.view],
-    ...{ xLabel: say("axis_position"), yLabel: say("axis_value"), yRange: [-1.1, 1.1], marks },
+    xLabel: say("axis_position"), yLabel: say("axis_value"), yRange: [-1.1, 1.1], marks,
   });
   stage.note(say("note", { period, pair: s.pair, frequency: data.frequency }));
   stage.table(
@@ -244,7 +244,7 @@ function python(s) {
 }
 
 export const panel = {
-  ...{ id: "circle", lesson: "learn/frequencies_and_pairs", compute, draw, table, python },
+  id: "circle", lesson: "learn/frequencies_and_pairs", compute, draw, table, python,
   uses: ["d", "base", "length"],
   formula:
     '<math display="block"><msub><mi mathvariant="normal">PE</mi><mi>i</mi></msub><mo>(</mo><mi>p</mi><mo>)</mo><mo>=</mo>' +

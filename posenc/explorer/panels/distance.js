@@ -113,7 +113,7 @@ function draw(stage, data, s, say) {
     const cols = pairs.x.length;
     stage.heatmap("pairs", {
       title: say("pairs_title", { name: catalogue[a.name].label[s.lang] }),
-      ...{ rows: pairs.rows, cols, values: pairs.values, palette: "diverging", range: [-1, 1] },
+      rows: pairs.rows, cols, values: pairs.values, palette: "diverging", range: [-1, 1],
       xLabel: say("distance"),
       yLabel: say("pair"),
       colLabel: (col) => String(pairs.x[col]),

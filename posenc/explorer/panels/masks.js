@@ -178,16 +178,16 @@ export const panel = {
     { id: "causal", kind: "toggle", value: true, show: (s) => s.rule !== "prefix" },
     { id: "tokens", kind: "range", min: 4, max: 64, step: 1, value: 24 },
     {
-      ...{ id: "width", kind: "range", min: 1, max: (s) => s.tokens, step: 1, value: 4 },
+      id: "width", kind: "range", min: 1, max: (s) => s.tokens, step: 1, value: 4,
       show: (s) => s.rule === "window" || s.rule === "chunk",
     },
     {
-      ...{ id: "convention", kind: "select", options: ["included", "besides"], value: "included" },
+      id: "convention", kind: "select", options: ["included", "besides"], value: "included",
       show: (s) => s.rule === "window",
     },
     { id: "sinks", kind: "range", min: 0, max: 8, step: 1, value: 0, show: (s) => s.rule === "window" },
     {
-      ...{ id: "prefix_count", kind: "range", min: 1, max: (s) => s.tokens, step: 1, value: 6 },
+      id: "prefix_count", kind: "range", min: 1, max: (s) => s.tokens, step: 1, value: 6,
       show: (s) => s.rule === "prefix",
     },
     { id: "layers", kind: "range", min: 1, max: 12, step: 1, value: 4, play: true },

@@ -304,7 +304,7 @@ export const panel = {
     { id: "source", kind: "select", options: ["typed", "drawn"], value: "typed" },
     { id: "expression", kind: "text", value: "sin(2*pi*t)", show: (s) => s.source === "typed" },
     {
-      ...{ id: "points", kind: "sketch", points: 16, show: (s) => s.source === "drawn" },
+      id: "points", kind: "sketch", points: 16, show: (s) => s.source === "drawn",
       value: [0, 0.5, 1, 1, 1, 0.5, 0.25, 0.1, 0, -0.5, -1, -1, -1, -0.5, -0.25, -0.1],
     },
     { id: "pairing", kind: "select", options: ["quadrature", "single", "mismatched"], value: "quadrature" },

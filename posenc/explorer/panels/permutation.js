@@ -77,7 +77,7 @@ function compute(s) {
     after[to].reduce((most, value, i) => Math.max(most, Math.abs(value - before[from][i])), 0),
   );
   return {
-    ...{ words, order, change, columns: before[0].length },
+    words, order, change, columns: before[0].length,
     before: before.map((out) => Array.from(out)),
     after: after.map((out) => Array.from(out)),
   };
@@ -145,7 +145,7 @@ function draw(stage, data, s, say) {
   stage.paint(
     "shuffle",
     {
-      ...{ title: say("shuffle_title"), height: 230 },
+      title: say("shuffle_title"), height: 230,
       label: say("shuffle_label", {
         order: order.map((from) => words[from]).join(" "),
         changed,
@@ -164,8 +164,8 @@ function draw(stage, data, s, say) {
   const range = spread([...before, ...after]);
   const map = (name, values, names) =>
     stage.heatmap(name, {
-      ...{ title: say(name), half: true, rows: words.length, cols: columns, values, range },
-      ...{ xLabel: say("dimension"), yLabel: say("word"), palette: "diverging" },
+      title: say(name), half: true, rows: words.length, cols: columns, values, range,
+      xLabel: say("dimension"), yLabel: say("word"), palette: "diverging",
       rowLabel: (at) => cut(names[at], 6),
     });
   map("output_first", before, words);
@@ -239,7 +239,7 @@ function python(s) {
 }
 
 export const panel = {
-  ...{ id: "permutation", lesson: "learn/why_position", compute, draw, table, python },
+  id: "permutation", lesson: "learn/why_position", compute, draw, table, python,
   uses: (s) =>
     s.with ? ["a", "d", ...reads(s, s.a).filter((key) => key !== "length")] : ["a", "d"],
   formula:

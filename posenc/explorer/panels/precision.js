@@ -208,7 +208,7 @@ export const panel = {
   controls: [
     { id: "dtype", kind: "select", options: ["bfloat16", "float16", "float32"], value: "bfloat16" },
     {
-      ...{ id: "what", kind: "select", value: "positions" },
+      id: "what", kind: "select", value: "positions",
       options: ["positions", "frequencies", "angles", "table"],
     },
     { id: "reach", kind: "range", min: 2, max: 1_000_000, step: 1, value: 4096, scale: "log" },

@@ -40,7 +40,7 @@ function compute(s) {
   };
   const arrows = { q: arrow(q, s.m, used.q), k: arrow(k, s.n, used.k) };
   return {
-    ...{ arrows, both, alone, grid },
+    arrows, both, alone, grid,
     angle: (s.m - s.n) * inverse[s.pair],
     frequency: inverse[s.pair],
     // Arrows of different dimensions have no product in the score.
@@ -104,7 +104,7 @@ function draw(stage, data, s, say) {
   stage.paint(
     "arrows",
     {
-      ...{ height: 380, half: true, title: say("arrows_title", { pair: s.pair }) },
+      height: 380, half: true, title: say("arrows_title", { pair: s.pair }),
       label: say("arrows_label", { pair: s.pair, m: s.m, n: s.n, angle: data.angle }),
     },
     (ctx, width, height, colors) => paintArrows(ctx, width, height, colors, data, say),
@@ -112,7 +112,7 @@ function draw(stage, data, s, say) {
   stage.heatmap("grid", {
     title: say("grid_title"),
     half: true,
-    ...{ rows: GRID, cols: GRID, values: data.grid, palette: "diverging" },
+    rows: GRID, cols: GRID, values: data.grid, palette: "diverging",
     xLabel: say("key"),
     yLabel: say("query"),
     hover: (row, col) => say("grid_read", { m: row, n: col, value: data.grid[row * GRID + col] }),

@@ -41,7 +41,7 @@ function measured(label, name, settings, target) {
   const within = Array.from(plain, (w) => (w * (trained - 1)) / TURN);
   const fresh = Array.from(inverse, (h, i) => within[i] < 1 && h * (target - 1) > plain[i] * trained * (1 + 1e-9));
   return {
-    ...{ label, name, gain, trained, target, settings },
+    label, name, gain, trained, target, settings,
     wavelengths: Array.from(wavelengths(inverse)),
     turnsInTraining: within,
     turnsAtTarget: Array.from(inverse, (h) => (h * (target - 1)) / TURN),
@@ -55,7 +55,7 @@ function compute(s) {
     const ropes = readConfig(s.config, { d: s.d, trained: s.trained, factor: s.factor });
     const found = ropes.map(({ layer, type, name, settings, target, headDim }) => ({
       ...measured(layer ? `${layer}: ${type}` : type, name, settings, target),
-      ...{ type, layer, headDim },
+      type, layer, headDim,
     }));
     const [{ settings, target }] = ropes;
     return { rows: [measured("none", "none", settings, target), ...found], chosen: 1, config: true };
@@ -91,7 +91,7 @@ function draw(stage, data, s, say) {
   const padded = (y) => x.map((i) => y[i] ?? NaN);
   const level = (value) => x.map(() => value);
   stage.curves("wavelengths", {
-    ...{ title: say("wavelengths_figure"), x, xLabel: say("pair"), yLabel: say("wavelength"), logY: true },
+    title: say("wavelengths_figure"), x, xLabel: say("pair"), yLabel: say("wavelength"), logY: true,
     series: [
       ...rows.map((row, i) => ({ label: name(row), y: padded(row.wavelengths.map(finite)), width: i === chosen ? 3.5 : 1.5 })),
       { label: say("trained_line", { length: pick.trained }), y: level(pick.trained), dash: [6, 4], color: "ink" },
@@ -99,7 +99,7 @@ function draw(stage, data, s, say) {
     ],
   });
   stage.curves("turns", {
-    ...{ title: say("turns_figure", { method: name(pick) }), x, xLabel: say("pair"), yLabel: say("turns"), logY: true },
+    title: say("turns_figure", { method: name(pick) }), x, xLabel: say("pair"), yLabel: say("turns"), logY: true,
     series: [
       { label: say("in_training", { length: pick.trained }), y: padded(pick.turnsInTraining), color: "a", width: 2.5 },
       { label: say("at_target", { length: pick.target }), y: padded(pick.turnsAtTarget.map(finite)), color: "b", width: 2.5 },
@@ -304,12 +304,12 @@ export const panel = {
     { id: "overlay", kind: "toggle", value: true, show: (s) => s.method !== "config" },
     { id: "beta_slow", kind: "range", min: 0.5, max: 8, step: 0.5, value: 1, show: (s) => s.method === "yarn" },
     {
-      ...{ id: "beta_fast", kind: "range", min: (s) => Math.ceil(s.beta_slow), max: 128, step: 1, value: 32 },
+      id: "beta_fast", kind: "range", min: (s) => Math.ceil(s.beta_slow), max: 128, step: 1, value: 32,
       show: (s) => s.method === "yarn",
     },
     { id: "low", kind: "range", min: 0.5, max: 8, step: 0.5, value: 1, show: (s) => s.method === "llama3" },
     {
-      ...{ id: "high", kind: "range", min: (s) => Math.ceil(s.low), max: 32, step: 1, value: 4 },
+      id: "high", kind: "range", min: (s) => Math.ceil(s.low), max: 32, step: 1, value: 4,
       show: (s) => s.method === "llama3",
     },
     { id: "config", kind: "text", lines: 10, value: LLAMA_3_1, show: (s) => s.method === "config" },

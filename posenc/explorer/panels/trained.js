@@ -73,13 +73,13 @@ function draw(stage, found, s, say) {
   const positions = found.rows.map((_, n) => n);
   const mark = [{ x: TRAINED, label: say("trained_to", { length: TRAINED }) }];
   stage.heatmap("table", {
-    ...{ title: say("table_figure"), half: true, rows: ROWS, cols: DIM, values: found.rows, palette: "diverging" },
-    ...{ xLabel: say("dimension"), yLabel: say("position_axis") },
+    title: say("table_figure"), half: true, rows: ROWS, cols: DIM, values: found.rows, palette: "diverging",
+    xLabel: say("dimension"), yLabel: say("position_axis"),
     hover: (row, col) => say("cell_at", { row, col, value: short(found.rows[row][col]) }),
   });
   stage.heatmap("cosines", {
-    ...{ title: say("cosine_figure"), half: true, rows: ROWS, cols: ROWS, values: found.cosines, palette: "diverging" },
-    ...{ xLabel: say("position_axis"), yLabel: say("position_axis"), range: [-1, 1] },
+    title: say("cosine_figure"), half: true, rows: ROWS, cols: ROWS, values: found.cosines, palette: "diverging",
+    xLabel: say("position_axis"), yLabel: say("position_axis"), range: [-1, 1],
     hover: (row, col) => say("cosine_at", { row, col, value: short(found.cosines[row][col]) }),
   });
   const label = say("path_label", { length: TRAINED });
@@ -87,22 +87,22 @@ function draw(stage, found, s, say) {
     drawPath(ctx, width, height, colors, found.paths, s.position),
   );
   stage.curves("components", {
-    ...{ title: say("components_figure"), half: true, x: positions, marks: mark },
+    title: say("components_figure"), half: true, x: positions, marks: mark,
     series: found.paths.map((y, i) => ({ label: say("component", { number: i + 1, share: percent(found.shares[i]) }), y })),
-    ...{ xLabel: say("position_axis"), yLabel: say("along") },
+    xLabel: say("position_axis"), yLabel: say("along"),
   });
   stage.curves("cosine", {
-    ...{ title: say("row_figure", { position: s.position }), half: true, x: positions, marks: mark },
+    title: say("row_figure", { position: s.position }), half: true, x: positions, marks: mark,
     series: [{ label: say("cosine"), y: found.cosines[s.position], width: 2 }],
-    ...{ xLabel: say("position_axis"), yLabel: say("cosine") },
+    xLabel: say("position_axis"), yLabel: say("cosine"),
   });
   stage.curves("norms", {
-    ...{ title: say("norms_figure"), half: true, x: positions, marks: mark },
+    title: say("norms_figure"), half: true, x: positions, marks: mark,
     series: [
       { label: say("norm"), y: found.norms, width: 2 },
       { label: say("step"), y: [NaN, ...found.steps] },
     ],
-    ...{ xLabel: say("position_axis"), yLabel: say("size") },
+    xLabel: say("position_axis"), yLabel: say("size"),
   });
   const lengths = { trained: TRAINED, rows: ROWS };
   if (found.loss === null) stage.note(say("begun_note", lengths));

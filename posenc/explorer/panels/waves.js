@@ -61,7 +61,7 @@ function map(stage, side, table, s, say) {
     palette: kind === "position" ? "diverging" : "sequential",
     hover: (at, col) =>
       say("cell_read", {
-        ...{ row: `${say(kind)} ${at}`, column: `${column} ${col}` },
+        row: `${say(kind)} ${at}`, column: `${column} ${col}`,
         value: values[at * columns + col],
       }),
   });
