@@ -116,6 +116,16 @@ test("every panel keeps the contract", () => {
   }
 });
 
+test("each panel asks one question and answers it in one sentence", () => {
+  for (const { id, text } of PANELS) {
+    for (const [lang, { question, answer }] of Object.entries(text)) {
+      assert.equal(question.match(/[?？]/g)?.length, 1, `${id} ${lang}: ${question}`);
+      const ends = lang === "zh" ? /[。！？]/g : /[.!?](?=\s|$)/g;
+      assert.equal(answer.match(ends)?.length, 1, `${id} ${lang}: ${answer}`);
+    }
+  }
+});
+
 test("both languages say the same things, in words of their own", () => {
   const both = [["page", TEXT], ...PANELS.map((panel) => [panel.id, panel.text])];
   for (const [id, text] of both) {

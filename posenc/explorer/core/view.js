@@ -103,6 +103,7 @@ export function view(store, refuse, lessons) {
         { class: "answer" },
         element("summary", {}, pageSay("see_answer")),
         element("p", {}, say("answer")),
+        panel.text[lang].more && element("p", { class: "more" }, say("more")),
       ),
     ),
     element("div", { class: "controls" }, ...fields.map(({ made }) => made.element)),

@@ -150,8 +150,9 @@ export const panel = {
   text: {
     en: {
       title: "Bias matrices, term by term",
-      question: "Leave the content out. Which encodings treat a key 5 tokens before and one 5 tokens after the query alike, and which say the same of all keys that are far away?",
-      answer: "ALiBi, KERPLE and Sandwich read |i - j| only: their matrices are symmetric. T5's last bucket, Shaw's clip and DeBERTa's span make all far keys alike, while ALiBi's penalty never stops growing.",
+      question: "Leave the content out. Which encodings treat a key 5 tokens before and one 5 tokens after the query alike?",
+      answer: "Those that read |i - j| only, ALiBi, KERPLE and Sandwich: their matrices are symmetric.",
+      more: "T5's last bucket, Shaw's clip and DeBERTa's span make all far keys alike, while ALiBi's penalty never stops growing.",
       kind: "Encoding",
       alibi: "ALiBi",
       t5: "T5",
@@ -204,8 +205,9 @@ export const panel = {
     },
     zh: {
       title: "偏置矩阵，逐项拆开",
-      question: "先去掉内容项。哪些编码对前 5 个词元处与后 5 个词元处的键一视同仁？哪些编码对所有很远的键都给同样的值？",
-      answer: "ALiBi、KERPLE 与 Sandwich 只看 |i - j|，矩阵是对称的。T5 的最后一个桶、Shaw 的截断、DeBERTa 的跨度让远处的键不再有区别，而 ALiBi 的惩罚会一直增长。",
+      question: "先去掉内容项。哪些编码对前 5 个词元处与后 5 个词元处的键一视同仁？",
+      answer: "只看 |i - j| 的那些：ALiBi、KERPLE 与 Sandwich，它们的矩阵是对称的。",
+      more: "T5 的最后一个桶、Shaw 的截断、DeBERTa 的跨度让远处的键不再有区别，而 ALiBi 的惩罚会一直增长。",
       kind: "编码",
       alibi: "ALiBi",
       t5: "T5",

@@ -187,8 +187,9 @@ export const panel = {
   text: {
     en: {
       title: "Inner product against distance",
-      question: "With all numbers of q and k equal, the curve of RoPE falls from the left. Does it fall all the way, and does it still fall when q and k are random?",
-      answer: "It falls only on the whole: it swings, and rises again and again. With random q and k a score need not fall at all; the mean over many draws with q = k falls as the curve of ones does. ALiBi falls in a straight line, whatever q and k are.",
+      question: "With all numbers of q and k equal, the curve of RoPE falls from the left. Does it fall all the way?",
+      answer: "No: it falls only on the whole, for it swings, and rises again and again.",
+      more: "With random q and k a score need not fall at all; the mean over many draws with q = k falls as the curve of ones does. ALiBi falls in a straight line, whatever q and k are.",
       vectors: "Query and key",
       ones: "all ones",
       equal: "random, q = k",
@@ -216,8 +217,9 @@ export const panel = {
     },
     zh: {
       title: "内积随距离的变化",
-      question: "q 与 k 全取 1 时，RoPE 的曲线从左边开始下降。它会一直降下去吗？q 与 k 换成随机数后还降吗？",
-      answer: "只是总体下降：它一路振荡，会反复回升。q、k 各自随机时，得分完全可能不降反升；q = k 时多次抽样的均值才像全 1 的曲线那样下降。ALiBi 则不论 q、k 是什么，始终沿直线下降。",
+      question: "q 与 k 全取 1 时，RoPE 的曲线从左边开始下降。它会一直降下去吗？",
+      answer: "不会：它只是总体下降，一路振荡，会反复回升。",
+      more: "q、k 各自随机时，得分完全可能不降反升；q = k 时多次抽样的均值才像全 1 的曲线那样下降。ALiBi 则不论 q、k 是什么，始终沿直线下降。",
       vectors: "查询与键",
       ones: "全为 1",
       equal: "随机，q = k",

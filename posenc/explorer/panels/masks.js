@@ -105,7 +105,8 @@ export const panel = {
     en: {
       title: "Masks and receptive field",
       question: "Each token sees only its last 4 tokens. How far back can the last token hear after 4 layers?",
-      answer: "Every layer adds width - 1 tokens, because what a neighbour heard is passed on: 4 layers of width 4 reach 13 tokens. Chunks never add anything.",
+      answer: "13 tokens, itself included: every layer adds width - 1 tokens, because what a neighbour heard is passed on.",
+      more: "Chunks never add anything.",
       rule: "Mask",
       everything: "no restriction",
       window: "sliding window",
@@ -140,7 +141,8 @@ export const panel = {
     zh: {
       title: "掩码与感受野",
       question: "每个词元只能看到包括自己在内的最近 4 个词元。经过 4 层之后，最后一个词元能听到多远？",
-      answer: "邻居听到的内容会逐层传递，所以每多一层就多 w - 1 个词元：宽度 4、4 层可达 13 个词元。分块则永远传不出块外。",
+      answer: "13 个词元，包括它自己：邻居听到的内容会逐层传递，所以每多一层就多 w - 1 个词元。",
+      more: "分块则永远传不出块外。",
       rule: "掩码",
       everything: "不加限制",
       window: "滑动窗口",

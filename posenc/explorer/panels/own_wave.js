@@ -194,7 +194,8 @@ export const panel = {
     en: {
       title: "Make your own wave",
       question: "Replace the sine by a triangle, sawtooth or square wave. Which of the six properties do you expect to lose first?",
-      answer: "Every other wave form loses the linear shift and with it the pure dependence on distance: only sine with its cosine turns by a matrix. The square wave, flat for half a turn, soon repeats rows as well.",
+      answer: "The linear shift, and with it the pure dependence on distance: only sine with its cosine turns by a matrix.",
+      more: "The square wave, flat for half a turn, soon repeats rows as well.",
       source: "Wave from",
       typed: "a formula",
       drawn: "a drawn curve",
@@ -248,7 +249,8 @@ export const panel = {
     zh: {
       title: "自制波形",
       question: "把正弦换成三角波、锯齿波或方波，六条性质中你猜最先失去哪一条？",
-      answer: "别的波形都会失去线性平移，也就不再只依赖距离：只有正弦配上余弦，才能用一个矩阵转到下一个位置。方波半圈不变，很快还会出现相同的行。",
+      answer: "线性平移，以及由它而来的“只依赖距离”：只有正弦配上余弦，才能用一个矩阵转到下一个位置。",
+      more: "方波半圈不变，很快还会出现相同的行。",
       source: "波形来源",
       typed: "公式",
       drawn: "手画曲线",

@@ -258,7 +258,9 @@ export const panel = {
       question:
         "The words of a sentence change places. Nothing says where a word stands, and every word sees all the others. Which words get another output?",
       answer:
-        "None: attention without position treats the sentence as a bag, so each word keeps its output and the rows only move. Position makes order count; so does a causal mask, because a later word sees more.",
+        "None: attention without position treats the sentence as a bag, so each word keeps its output and the rows only move.",
+      more:
+        "Position makes order count; so does a causal mask, because a later word sees more.",
       words: "Sentence (2 to 12 words)",
       words_hint: SENTENCES.en,
       with: "With position (encoding A)",
@@ -286,7 +288,9 @@ export const panel = {
       question:
         "把一句话的词打乱。没有任何东西说明词在哪里，而且每个词都看得见所有的词。哪些词的输出会变？",
       answer:
-        "都不变：没有位置信息的注意力把句子当成一个袋子，每个词的输出照旧，只是行换了位置。位置编码让顺序起作用；因果掩码也能，因为越靠后的词看到的越多。",
+        "都不变：没有位置信息的注意力把句子当成一个袋子，每个词的输出照旧，只是行换了位置。",
+      more:
+        "位置编码让顺序起作用；因果掩码也能，因为越靠后的词看到的越多。",
       words: "句子（2 到 12 个词）",
       words_hint: SENTENCES.zh,
       with: "加入位置（编码 A）",

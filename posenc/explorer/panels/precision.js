@@ -139,7 +139,8 @@ export const panel = {
     en: {
       title: "Numbers break",
       question: "A model runs in bfloat16. Up to which position can it still count its tokens one by one?",
-      answer: "Up to 256: bfloat16 has 8 significant bits, so 257 becomes 256. Inverse frequencies rounded once are worse than they look, for the error grows with the position. Only the finished table of cosines and sines may be rounded: its error never grows.",
+      answer: "Up to 256: bfloat16 has 8 significant bits, so 257 becomes 256.",
+      more: "Inverse frequencies rounded once are worse than they look, for the error grows with the position. Only the finished table of cosines and sines may be rounded: its error never grows.",
       dtype: "Number format",
       bfloat16: "bfloat16 (8 significant bits)",
       float16: "float16 (11 significant bits)",
@@ -173,7 +174,8 @@ export const panel = {
     zh: {
       title: "数值会出错",
       question: "模型以 bfloat16 运行。它最多能把词元逐个数到第几个位置？",
-      answer: "数到 256 为止：bfloat16 只有 8 位有效二进制位，257 会变成 256。频率只舍入一次，看似无害，误差却随位置不断放大。可以舍入的只有算好的余弦、正弦表：它的误差不会增长。",
+      answer: "数到 256 为止：bfloat16 只有 8 位有效二进制位，257 会变成 256。",
+      more: "频率只舍入一次，看似无害，误差却随位置不断放大。可以舍入的只有算好的余弦、正弦表：它的误差不会增长。",
       dtype: "数值格式",
       bfloat16: "bfloat16（8 位有效位）",
       float16: "float16（11 位有效位）",

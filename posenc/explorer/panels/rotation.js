@@ -176,8 +176,9 @@ export const panel = {
   text: {
     en: {
       title: "Rotation lab",
-      question: "Both arrows turn as m and n grow by the same number. What happens to their inner product? And if q is turned in one layout and k in the other?",
-      answer: "Nothing: both arrows turn by the same angle, and only m - n is left. With the other layout for both, the scores still depend on m - n alone, but they are not those that were trained. With two layouts mixed, moving the text changes its scores.",
+      question: "Both arrows turn as m and n grow by the same number. What happens to their inner product?",
+      answer: "Nothing: both arrows turn by the same angle, and only m - n is left.",
+      more: "With the other layout for both, the scores still depend on m - n alone, but they are not those that were trained. With two layouts mixed, other numbers turn together in q than in k, and moving the text changes its scores.",
       m: "Position m of the query",
       n: "Position n of the key",
       pair: "Pair shown",
@@ -208,8 +209,9 @@ export const panel = {
     },
     zh: {
       title: "旋转实验室",
-      question: "m 与 n 增加同样的数，两个箭头都会转动，它们的内积会怎样？如果 q 按一种布局转、k 按另一种布局转呢？",
-      answer: "内积不变：两个箭头转过同样的角度，剩下的只有 m − n。若 q、k 都改用另一种布局，得分仍只依赖 m − n，但已不是训练时的得分。若两种布局混用，整段文本平移一下，得分就变了。",
+      question: "m 与 n 增加同样的数，两个箭头都会转动，它们的内积会怎样？",
+      answer: "内积不变：两个箭头转过同样的角度，剩下的只有 m − n。",
+      more: "若 q、k 都改用另一种布局，得分仍只依赖 m − n，但已不是训练时的得分。若两种布局混用，q 中结成对的数与 k 中的不同，整段文本平移一下，得分就变了。",
       m: "查询的位置 m",
       n: "键的位置 n",
       pair: "显示第几对",

@@ -176,7 +176,8 @@ export const panel = {
     en: {
       title: "Stretching the context",
       question: "A RoPE model is read at four times its trained length without any change. Which pairs meet angles that training never showed: the fast ones or the slow ones?",
-      answer: "The slow ones. A pair that completed a turn in training has shown all its angles; one that did not meets new ones. Every method slows these down; they differ in what they do to the fast pairs.",
+      answer: "The slow ones: a pair that completed a turn in training has shown all its angles, and one that did not meets new ones.",
+      more: "Every method slows these down; they differ in what they do to the fast pairs.",
       method: "Method",
       none: "no scaling",
       linear: "linear (position interpolation)",
@@ -238,7 +239,8 @@ export const panel = {
     zh: {
       title: "拉伸上下文",
       question: "把一个 RoPE 模型原封不动地用到训练长度的四倍。哪些维度对会遇到训练中从未出现的角度：快的还是慢的？",
-      answer: "慢的。训练中转满一圈的维度对，所有角度都见过；没转满的会遇到新角度。各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
+      answer: "慢的：训练中转满一圈的维度对，所有角度都见过，没转满的会遇到新角度。",
+      more: "各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
       method: "方法",
       none: "不缩放",
       linear: "线性（位置插值）",

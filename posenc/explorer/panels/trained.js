@@ -146,8 +146,9 @@ export const panel = {
   text: {
     en: {
       title: "Trained tables",
-      question: `These tables have ${ROWS} rows, but training only ever read the first ${TRAINED}. What will the other rows look like, in a learned table and in FLOATER's?`,
-      answer: "The learned table's other rows stay as they began, for nothing ever touched them. FLOATER's path goes on smoothly where training ended, but through places that no model has learned to read. A rule such as ALiBi's has no rows to train, and says of a greater distance what it said before, only more of it.",
+      question: `These tables have ${ROWS} rows, but training only ever read the first ${TRAINED}. What will the other rows of the learned table look like?`,
+      answer: "They stay as they began, for nothing ever touched them.",
+      more: "FLOATER's path goes on smoothly where training ended, but through places that no model has learned to read. A rule such as ALiBi's has no rows to train, and says of a greater distance what it said before, only more of it.",
       table: "Table",
       learned: "learned",
       floater: "FLOATER",
@@ -177,8 +178,9 @@ export const panel = {
     },
     zh: {
       title: "训练出来的位置表",
-      question: `这些表有 ${ROWS} 行，但训练只用过前 ${TRAINED} 行。其余的行会是什么样子？可学习的表和 FLOATER 的表各会怎样？`,
-      answer: "可学习的表里，其余的行从未被用到，保持初始的样子。FLOATER 的轨迹在训练结束处平滑地延续，但经过的地方没有模型学过怎么读。ALiBi 这样的规则没有要训练的行，对更远的距离说的还是原来的话，只是更重一些。",
+      question: `这些表有 ${ROWS} 行，但训练只用过前 ${TRAINED} 行。可学习的表里，其余的行会是什么样子？`,
+      answer: "它们从未被用到，保持初始的样子。",
+      more: "FLOATER 的轨迹在训练结束处平滑地延续，但经过的地方没有模型学过怎么读。ALiBi 这样的规则没有要训练的行，对更远的距离说的还是原来的话，只是更重一些。",
       table: "位置表",
       learned: "可学习",
       floater: "FLOATER",

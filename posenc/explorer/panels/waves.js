@@ -122,8 +122,9 @@ export const panel = {
   text: {
     en: {
       title: "Waves and heatmap",
-      question: "Are the first columns of the map the fast waves or the slow ones? And what does the other layout change?",
-      answer: "The first columns are the fastest. The other layout only puts the same columns in another order: every inner product stays as it was, because each sine keeps its own cosine. And as cosine is even, the product with the row n before is that with the row n behind: a sinusoid alone cannot tell left from right.",
+      question: "The other layout puts the same columns in another order. Does the inner product of any two rows change?",
+      answer: "No: every sine keeps its own cosine, so the same products are summed, only in another order.",
+      more: "The first columns are the fastest waves, and the last the slowest. As cosine is even, the product with the row n before is that with the row n behind: a sinusoid alone cannot tell left from right.",
       layout: "Layout of A and B, where they have one",
       interleaved: "interleaved: sine, cosine, sine, cosine, ...",
       half: "half: all sines, then all cosines",
@@ -146,8 +147,9 @@ export const panel = {
     },
     zh: {
       title: "波形与热图",
-      question: "热图最左边的几列是快波还是慢波？换一种布局又会改变什么？",
-      answer: "最左边的列最快。换布局只是给同样的列重新排队：每个正弦仍与自己的余弦配对，所以任何两个位置的内积都不变。又因为余弦是偶函数，与前面第 n 行的内积等于与后面第 n 行的内积：只靠正弦编码，分不清左右。",
+      question: "换一种布局，同样的列就换了顺序。任何两行的内积会变吗？",
+      answer: "不变：每个正弦仍与自己的余弦配对，相加的还是那些乘积，只是顺序不同。",
+      more: "最前面的列是最快的波，最后面的最慢。又因为余弦是偶函数，与前面第 n 行的内积等于与后面第 n 行的内积：只靠正弦编码，分不清左右。",
       layout: "A 与 B 的布局（若有）",
       interleaved: "交错布局：正弦、余弦、正弦、余弦……",
       half: "两半布局：先全部正弦，后全部余弦",
