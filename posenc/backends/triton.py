@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
+from posenc.backends.diagonals import aligned
 from posenc.backends.turn import operands
 from posenc.equation import mask_rules
-from posenc.positions import Positions
 from posenc.terms import (
     DistanceTable,
     Mask,
@@ -52,7 +52,7 @@ def refusal(call: Call) -> str | None:
             return "a bias inside a scale that differs by query is no function of the distance"
         if not plain and (positions.q.ndim > 2 or positions.q.is_floating_point()):
             return "distances must be whole numbers of one axis"
-        if not plain and _learns(term) and not _aligned(positions):
+        if not plain and _learns(term) and not (positions.unit_step and aligned(positions)):
             return "a table's gradient is summed along diagonals, and these positions have none"
     return None
 
@@ -94,21 +94,6 @@ def _learns(term: DistanceTable | Slope) -> bool:
         return torch.is_grad_enabled() and term.values.requires_grad
     both = (term.past, term.past if term.future is None else term.future)
     return torch.is_grad_enabled() and any(slope.requires_grad for slope in both)
-
-
-def _aligned(positions: Positions) -> bool:
-    """Whether the distance of every visible pair is that of its indices: padded, packed tokens."""
-    shift = positions.k_len - positions.q_len
-    # It reads values, which a graph cannot.
-    if torch.compiler.is_compiling() or not positions.unit_step or shift < 0:
-        return False
-    q, k = positions.orders()
-    if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
-        return False
-    steps = k[..., 1:] - k[..., :-1] == 1
-    if positions.k_document is not None:
-        steps = steps | (positions.k_document[..., 1:] != positions.k_document[..., :-1])
-    return bool(steps.all())
 
 
 def _biases(call: Call, scale: float) -> tuple[Tensor | None, int, tuple[Tensor, Tensor] | None]:

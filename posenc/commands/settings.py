@@ -57,6 +57,7 @@ def made(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
         except PosencError:
             raise
         except Exception:
+            # A stranger's examples may raise anything; the class may do without them.
             given = {}
         call = ", ".join(f"{name}={value!r}" for name, value in (given | settings).items())
         with strangers(f"{kind.__name__}({call}) cannot be made"):

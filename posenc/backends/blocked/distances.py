@@ -5,6 +5,7 @@ from torch import Tensor
 
 from posenc.backends.blocked.inputs import Inputs, Rows
 from posenc.backends.call import Call
+from posenc.backends.diagonals import aligned
 from posenc.backends.turn import turned_by
 from posenc.equation import content_scale, distance_bias, group, mask_rules
 from posenc.positions import Positions
@@ -42,7 +43,7 @@ def refusal(call: Call) -> str | None:
     positions = call.lowered.positions
     if any(isinstance(term, _BY_DISTANCE) for term in terms) and not positions.unit_step:
         return "positions do not count in steps of one"
-    return None if _aligned(positions) else "queries are not the last of the keys, in order"
+    return None if aligned(positions) else "queries are not the last of the keys, in order"
 
 
 def inputs_of(call: Call) -> Inputs:
@@ -140,22 +141,3 @@ def _expanded(term: GatherTable | ValueTable) -> Rows:
     """A vector for each distance, not for each row that distances share."""
     weight = term.weight if term.row_of is None else term.weight[:, term.row_of]
     return Rows(weight, term.zero)
-
-
-def _aligned(positions: Positions) -> bool:
-    """Whether k_order - q_order rises by one per key and falls by one per query."""
-    shift = positions.k_len - positions.q_len
-    if positions.in_order:
-        return shift >= 0
-    if torch.compiler.is_compiling() or shift < 0:
-        return False
-    q, k = positions.orders()
-    if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
-        return False
-    steps = k[..., 1:] - k[..., :-1] == 1
-    documents = positions.k_document
-    if documents is not None and positions.q_document is not None:
-        if not torch.equal(*torch.broadcast_tensors(positions.q_document, documents[..., shift:])):
-            return False
-        steps = steps | (documents[..., 1:] != documents[..., :-1])
-    return bool(steps.all())
