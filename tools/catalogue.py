@@ -81,9 +81,8 @@ What is measured, and of which model, is said in [properties](../properties.md).
 {properties}""",
 }
 PICTURES = {"en": "\n## Pictures\n\n", "zh": "\n## 图\n\n"}
-PICTURE = """```{{image}} ../../../gallery/{file}
+PICTURE = """```{{gallery}} {stem}
 :alt: {alt}
-:class: only-{theme}
 ```
 """
 HEADS = {
@@ -124,9 +123,7 @@ def pictures(name: str, language: str) -> str:
     for path in sorted(GALLERY.glob(f"{name}-*.light.svg")):
         figure = path.name.removeprefix(f"{name}-").removesuffix(".light.svg")
         title = chinese.FIGURES[figure] if language == "zh" else figure.replace("_", " ")
-        for theme in ("light", "dark"):
-            file = path.name.replace(".light.", f".{theme}.")
-            shown.append(PICTURE.format(file=file, alt=f"{name}: {title}", theme=theme))
+        shown.append(PICTURE.format(stem=f"{name}-{figure}", alt=f"{name}: {title}"))
     return PICTURES[language] + "\n".join(shown) if shown else ""
 
 

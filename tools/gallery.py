@@ -1,10 +1,15 @@
-"""docs/gallery: every figure of every encoding's first example, in both themes, as SVG."""
+"""docs/gallery: every figure of every encoding's first example, in both themes, as SVG.
+
+`python tools/gallery.py LANGUAGE FOLDER` draws it in another language.
+"""
 
 import base64
 import io
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -25,23 +30,23 @@ IMAGE = re.compile(r"data:image/png;base64,([\sA-Za-z0-9+/=]*)")
 ID = re.compile(r'(?<=id=")[^"]*|(?<=url\(#)[^)]*|(?<=href="#)[^"]*')
 
 
-def drawn() -> Iterator[tuple[Path, str]]:
-    """Every file of the gallery, as it should be, drawn by as many processes as there are cores."""
+def drawn(language: str = "en") -> Iterator[tuple[str, str]]:
+    """Name and text of every file, as it should be, drawn by as many processes as cores."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        for files in pool.map(drawn_of, posenc.encodings()):
+        for files in pool.map(partial(drawn_of, language=language), posenc.encodings()):
             yield from files
 
 
-def drawn_of(name: str) -> list[tuple[Path, str]]:
+def drawn_of(name: str, language: str) -> list[tuple[str, str]]:
     """The files of one encoding."""
     torch.set_num_threads(1)
     files = []
     for figure, draw in chosen(example(posenc.encodings()[name])).items():
         for theme in THEMES:
-            picture = draw(theme=theme)
+            picture = draw(theme=theme, language=language)
             # The page around it says which example it is, in fewer bytes.
             picture.supxlabel("")
-            files.append((FOLDER / f"{name}-{figure}.{theme}.svg", plot.svg(picture)))
+            files.append((f"{name}-{figure}.{theme}.svg", plot.svg(picture)))
     return files
 
 
@@ -68,31 +73,33 @@ def chosen(encoding: Encoding) -> dict[str, plot.Draw]:
     return drawn
 
 
-def write() -> None:
+def write(language: str = "en", folder: Path = FOLDER) -> None:
     """Draw what is missing or no longer true, and remove what nothing draws."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     known = set()
-    for path, text in drawn():
+    for name, text in drawn(language):
+        path = folder / name
         known.add(path)
         if not path.exists() or not alike(path.read_text("utf-8"), text):
             path.write_text(text, "utf-8")
-    for path in others(known):
+    for path in others(folder, known):
         path.unlink()
 
 
 def problems() -> Iterator[str]:
     """What is stale, in one line each."""
     known = set()
-    for path, text in drawn():
+    for name, text in drawn():
+        path = FOLDER / name
         known.add(path)
         if not path.exists() or not alike(path.read_text("utf-8"), text):
-            yield f"docs/gallery/{path.name} is stale: run `make generate`"
-    for path in others(known):
+            yield f"docs/gallery/{name} is stale: run `make generate`"
+    for path in others(FOLDER, known):
         yield f"docs/gallery/{path.name} is drawn by nothing: run `make generate`"
 
 
-def others(known: set[Path]) -> list[Path]:
-    return sorted(path for path in FOLDER.glob("*") if path not in known)
+def others(folder: Path, known: set[Path]) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if path not in known)
 
 
 def alike(one: str, two: str) -> bool:
@@ -122,3 +129,7 @@ def pixels(encoded: str) -> torch.Tensor:
         data = image.convert("RGBA")
         flat = torch.tensor(list(data.tobytes()), dtype=torch.int64)
         return flat.view(data.height, data.width, 4)
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], Path(sys.argv[2]))

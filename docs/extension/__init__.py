@@ -9,6 +9,7 @@ from extension import (
     commands,
     docstrings,
     figure_of,
+    gallery,
     lines,
     links,
     mathml,
@@ -17,7 +18,19 @@ from extension import (
     theme,
 )
 
-PARTS = (answer, commands, docstrings, figure_of, lines, links, mathml, panel, search, theme)
+PARTS = (
+    answer,
+    commands,
+    docstrings,
+    figure_of,
+    gallery,
+    lines,
+    links,
+    mathml,
+    panel,
+    search,
+    theme,
+)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

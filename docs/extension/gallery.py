@@ -1,0 +1,41 @@
+"""```{gallery} NAME: a figure of the gallery, the one that fits the reader's theme.
+
+Pages in Chinese show what `make docs` drew in Chinese. The option :alt: says what is to be seen.
+"""
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from extension.figure_of import THEMES
+from extension.words import language
+
+FOLDERS = {"en": "gallery", "zh": "build/gallery"}
+
+
+class Gallery(SphinxDirective):
+    required_arguments = 1
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        (name,) = self.arguments
+        folder = Path(self.env.app.confdir, FOLDERS[language(self.config)])
+        page = Path(self.env.doc2path(self.env.docname)).parent
+        shown = []
+        for theme in THEMES:
+            path = folder / f"{name}.{theme}.svg"
+            if not path.exists():
+                raise self.error(f"gallery: {path} is missing; make docs and make generate draw it")
+            uri = os.path.relpath(path, page)
+            alt = self.options.get("alt", name)
+            shown.append(nodes.image(uri=uri, alt=alt, classes=[f"only-{theme}"]))
+        return shown
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("gallery", Gallery)
