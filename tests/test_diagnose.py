@@ -95,6 +95,7 @@ ROTATIONS = [
 ]
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("which", range(len(ROTATIONS)))
 def test_a_wrong_rotation_is_named(which: int) -> None:
     q, k, _ = raw(DTYPES[which % 2])
@@ -109,6 +110,7 @@ def test_a_wrong_rotation_is_named(which: int) -> None:
     assert turned_back.cause == cause, turned_back
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(("cause", "wrong"), ROTATIONS[::3])
 def test_a_wrong_rotation_is_named_from_results_alone(cause: str, wrong: Wrong) -> None:
     q, k, _ = raw()
@@ -471,6 +473,7 @@ def test_it_says_so_where_ours_is_the_wrong_one() -> None:
     assert 'Ours pairs dimensions (2i, 2i + 1), layout "interleaved"; theirs' in found.evidence
 
 
+@pytest.mark.unchecked
 def test_what_no_hypothesis_explains_is_unknown() -> None:
     q, k, v = raw()
     rope, generator = pe.Rotary(D), torch.Generator().manual_seed(9)

@@ -18,6 +18,8 @@ from posenc.terms import Mask, Sink, Window
 from posenc.testing.probe import attends, context_for, copy_of, qkv, scattered, sizes_for
 from tests.faults import FAULTS, Fault, plant
 
+pytestmark = pytest.mark.unchecked
+
 T, SHORT = 13, 4
 # What rounding of float64 may do to these numbers, with much to spare.
 NEARLY = 1e-10

@@ -58,6 +58,12 @@ async function open(hash, { width = 1400, height = 900, ...options } = {}) {
   return tab;
 }
 
+/** To another panel, in the same tab. */
+async function turn(tab, hash) {
+  await tab.evaluate((to) => (location.hash = to), hash);
+  await settled(tab);
+}
+
 async function close(tab, what = "") {
   const { faults } = tab;
   await tab.context().close();
@@ -78,6 +84,13 @@ const picture = (tab) =>
     const message = document.querySelector(".message");
     return [...pixels, shown.innerText, message.hidden ? "" : message.textContent].join("\n");
   });
+
+/** The picture with all settings as they begin. */
+async function afresh(tab) {
+  await tab.evaluate(() => document.querySelector("#reset").click());
+  await settled(tab);
+  return picture(tab);
+}
 
 const named = (id) => `[id="${id}"]`;
 
@@ -189,16 +202,16 @@ test("every panel draws, in both languages and both themes, wide and narrow", as
   }
 });
 
-test("every control changes its picture", async () => {
+test("every control changes its picture, and Reset brings it back", async () => {
   for (const panel of panels) {
+    const tab = await open(`#panel=${panel.id}`);
+    const begun = await afresh(tab);
     for (const { id, kind } of panel.controls) {
-      const tab = await open(`#panel=${panel.id}`);
-      assert.ok(
-        await everChanges(tab, panel, `${panel.id}.${id}`, kind),
-        `${panel.id}.${id} changes nothing`,
-      );
-      await close(tab, `${panel.id}.${id}`);
+      const name = `${panel.id}.${id}`;
+      assert.ok(await everChanges(tab, panel, name, kind), `${name} changes nothing`);
+      assert.ok((await afresh(tab)) === begun, `after ${name} Reset brings another picture`);
     }
+    await close(tab, panel.id);
   }
 });
 
@@ -210,18 +223,18 @@ test("every shared setting that a panel names changes its picture", async () => 
       .evaluateAll((nodes) =>
         nodes.map(({ id, type }) => ({ id, kind: type === "range" ? "range" : "select" })),
       );
-    await close(tab);
     for (const { id, kind } of used) {
-      const other = await open(`#panel=${panel.id}`);
-      assert.ok(await everChanges(other, panel, id, kind), `${panel.id} does not read ${id}`);
-      await close(other, `${panel.id} ${id}`);
+      assert.ok(await everChanges(tab, panel, id, kind), `${panel.id} does not read ${id}`);
+      await afresh(tab);
     }
+    await close(tab, panel.id);
   }
 });
 
 test("every encoding can be A and B in every panel that shows them", async () => {
+  const tab = await open("");
   for (const panel of panels) {
-    const tab = await open(`#panel=${panel.id}`);
+    await turn(tab, `#panel=${panel.id}`);
     for (const id of ["a", "b"]) {
       const choose = tab.locator(`#${id}`);
       if (await choose.isDisabled()) continue;
@@ -235,8 +248,9 @@ test("every encoding can be A and B in every panel that shows them", async () =>
         assert.ok(!broken, `${panel.id} with ${id}=${name}`);
       }
     }
-    await close(tab, panel.id);
+    assert.deepEqual(tab.faults, [], panel.id);
   }
+  await close(tab);
 });
 
 test("the keyboard alone reaches and works everything", async () => {
@@ -267,7 +281,7 @@ test("the keyboard alone reaches and works everything", async () => {
     assert.deepEqual(missed, [], `${panel.id}: not reached by Tab`);
     await tab.locator(".answer summary").focus();
     await tab.keyboard.press("Enter");
-    assert.ok(await tab.locator(".answer p").isVisible(), "the answer opens by keyboard");
+    assert.ok(await tab.locator(".answer p").first().isVisible(), "the answer opens by keyboard");
     for (const plot of await tab.locator(".curves .plot, .heatmap .plot").all()) {
       await plot.focus();
       await tab.keyboard.press("ArrowRight");
@@ -383,12 +397,13 @@ test("what cannot be used in a field or a config is refused with a message", asy
 
 test("what one takes along: Python, SVG, CSV, a link", async () => {
   const permissions = ["clipboard-read", "clipboard-write"];
+  const tab = await open("", { permissions });
+  const saved = async (button) => {
+    const [file] = await Promise.all([tab.waitForEvent("download"), tab.locator(button).click()]);
+    return [file.suggestedFilename(), readFileSync(await file.path(), "utf8")];
+  };
   for (const panel of panels) {
-    const tab = await open(`#panel=${panel.id}&d=16`, { permissions });
-    const saved = async (button) => {
-      const [file] = await Promise.all([tab.waitForEvent("download"), tab.locator(button).click()]);
-      return [file.suggestedFilename(), readFileSync(await file.path(), "utf8")];
-    };
+    await turn(tab, `#panel=${panel.id}&d=16`);
     const [svgName, svg] = await saved("#save_svg");
     assert.equal(svgName, `posenc-${panel.id}.svg`);
     const parsed = await tab.evaluate((text) => {
@@ -413,8 +428,9 @@ test("what one takes along: Python, SVG, CSV, a link", async () => {
       async (id) => (await navigator.clipboard.readText()).includes(`#panel=${id}&d=16`),
       panel.id,
     );
-    await close(tab, panel.id);
+    assert.deepEqual(tab.faults, [], panel.id);
   }
+  await close(tab);
 });
 
 test("inside another page it shows the panel alone", async () => {
@@ -426,12 +442,15 @@ test("inside another page it shows the panel alone", async () => {
 });
 
 test("a frame that has no room yet is no error", async () => {
+  const tab = await open("#embed=1");
   for (const { id } of panels) {
-    const tab = await open(`#panel=${id}&embed=1`);
+    await tab.setViewportSize({ width: 400, height: 400 });
+    await turn(tab, `#panel=${id}&embed=1`);
     await tab.setViewportSize({ width: 20, height: 20 });
-    await settled(tab);
-    await close(tab, id);
+    await turn(tab, `#panel=${id}&embed=1&d=32`);
+    assert.deepEqual(tab.faults, [], id);
   }
+  await close(tab);
 });
 
 // Only where it is asked for: figures of a machine that has other work to do mean nothing.
