@@ -117,17 +117,27 @@ export function curves(page) {
     ctx.setLineDash([4 * ratio, 3 * ratio]);
     ctx.textBaseline = "bottom";
     ctx.textAlign = "left";
-    marks.forEach((mark, row) => {
-      const x = self.valToPos(mark.x, "x", true);
-      if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
-      const foot = bbox.top - (2 + MARK * (marks.length - 1 - row)) * ratio;
+    const places = marks.map((mark, row) => ({
+      ...mark,
+      at: self.valToPos(mark.x, "x", true),
+      foot: bbox.top - (2 + MARK * (marks.length - 1 - row)) * ratio,
+    }));
+    const inside = places.filter(({ at }) => at >= bbox.left && at <= bbox.left + bbox.width);
+    for (const { at, foot } of inside) {
       ctx.beginPath();
-      ctx.moveTo(x, foot);
-      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.moveTo(at, foot);
+      ctx.lineTo(at, bbox.top + bbox.height);
       ctx.stroke();
-      const last = bbox.left + bbox.width - ctx.measureText(mark.label).width;
-      ctx.fillText(mark.label, Math.min(x + 4 * ratio, last), foot);
-    });
+    }
+    for (const { at, foot, label } of inside) {
+      const wide = ctx.measureText(label).width;
+      const left = Math.min(at + 4 * ratio, bbox.left + bbox.width - wide);
+      // No line goes through a name.
+      ctx.fillStyle = page.colors.paper;
+      ctx.fillRect(left - ratio, foot - 13 * ratio, wide + 2 * ratio, 13 * ratio);
+      ctx.fillStyle = page.colors.muted;
+      ctx.fillText(label, left, foot);
+    }
     ctx.restore();
   }
   function readAt(index) {

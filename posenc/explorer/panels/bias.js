@@ -205,7 +205,7 @@ export const panel = {
     },
     zh: {
       title: "偏置矩阵，逐项拆开",
-      question: "先去掉内容项。哪些编码对前 5 个词元处与后 5 个词元处的键一视同仁？",
+      question: "先去掉内容项。哪些编码对查询之前第 5 个词元与之后第 5 个词元一视同仁？",
       answer: "只看 |i - j| 的那些：ALiBi、KERPLE 与 Sandwich，它们的矩阵是对称的。",
       more: "T5 的最后一个桶、Shaw 的截断、DeBERTa 的跨度让远处的键不再有区别，而 ALiBi 的惩罚会一直增长。",
       kind: "编码",

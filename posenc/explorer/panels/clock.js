@@ -145,9 +145,9 @@ export const panel = {
   text: {
     en: {
       title: "Binary digits and clock hands",
-      question: "From position 7 to 8 the hands of the clocks make one small step. How many binary digits flip?",
+      question: "From position 7 to 8 the clocks go on as at every step. How many binary digits flip?",
       answer: "All four flip, 0111 to 1000, because a digit says only in which half of the dial its hand is.",
-      more: "The hands themselves make the same small step everywhere, so neighbours always stay near.",
+      more: "The hands together make the same step everywhere; digits jump, now one of them, now all at once.",
       position: "Position n",
       count: "Digits, or hands",
       speeds: "Speeds of the hands",
@@ -173,9 +173,9 @@ export const panel = {
     },
     zh: {
       title: "二进制与钟表指针",
-      question: "从位置 7 到 8，钟表的指针只走一小步，有几个二进制位翻转？",
+      question: "从位置 7 到 8，钟表的指针照常前进一步。有几个二进制位翻转？",
       answer: "四个位全部翻转，0111 变成 1000，因为每个位只说明指针在表盘的哪一半。",
-      more: "指针本身处处走同样小的一步，所以相邻位置总是很近。",
+      more: "所有指针合起来，处处走同样的一步；二进制位则是跳变，有时只翻一个，有时一齐翻转。",
       position: "位置 n",
       count: "位数（指针数）",
       speeds: "指针的转速",

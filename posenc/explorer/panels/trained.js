@@ -33,7 +33,7 @@ function compute(s) {
   return { rows, cosines, steps, norms: rows.map(norm), paths: along(rows, found), shares: found.shares, loss: run.loss };
 }
 
-function drawPath(ctx, width, height, colors, [x, y], position) {
+function drawPath(ctx, width, height, colors, [x, y], position, names) {
   const reach = Math.max(...x.map(Math.abs), ...y.map(Math.abs)) || 1;
   const size = Math.min(width, height) / 2 - 14;
   const at = (n) => [width / 2 + (size * x[n]) / reach, height / 2 - (size * y[n]) / reach];
@@ -45,10 +45,22 @@ function drawPath(ctx, width, height, colors, [x, y], position) {
   ctx.moveTo(width / 2, height / 2 - size);
   ctx.lineTo(width / 2, height / 2 + size);
   ctx.stroke();
+  ctx.font = "12px system-ui, sans-serif";
+  ctx.fillStyle = colors.muted;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "top";
+  ctx.fillText(names[0], width - 2, height / 2 + 4);
+  ctx.textAlign = "center";
+  ctx.fillText(names[1], width / 2, 0);
   const parts = [
     [0, TRAINED - 1, colors.a],
     [TRAINED - 1, ROWS - 1, colors.b],
   ];
+  ctx.textAlign = "left";
+  parts.forEach(([from, to, color], row) => {
+    ctx.fillStyle = color;
+    ctx.fillText(`${from + row} – ${to}`, 2, 16 * row);
+  });
   for (const [from, to, color] of parts) {
     ctx.strokeStyle = color;
     ctx.fillStyle = color;
@@ -82,9 +94,10 @@ function draw(stage, found, s, say) {
     xLabel: say("position_axis"), yLabel: say("position_axis"), range: [-1, 1],
     hover: (row, col) => say("cosine_at", { row, col, value: short(found.cosines[row][col]) }),
   });
+  const names = found.shares.map((share, i) => say("component", { number: i + 1, share: percent(share) }));
   const label = say("path_label", { length: TRAINED });
   stage.paint("path", { title: say("path_figure"), half: true, height: 300, label }, (ctx, width, height, colors) =>
-    drawPath(ctx, width, height, colors, found.paths, s.position),
+    drawPath(ctx, width, height, colors, found.paths, s.position, names),
   );
   stage.curves("components", {
     title: say("components_figure"), half: true, x: positions, marks: mark,
@@ -148,7 +161,7 @@ export const panel = {
       title: "Trained tables",
       question: `These tables have ${ROWS} rows, but training only ever read the first ${TRAINED}. What will the other rows of the learned table look like?`,
       answer: "They stay as they began, for nothing ever touched them.",
-      more: "FLOATER's path goes on smoothly where training ended, but through places that no model has learned to read. A rule such as ALiBi's has no rows to train, and says of a greater distance what it said before, only more of it.",
+      more: "FLOATER's path goes on smoothly where training ended, but through places that no model has learned to read. ALiBi has no rows to train: one rule gives every farther key a larger penalty, so that the keys which are new at a greater length get next to no weight.",
       table: "Table",
       learned: "learned",
       floater: "FLOATER",
@@ -180,7 +193,7 @@ export const panel = {
       title: "训练出来的位置表",
       question: `这些表有 ${ROWS} 行，但训练只用过前 ${TRAINED} 行。可学习的表里，其余的行会是什么样子？`,
       answer: "它们从未被用到，保持初始的样子。",
-      more: "FLOATER 的轨迹在训练结束处平滑地延续，但经过的地方没有模型学过怎么读。ALiBi 这样的规则没有要训练的行，对更远的距离说的还是原来的话，只是更重一些。",
+      more: "FLOATER 的轨迹在训练结束处平滑地延续，但模型从未学过怎样读后面那一段。ALiBi 没有要训练的行：同一条规则给越远的键越大的惩罚，所以文本变长后新出现的键几乎得不到权重。",
       table: "位置表",
       learned: "可学习",
       floater: "FLOATER",

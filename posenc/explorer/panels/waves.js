@@ -80,12 +80,16 @@ function draw(stage, data, s, say) {
   });
   map(stage, "a", a, s, say);
   if (b) map(stage, "b", b, s, say);
-  const verdict = (key, value) => ({
+  const verdict = (key, value, without) => ({
     label: say(key),
     passed: value === null ? null : value < 1e-9,
-    value: value ?? undefined,
+    value: value ?? say(without),
   });
-  stage.verdicts([verdict("same_products", gap), verdict("same_sides", sides)]);
+  stage.verdicts([
+    verdict("same_products", gap, "one_layout"),
+    verdict("same_sides", sides, "not_added"),
+  ]);
+  if (catalogue[s.a].family === "rotary" && a.kind === "position") stage.note(say("turned_ones"));
   if (a.rows < s.length) stage.note(say("cut", { rows: a.rows }));
 }
 
@@ -124,10 +128,10 @@ export const panel = {
       title: "Waves and heatmap",
       question: "The other layout puts the same columns in another order. Does the inner product of any two rows change?",
       answer: "No: every sine keeps its own cosine, so the same products are summed, only in another order.",
-      more: "The first columns are the fastest waves, and the last the slowest. As cosine is even, the product with the row n before is that with the row n behind: a sinusoid alone cannot tell left from right.",
-      layout: "Layout of A and B, where they have one",
-      interleaved: "interleaved: sine, cosine, sine, cosine, ...",
-      half: "half: all sines, then all cosines",
+      more: "What may not change is which sine and cosine go together: a sine beside the cosine of another frequency breaks it (panel 11, mismatched). With pairs kept, the product of two rows is the sum of cos(w (m - n)), and cosine is even: the row n before and the row n behind give the same, so that sinusoids, before any weight or mask, cannot tell left from right.",
+      layout: "Layout of A and B",
+      interleaved: "interleaved: sin, cos, ...",
+      half: "half: all sin, then all cos",
       first: "First column drawn",
       count: "Number of columns drawn",
       span: "Rows drawn as curves",
@@ -142,17 +146,20 @@ export const panel = {
       cell_read: "{row}, {column}: {value}",
       trained_mark: "trained length",
       same_products: "Inner products are the same in the other layout",
-      same_sides: "Rows n before and n behind have the same product: no direction",
+      same_sides: "A row's products with the rows n before and n behind are the same: no direction",
+      one_layout: "A has one layout only",
+      not_added: "for what is added to tokens: choose the sinusoid as A",
+      turned_ones: "A rotation is shown by what it makes of a vector of ones.",
       cut: "Only the first {rows} rows are drawn.",
     },
     zh: {
       title: "波形与热图",
       question: "换一种布局，同样的列就换了顺序。任何两行的内积会变吗？",
       answer: "不变：每个正弦仍与自己的余弦配对，相加的还是那些乘积，只是顺序不同。",
-      more: "最前面的列是最快的波，最后面的最慢。又因为余弦是偶函数，与前面第 n 行的内积等于与后面第 n 行的内积：只靠正弦编码，分不清左右。",
-      layout: "A 与 B 的布局（若有）",
-      interleaved: "交错布局：正弦、余弦、正弦、余弦……",
-      half: "两半布局：先全部正弦，后全部余弦",
+      more: "不能变的是哪个正弦配哪个余弦：若与另一频率的余弦配对，就不成立了（面板 11，频率错配）。配对不变时，两行的内积是各个 cos(w (m − n)) 之和，而余弦是偶函数：一行与它前面第 n 行、后面第 n 行的内积相同。所以在权重和掩码起作用之前，正余弦编码分不清左右。",
+      layout: "A 与 B 的布局",
+      interleaved: "交错：正弦、余弦……",
+      half: "两半：先正弦，后余弦",
       first: "从第几列画起",
       count: "画几列",
       span: "曲线画几行",
@@ -167,7 +174,10 @@ export const panel = {
       cell_read: "{row}，{column}：{value}",
       trained_mark: "训练长度",
       same_products: "换一种布局，内积不变",
-      same_sides: "与前面第 n 行和后面第 n 行的内积相同：没有方向",
+      same_sides: "一行与它前面第 n 行、后面第 n 行的内积相同：没有方向",
+      one_layout: "A 只有一种布局",
+      not_added: "只问加在词元上的编码：请把 A 换成正余弦编码",
+      turned_ones: "旋转没有自己的向量，这里画的是它把全 1 向量转成了什么。",
       cut: "只画了前 {rows} 行。",
     },
   },
