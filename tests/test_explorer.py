@@ -102,6 +102,13 @@ class TestCommand:
         CliRunner().invoke(app, ["explore", "--out", str(out), "--panel", "circle", "--lang", "zh"])
         assert opened == [f"{out.as_uri()}#panel=circle&lang=zh"]
 
+    def test_a_panel_that_is_not_there_is_a_message(self, tmp_path: Path) -> None:
+        out = tmp_path / "page.html"
+        ended = CliRunner().invoke(app, ["explore", "--out", str(out), "--panel", "circel"])
+        assert ended.exit_code == 2
+        assert "no panel is called 'circel': did you mean 'circle'" in ended.output
+        assert not out.exists()
+
     def test_a_folder_that_is_not_there_is_a_message(self, tmp_path: Path) -> None:
         ended = CliRunner().invoke(app, ["explore", "--out", str(tmp_path / "no" / "page.html")])
         assert ended.exit_code == 2

@@ -54,8 +54,9 @@ class TestWords:
     def test_it_tells_how_to_draw(self) -> None:
         assert show("t5")[-1] == "figures: posenc show t5 --out posenc-figures"
 
-    def test_settings_are_shown_as_they_are_made(self) -> None:
-        shown = "\n".join(show("rotary", "dim=64", "scaling=yarn(4, 4096)"))
+    @pytest.mark.parametrize("name", ["yarn", "YaRN", "pe.YaRN", "posenc.YaRN"])
+    def test_settings_are_shown_as_they_are_made(self, name: str) -> None:
+        shown = "\n".join(show("rotary", "dim=64", f"scaling={name}(4, 4096)"))
         assert "with these settings\n    Rotary(dim=64, base=10000.0" in shown
         assert "YaRN(factor=4, original_length=4096" in shown
 
@@ -178,6 +179,7 @@ class TestWrong:
             (("rotary", "scaling=Yern(4, 4096)"), "did you mean 'yarn'"),
             (("rotary", "scaling=YaRN(4, 4096, 1, 2, 3, 4, 5, 6, 7, 8)"), "cannot be made"),
             (("rotary", "scaling=YaRN(**{'factor': 2})"), "by its name"),
+            (("rotary", "scaling=yarn"), "give one such as YaRN(4, 4096)"),
             (("rotary", "scaling=__import__('os').getcwd()"), "no scaling or encoding is called"),
             (("learned", "max_length=10**99"), "cannot be made"),
             (("sinusoidal", "--figure", "heatmap", "--length", "-5"), "length=-5"),

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import typer
 
 from posenc.commands.app import app, errors
+from posenc.errors import UnknownNameError
 
 
 @app.command()
@@ -16,9 +17,9 @@ def explore(
     panel: Annotated[
         str | None, typer.Option(help="The panel to begin with: circle, waves, bias, ...")
     ] = None,
-    lang: Annotated[
+    language: Annotated[
         Literal["en", "zh"] | None,
-        typer.Option(help="Language of the page.", show_default="the browser's"),
+        typer.Option("--language", "--lang", help="Of the page.", show_default="the browser's"),
     ] = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
@@ -26,8 +27,12 @@ def explore(
     with errors():
         from posenc.explorer import bundle
 
+        known = [path.stem for path in (bundle.SOURCE / "panels").glob("*.js")]
+        known.remove("index")
+        if panel is not None and panel not in known:
+            raise UnknownNameError("panel", panel, known)
         bundle.write(out, _lessons())
-    chosen = {key: value for key, value in (("panel", panel), ("lang", lang)) if value}
+    chosen = {key: value for key, value in (("panel", panel), ("lang", language)) if value}
     address = out.resolve().as_uri() + (f"#{urlencode(chosen)}" if chosen else "")
     print(f"page: {out}")
     if show and not webbrowser.open(address):

@@ -113,12 +113,12 @@ def _built(node: ast.expr) -> Any:
 
 
 def _constructor(name: ast.expr) -> Any:
-    """A scaling or an encoding by the name of its class, in capitals or not."""
+    """A scaling or an encoding by the name of its class: in capitals or not, after pe. or not."""
     from posenc.encodings import members, scaling
 
     kinds = [*members().values(), *scaling.Scaling.__subclasses__()]
     known = {kind.__name__.lower(): kind for kind in kinds}
-    called = ast.unparse(name)
+    called = ast.unparse(name).removeprefix("pe.").removeprefix("posenc.")
     if called.lower() not in known:
         raise UnknownNameError("scaling or encoding", called, known)
     return known[called.lower()]

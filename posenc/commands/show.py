@@ -40,7 +40,9 @@ def show(
         Literal["svg", "png"], typer.Option("--format", help="Of the files.")
     ] = "svg",
     theme: Annotated[Literal["light", "dark"], typer.Option(help="Of the figures.")] = "light",
-    language: Annotated[Literal["en", "zh"], typer.Option(help="Of their labels.")] = "en",
+    language: Annotated[
+        Literal["en", "zh"], typer.Option("--language", "--lang", help="Of their labels.")
+    ] = "en",
     length: Annotated[
         int | None, typer.Option(help="Tokens shown.", show_default="what suits the figure")
     ] = None,

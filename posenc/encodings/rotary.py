@@ -59,6 +59,10 @@ class Rotary(Encoding):
         check_layout("Rotary", layout)
         if rotary_dim is not None and even("Rotary", "rotary_dim", rotary_dim) > dim:
             raise SettingError(f"Rotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
+        if scaling is not None and not isinstance(scaling, Scaling):
+            raise SettingError(
+                f"Rotary(scaling={scaling!r}): this is no scaling; give one such as YaRN(4, 4096)"
+            )
         self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim
         self.layout: Layout = layout
         self.scaling, self._rule = scaling, scaling or Scaling()
