@@ -174,8 +174,8 @@ class Positions(Builder):
     def visible(self, rules: Sequence[MaskRule] = ()) -> Tensor | None:
         """Who sees whom, bool (1|b, 1, 1|tq, tk); None where everyone sees everyone.
 
-        visible = valid and same document and (causal order or in the prefix)
-                  and (in the narrowest window or a sink)
+            visible = valid and same document and (causal order or in the prefix)
+                      and (in the narrowest window or a sink)
 
         Rules read order, never coordinates: tied or permuted coordinates open no future.
         """

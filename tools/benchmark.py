@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import chinese
+
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "benchmark.json"
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
@@ -80,10 +82,13 @@ def table(report: dict[str, Any], language: str) -> str:
             found, most = f"{median:.0f} MiB", f"{figure['reach']:g} MiB"
         words, peer = VERDICT[language], figure["best_peer"]
         found += words[figure["verdict"]] + (words["noisy"] if figure["noisy"] else "")
-        other = f"{peer['median']:.2f} {peer['name']}" if peer else ""
-        what = "" if figure["row"] == above else figure["row"]
-        above = figure["row"]
-        rows.append(" | ".join((what, figure["line"], found, most, other)))
+        row, line, name = figure["row"], figure["line"], peer["name"] if peer else ""
+        if language == "zh":
+            row, line, name = chinese.ROWS[row], chinese.line(line), chinese.PEERS.get(name, name)
+        other = f"{peer['median']:.2f} {name}" if peer else ""
+        what = "" if row == above else row
+        above = row
+        rows.append(" | ".join((what, line, found, most, other)))
     return "\n".join(f"| {row} |" for row in rows)
 
 

@@ -99,3 +99,39 @@ def value(found: str) -> str:
     if found.startswith("to "):
         return f"到 {found.removeprefix('to ')} 为止"
     return VALUES.get(found, found)
+
+
+# The rows of the benchmark, the words of their cases, and what they are compared with.
+ROWS = {
+    "rotate q, k (1, 32, 2048, 128) in place": "原地旋转 q、k (1, 32, 2048, 128)",
+    "rotate q, k (1, 32, 2048, 128) out of place": "旋转 q、k (1, 32, 2048, 128)，写入新张量",
+    "rotate q, k (4, 8, 512, 64), in cache": "旋转 q、k (4, 8, 512, 64)，数据在缓存中",
+    "rotate one token (1, 32, 1, 128)": "旋转一个词元 (1, 32, 1, 128)",
+    "rotate, forward and backward, per pass": "旋转，前向与反向，每遍",
+    "distance tables with gradient, ALiBi, Sandwich: forward and backward": (
+        "带梯度的距离表、ALiBi、Sandwich：前向与反向"
+    ),
+    "the same in pure PyTorch (blocked)": "同上，纯 PyTorch（blocked）",
+    "Shaw keys and values": "Shaw 的键与值",
+    "Transformer-XL": "Transformer-XL",
+    "DeBERTa": "DeBERTa",
+    "memory added by position, L = 8192": "位置增加的内存，L = 8192",
+    "decode step, 32k cache, any bias": "解码一步，缓存 32k，各种偏置",
+}
+LINES = {
+    "32 heads on 8": "32 个头共用 8 个",
+    "8 heads on 8": "8 个头",
+    "bidirectional": "双向",
+    "causal": "因果",
+    "half": "两半布局",
+    "interleaved": "交错布局",
+}
+PEERS = {
+    "SDPA, dense bias": "SDPA 加稠密偏置",
+    "complex multiply": "复数乘法",
+    "transformers compiled": "编译后的 transformers",
+}
+
+
+def line(text: str) -> str:
+    return "，".join(LINES.get(word, word) for word in text.split(", "))

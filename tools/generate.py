@@ -5,6 +5,7 @@ python tools/generate.py --check    fail where something is stale
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,7 +73,9 @@ def agreement(found: dict[str, Any]) -> str:
     if found["cap"]:
         allowed = (found["allowed_forward"], found["allowed_gradient"])
         why = "{:.0e}, {:.0e}: ".format(*allowed) + found["cap"]
-    cells = (found["encoding"], found["oracle"], str(found["cases"]), *errors, found["status"], why)
+    # An address as long as the page is wide would push the figures off it.
+    oracle = re.sub(r"https://([^/ ]+)\S*", r"[\1](\g<0>)", found["oracle"])
+    cells = (found["encoding"], oracle, str(found["cases"]), *errors, found["status"], why)
     return "| " + " | ".join(cells) + " |"
 
 

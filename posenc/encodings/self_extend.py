@@ -15,8 +15,9 @@ from posenc.terms import Layout, Term
 class SelfExtend(Encoding):
     """RoPE up to a window; beyond it tokens share positions in groups.
 
-        distance(m, n) = m - n                                                     where < window
-                         floor(m/group) + window - floor(window/group) - floor(n/group)   beyond
+        distance(m, n) = m - n                                      where m - n < window
+                         floor(m / group) + window - floor(window / group)
+                             - floor(n / group)                     beyond
 
         score = scale * q[m] . R[-distance] k[n],   turning as in Rotary
 

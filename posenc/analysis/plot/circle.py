@@ -42,7 +42,12 @@ def circle(
     axes.plot(*points.T.numpy(), color=sheet.theme.grid, linewidth=0.9, zorder=2)
     colours = sheet.colours("sequential")
     axes.scatter(*points.T.numpy(), c=at.numpy(), cmap=colours, s=20, zorder=3, linewidths=0)
+    named: set[tuple[float, ...]] = set()
     for n in spaced(length, NAMED):
+        place = tuple(points[n].mul(1e6).round().tolist())
+        if place in named:
+            continue
+        named.add(place)
         axes.annotate(
             str(n), points[n].tolist(), (4, 4), textcoords="offset points", fontsize=7.5,
             zorder=4, **sheet.font(),

@@ -25,8 +25,8 @@ TEXT: dict[str, dict[Language, str]] = {
     "tokens": {"en": "wavelength, tokens", "zh": "波长（词元）"},
     "bucket": {"en": "bucket", "zh": "桶"},
     "layers": {"en": "layers", "zh": "层数"},
-    "first": {"en": "first of the pair (cos)", "zh": "第一个分量（余弦）"},
-    "second": {"en": "second (sin)", "zh": "第二个分量（正弦）"},
+    "first": {"en": "first of the pair", "zh": "第一个分量"},
+    "second": {"en": "second", "zh": "第二个分量"},
     "cos": {"en": "cos", "zh": "余弦"},
     "sin": {"en": "sin", "zh": "正弦"},
     # Titles.

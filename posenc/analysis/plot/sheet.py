@@ -161,7 +161,9 @@ class Sheet:
 
     def write(self, axes: Any, text: str, at: tuple[float, float], **options: Any) -> None:
         """A small muted remark; `at` is in data, unless options say otherwise."""
-        look = self.font() | {"color": self.theme.muted, "fontsize": 8} | options
+        # Whatever is drawn below it stays a little away from the letters.
+        box = {"facecolor": self.theme.paper, "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
+        look = self.font() | {"color": self.theme.muted, "fontsize": 8, "bbox": box} | options
         axes.text(*at, text, **look)
 
     def legend(self, axes: Any, **options: Any) -> None:
