@@ -24,6 +24,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "extension"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
+# What stands in quotes or begins with two dashes is there to be typed.
+smartquotes = False
 html_search_language = language.partition("_")[0]
 
 autodoc_member_order = "bysource"
@@ -40,6 +42,8 @@ templates_path = ["extension/templates"]
 html_css_files = ["posenc.css"]
 html_js_files = [("panel.js", {"defer": "defer"})]
 html_domain_indices = False
+# The Chinese pages point to the English reference and have nothing of their own to index.
+html_use_index = not CHINESE
 html_copy_source = False
 html_show_sphinx = False
 html_sidebars = {

@@ -129,7 +129,7 @@ def test_every_encoding_has_chinese_words() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     text = "".join(path.read_text() for path in (DOCS / "en/reference/api").glob("*.md"))
-    described = set(re.findall(r":: posenc\.(\w+)$", text, re.MULTILINE))
+    described = set(re.findall(r":: posenc\.(\w+)(?:\(.*\))?$", text, re.MULTILINE))
     classes = {kind.__name__ for kind in posenc.encodings().values()}
     elsewhere = {"encodings", "measure"} | {
         name for name in posenc.__all__ if name.endswith("Error")
@@ -155,7 +155,7 @@ class TestExtension:
             ]
         )
         assert found[0] == r"Scores of ``q`` and k\_i \* 2:"
-        assert found[2:5] == ["::", "", "    s = q * k"]
+        assert found[2:5] == [".. code-block:: text", "", "    s = q * k"]
         assert found[6:9] == ["``causal``", r"    no key is \*later\*", "    than its query"]
         assert found[9:11] == ["``q, k``", "    raw"]
 
@@ -165,11 +165,47 @@ class TestExtension:
         words = SearchChinese({}).split("旋转位置编码 RoPE")
         assert {"旋转", "转位", "位置", "置编", "编码", "旋", "RoPE"} <= set(words)
 
-    def test_an_unknown_command_in_a_formula_is_a_warning(self, caplog) -> None:
+    def test_an_unknown_command_in_a_formula_is_a_warning(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         from docutils import nodes
-        from extension.mathml import mathml
+        from extension import mathml
 
-        assert mathml(nodes.math(text=r"\frac{1}{2}"), "inline").startswith("<math")
+        said: list[str] = []
+        monkeypatch.setattr(mathml.logger, "warning", lambda text, *_, **__: said.append(text))
+        assert mathml.mathml(nodes.math(), "inline", r"\frac{1}{2}").startswith("<math")
+        assert not said
+        mathml.mathml(nodes.math(), "inline", r"\nosuchcommand{1}")
+        assert said
+
+    def test_formulas_beside_each_other_are_told_apart(self) -> None:
+        from extension.mathml import beside
+
+        assert beside(r"a = b, \qquad c = d") == ["a = b,", "c = d"]
+        for whole in (r"a = b", r"\left( a \qquad b \right)", r"\text{a \qquad b}"):
+            assert beside(whole) == [whole]
+
+    def test_a_formula_keeps_the_sign_that_ends_its_sentence(self) -> None:
+        from docutils import nodes
+        from extension.lines import together
+
+        kept = together([nodes.Text("有 "), nodes.math(text="n"), nodes.Text("。再看")])
+        assert [child.astext() for child in kept] == ["有 ", "n。", "再看"]
+        alone = [nodes.math(text="n"), nodes.Text("再看")]
+        assert together(alone) == alone
+
+    def test_what_is_typed_is_code(self) -> None:
+        from docutils import nodes
+        from extension.commands import words
+
+        found = list(words('With --out, or `posenc list`: well-known -- "as is".'))
+        assert [node.astext() for node in found if isinstance(node, nodes.literal)] == [
+            "--out",
+            "posenc list",
+        ]
+        assert "".join(node.astext() for node in found) == (
+            'With --out, or posenc list: well-known -- "as is".'
+        )
 
     def test_chinese_lines_are_joined(self) -> None:
         from docutils import nodes

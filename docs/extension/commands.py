@@ -11,6 +11,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from posenc.commands import app as posenc_app
 
+TYPED = re.compile(r"((?:(?!`|(?<![\w-])--\w).)+)|`([^`]+)`|(--[\w-]+)")
+
 
 class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
@@ -30,7 +32,7 @@ class Commands(SphinxDirective):
         usage = command.get_usage(context).removeprefix("Usage: ")
         section += nodes.literal_block(usage, usage, language="text")
         for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
-            section += nodes.paragraph(text=" ".join(paragraph.split()))
+            section += nodes.paragraph("", "", *words(" ".join(paragraph.split())))
         section += nodes.definition_list("", *options(command, context))
         return section
 
@@ -43,8 +45,17 @@ def options(command: Any, context: Any) -> Iterator[nodes.definition_list_item]:
         name, text = record
         term = nodes.term("", "", nodes.literal(text=name))
         yield nodes.definition_list_item(
-            "", term, nodes.definition("", nodes.paragraph(text=text or ""))
+            "", term, nodes.definition("", nodes.paragraph("", "", *words(text or "")))
         )
+
+
+def words(text: str) -> Iterator[nodes.Node]:
+    """What stands in backticks, or is an option, as code."""
+    for plain, code, option in TYPED.findall(text):
+        if plain:
+            yield nodes.Text(plain)
+        else:
+            yield nodes.literal(text=code or option)
 
 
 def setup(app: Sphinx) -> None:

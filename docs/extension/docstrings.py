@@ -37,7 +37,7 @@ def to_rst(lines: list[str]) -> list[str]:
 
 
 def formula(block: str) -> list[str]:
-    return ["::", "", *block.split("\n")]
+    return [".. code-block:: text", "", *block.split("\n")]
 
 
 def meanings(block: str, entry: re.Pattern[str]) -> list[str]:

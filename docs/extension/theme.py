@@ -6,7 +6,9 @@ from extension.words import language
 
 WORDS = {
     "Back to top": "回到顶部",
+    "Copyright &#169; %(copyright)s": "版权所有 &#169; %(copyright)s",
     "Home": "首页",
+    "Made with ": "页面主题：",
     "Next": "下一页",
     "On this page": "本页目录",
     "Previous": "上一页",
