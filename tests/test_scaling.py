@@ -322,3 +322,9 @@ def test_transformers_loses_far_positions_to_float32() -> None:
     waves = llama_waves(rope_type="default")(torch.zeros(1), torch.tensor([[10**6]]))
     found = torch.stack([wave[0, 0, : DIM // 2] for wave in waves])
     assert worst_wave(found, 10**6, Rotary(DIM), Scaling()) > 1e-2
+
+
+@pytest.mark.unchecked
+def test_a_name_is_no_scaling() -> None:
+    with pytest.raises(SettingError, match=r"give one such as YaRN\(4, 4096\)"):
+        pe.Rotary(8, scaling="yarn")

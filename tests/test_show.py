@@ -179,7 +179,6 @@ class TestWrong:
             (("rotary", "scaling=Yern(4, 4096)"), "did you mean 'yarn'"),
             (("rotary", "scaling=YaRN(4, 4096, 1, 2, 3, 4, 5, 6, 7, 8)"), "cannot be made"),
             (("rotary", "scaling=YaRN(**{'factor': 2})"), "by its name"),
-            (("rotary", "scaling=yarn"), "give one such as YaRN(4, 4096)"),
             (("rotary", "scaling=__import__('os').getcwd()"), "no scaling or encoding is called"),
             (("learned", "max_length=10**99"), "cannot be made"),
             (("sinusoidal", "--figure", "heatmap", "--length", "-5"), "length=-5"),
