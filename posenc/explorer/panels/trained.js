@@ -49,7 +49,7 @@ function drawPath(ctx, width, height, colors, [x, y], position, names) {
   ctx.fillStyle = colors.muted;
   ctx.textAlign = "right";
   ctx.textBaseline = "top";
-  ctx.fillText(names[0], width - 2, height / 2 + 4);
+  ctx.fillText(names[0], width - 2, height / 2 + 40);
   ctx.textAlign = "center";
   ctx.fillText(names[1], width / 2, 0);
   const parts = [
