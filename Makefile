@@ -19,6 +19,9 @@ test: export OMP_WAIT_POLICY := PASSIVE
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
 DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 
+# What the Chinese gallery is drawn from: it changes where the English one does, or the labels.
+DRAWN := tools/gallery.py $(wildcard docs/gallery/*.svg posenc/analysis/plot/*.py)
+
 .PHONY: compare test check sanitize bench generate conformance docs clean
 
 compare: .venv/lab
@@ -61,13 +64,16 @@ generate: .venv/dev
 	$(BIN)/python tools/generate.py
 
 # Two sites, one per language, below the explorer, which is the page that opens first.
-docs: .venv/docs
+docs: .venv/docs docs/build/gallery
 	mkdir -p docs/build/html
-	$(BIN)/python tools/gallery.py zh docs/build/gallery
 	for language in en zh; do $(BIN)/sphinx-build -W --keep-going -q -c docs -t $$language \
 	  -d docs/build/doctrees/$$language docs/$$language docs/build/html/$$language || exit 1; done
 	$(BIN)/python -m posenc.explorer.bundle docs/build/html/index.html "{page}.html"
 	$(BIN)/python tools/links.py docs/build/html
+
+docs/build/gallery: $(DRAWN) | .venv/docs
+	$(BIN)/python tools/gallery.py zh $@
+	touch $@
 
 clean:
 	rm -rf .venv build dist docs/build tests/explorer/node_modules .pytest_cache .ruff_cache .hypothesis \

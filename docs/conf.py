@@ -20,7 +20,21 @@ copyright = "The posenc authors, Apache-2.0"
 release = version = posenc.__version__
 language = "zh_CN" if CHINESE else "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "extension"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "extension.answer",
+    "extension.commands",
+    "extension.docstrings",
+    "extension.figure_of",
+    "extension.gallery",
+    "extension.lines",
+    "extension.links",
+    "extension.mathml",
+    "extension.panel",
+    "extension.search",
+    "extension.theme",
+]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"

@@ -12,21 +12,7 @@ from sphinx.config import Config
 from sphinx.util.docutils import ReferenceRole
 
 from extension.words import language
-
-PANELS = (
-    "permutation",
-    "circle",
-    "clock",
-    "waves",
-    "distance",
-    "rotation",
-    "bias",
-    "masks",
-    "stretching",
-    "precision",
-    "own_wave",
-    "trained",
-)
+from posenc.explorer.bundle import panels
 
 
 def root(docname: str) -> str:
@@ -47,8 +33,8 @@ class OtherLanguage(ReferenceRole):
 
 class Explorer(ReferenceRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if self.target not in PANELS:
-            message = f"explorer: no panel {self.target!r}, but {', '.join(PANELS)}"
+        if self.target not in panels():
+            message = f"explorer: no panel {self.target!r}, but {', '.join(panels())}"
             return [], [self.inliner.reporter.error(message, line=self.lineno)]
         return [link(explorer(self.config, self.env.docname, self.target), self.title)], []
 

@@ -6,8 +6,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from extension.links import PANELS, explorer
+from extension.links import explorer
 from extension.words import word
+from posenc.explorer.bundle import panels
 
 HTML = """<div class="panel">
 <p><a href="{href}">{text}</a></p>
@@ -20,8 +21,8 @@ class Panel(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.arguments
-        if name not in PANELS:
-            raise self.error(f"panel: there is no {name!r}, but {', '.join(PANELS)}")
+        if name not in panels():
+            raise self.error(f"panel: there is no {name!r}, but {', '.join(panels())}")
         href = escape(explorer(self.config, self.env.docname, name))
         html = HTML.format(href=href, text=word(self.config, "panel"))
         return [nodes.raw("", html, format="html")]

@@ -5,7 +5,16 @@ from typing import Any
 from figures._page import Page
 from torch import Tensor
 
+from posenc.analysis.decomposition import Decomposition
+from posenc.analysis.plot.sheet import balanced
+
 NAMES = ("token_token", "token_position", "position_token", "position_position")
+
+
+def alone(page: Page, found: Decomposition) -> None:
+    """The parts of the first head, as all that a page shows."""
+    parts = {name: part[0, 0] for name, part in found.parts().items()}
+    quarters(page, page.figure.add_gridspec(2, 2), parts, balanced(*parts.values()))
 
 
 def quarters(page: Page, grid: Any, parts: dict[str, Tensor], limits: tuple[float, float]) -> None:

@@ -1,10 +1,9 @@
 import torch
 from figures._page import Page
-from figures._quarters import quarters
+from figures._quarters import alone
 from matplotlib.figure import Figure
 
 import posenc as pe
-from posenc.analysis.plot.sheet import balanced
 
 TEXTS = {
     "token_token": ("c2c: query, key", "c2c：查询与键"),
@@ -26,7 +25,5 @@ def draw(theme: str, language: str) -> Figure:
         encoding.weight.copy_(steps / steps.std(dim=0))
         q, k = torch.randn(2, 1, 1, 24, 16).unbind()
         found = pe.decompose(q, k, encoding)
-    parts = {name: part[0, 0] for name, part in found.parts().items()}
-    grid = page.figure.add_gridspec(2, 2)
-    quarters(page, grid, parts, balanced(*parts.values()))
+    alone(page, found)
     return page.figure

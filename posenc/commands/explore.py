@@ -27,10 +27,8 @@ def explore(
     with errors():
         from posenc.explorer import bundle
 
-        known = [path.stem for path in (bundle.SOURCE / "panels").glob("*.js")]
-        known.remove("index")
-        if panel is not None and panel not in known:
-            raise UnknownNameError("panel", panel, known)
+        if panel is not None and panel not in bundle.panels():
+            raise UnknownNameError("panel", panel, bundle.panels())
         bundle.write(out, _lessons())
     chosen = {key: value for key, value in (("panel", panel), ("lang", language)) if value}
     address = out.resolve().as_uri() + (f"#{urlencode(chosen)}" if chosen else "")

@@ -41,6 +41,11 @@ def bundle(lessons: str = "") -> str:
     return page
 
 
+def panels() -> list[str]:
+    """The ids of the panels, which are the names of their files."""
+    return sorted(path.stem for path in (SOURCE / "panels").glob("*.js") if path.stem != "index")
+
+
 def write(path: Path, lessons: str = "") -> None:
     """Write the page to `path`, whole or not at all."""
     replace_file(path, bundle(lessons).encode())

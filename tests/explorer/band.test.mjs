@@ -15,6 +15,7 @@ test("a slow wave is a line, a fast one a band", () => {
   for (const length of [6.28, 10, 40]) assert.ok(band(xs, wave(length), x, y, FRAME));
   assert.equal(band([], [], x, y, FRAME), null);
   assert.equal(band(xs, xs.map(() => null), x, y, FRAME), null);
+  assert.equal(band(xs, xs.map((n) => n % 2), x, (value) => 100 * Math.log10(value), FRAME), null);
 });
 
 test("a band goes from the lowest to the highest value, over all of the curve", () => {

@@ -441,6 +441,19 @@ test("inside another page it shows the panel alone", async () => {
   await close(tab);
 });
 
+test("a curve that fills its picture is a band, on every screen", async () => {
+  for (const deviceScaleFactor of [1, 2]) {
+    const tab = await open("#panel=waves&length=4096&d=128&waves.span=4096", { deviceScaleFactor });
+    await settled(tab);
+    const rows = await tab.locator(".curves .legend li").allTextContents();
+    assert.ok(rows.length === 4 && rows.every((row) => row.includes("band")), rows.join());
+    await turn(tab, "#panel=waves&length=4096&d=128&waves.span=64");
+    const few = await tab.locator(".curves .legend li").allTextContents();
+    assert.ok(few.length === 4 && !few.some((row) => row.includes("band")), few.join());
+    await close(tab);
+  }
+});
+
 test("a frame that has no room yet is no error", async () => {
   const tab = await open("#embed=1");
   for (const { id } of panels) {

@@ -15,7 +15,9 @@ export function band(xs, ys, x, y, { width, height }) {
   let swings = 0;
   let before = 0;
   for (let i = 1; i < places.length; i += 1) {
-    const step = places[i] - places[i - 1] || 0;
+    const step = places[i] - places[i - 1];
+    // Holes, and the logarithm of 0, have no place.
+    if (!Number.isFinite(step)) continue;
     travel += Math.abs(step);
     if (step * before < 0) swings += 0.5;
     before = step || before;
@@ -26,7 +28,7 @@ export function band(xs, ys, x, y, { width, height }) {
   const columns = [];
   for (let i = 0; i < places.length; i += 1) {
     const place = places[i];
-    if (Number.isNaN(place)) continue;
+    if (!Number.isFinite(place)) continue;
     const at = x(xs[i]);
     const last = columns.at(-1);
     if (!last || at - last.at >= wide) columns.push({ at, low: place, high: place });

@@ -80,23 +80,19 @@ export function curves(page) {
   }
   /** A line, or where it would fill the picture, the band that it fills. */
   function paths(self, index, from, to) {
-    const { bbox, data, scales } = self;
-    const place = ({ min, max }, start, size) => (value) =>
-      start + ((value - min) / (max - min)) * size;
-    const outline =
-      spec.logX || spec.logY
-        ? null
-        : band(
-            data[0],
-            data[index],
-            place(scales.x, bbox.left, bbox.width),
-            place(scales.y, bbox.top + bbox.height, -bbox.height),
-            bbox,
-          );
+    const { bbox, data } = self;
+    const ratio = devicePixelRatio;
+    // What fills a picture does not depend on how many pixels a screen has.
+    const frame = { width: bbox.width / ratio, height: bbox.height / ratio };
+    const [x, y] = ["x", "y"].map((scale) => (value) => self.valToPos(value, scale));
+    const outline = band(data[0], data[index], x, y, frame);
     bands[index - 1] = outline !== null;
     if (!outline) return { ...line(self, index, from, to), fill: null };
     const path = new Path2D();
-    trace(path, outline);
+    trace(
+      path,
+      outline.map(([left, top]) => [bbox.left + left * ratio, bbox.top + top * ratio]),
+    );
     return { stroke: path, fill: path };
   }
   const xRange = (low, high) => (low === high ? [low - 1, high + 1] : [low, high]);

@@ -25,8 +25,7 @@ export function plotCurves(context, spec, width, height, colors) {
     context.strokeStyle = context.fillStyle = style.color;
     context.lineWidth = style.width;
     context.setLineDash(style.dash ?? []);
-    const outline =
-      series.points || spec.logX || spec.logY ? null : band(spec.x, series.y, x, y, frame);
+    const outline = series.points ? null : band(spec.x, series.y, x, y, frame);
     if (series.points) dots(context, spec.x, series.y, x, y);
     else if (outline) filled(context, outline);
     else line(context, spec.x, series.y, x, y, frame);
