@@ -9,7 +9,7 @@ empty :=
 SHAPED := analysis arrangements attention backends.blocked backends.call backends.native \
   backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
   linear lowering mask_decoder model native positions prepare rotation terms testing lab.evaluate lab.train
-SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
+SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),tests.support.shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
 # themselves, and are to run as users' programs do.
@@ -35,7 +35,7 @@ test: .venv/dev
 	  -m "not graph and not unchecked and not triton and not browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
 	  -m "graph or unchecked or browser" --show-capture=no -rs
-	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/test_triton.py
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends/test_triton.py
 
 check: .venv/dev
 	$(BIN)/ruff format --check

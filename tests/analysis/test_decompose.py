@@ -1,0 +1,329 @@
+"""Scores taken apart: they add up, and each part is what is left when the others are zeroed."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import Encoding, Positions, PositionsError, ShapeError, UnsupportedError, scores
+from posenc import terms as t
+from posenc.analysis.decompose import decompose
+from posenc.analysis.decomposition import Decomposition
+from posenc.testing.probe import (
+    attends,
+    axes_of,
+    causalities,
+    context_for,
+    copy_of,
+    qkv,
+    scattered,
+    sizes_for,
+)
+from tests.support.oracles import drawing
+from tests.support.term_examples import (
+    ADDITIONS,
+    ARRANGEMENTS,
+    TERMS,
+    TURNS,
+    Sizes,
+    arranged,
+    inputs,
+)
+
+EXAMPLES = [example for kind in pe.encodings().values() for example in kind.examples()]
+RELATIVE = [example for example in EXAMPLES if attends(example)]
+ABSOLUTE = [example for example in EXAMPLES if not attends(example)]
+PARTS = ["token_token", "token_position", "position_token", "position_position", "interaction"]
+
+
+def close(actual: Tensor, expected: Tensor, why: str = "") -> None:
+    """Within 1e-12, relative to values above 1."""
+    error = (actual - expected).abs() / expected.abs().clamp(min=1.0)
+    assert error.max() <= 1e-12, f"{why}: off by {error.max():.2g}"
+
+
+def adds_up(found: Decomposition, expected: Tensor) -> None:
+    total, hidden = found.total(), expected == -torch.inf
+    assert torch.equal(found.visible, ~hidden)
+    assert torch.equal(total == -torch.inf, hidden)
+    close(total.masked_fill(hidden, 0.0), expected.masked_fill(hidden, 0.0))
+    for part in found.parts().values():
+        assert part.shape == expected.shape
+        assert (part[hidden] == 0).all()
+
+
+def places(made: Encoding, causal: bool) -> Iterator[Positions]:
+    yield Positions.build(9, causal=causal)
+    if axes_of(made) > 1:
+        yield Positions.build(ids=scattered(axes_of(made)), causal=causal)
+        return
+    mask = torch.tensor([[0] * 3 + [1] * 6, [1] * 8 + [0]])
+    documents = torch.tensor([0] * 4 + [1] * 5)
+    yield Positions.build(attention_mask=mask, documents=documents, causal=causal)
+
+
+@pytest.mark.parametrize("example", RELATIVE, ids=repr)
+def test_parts_of_relative_encodings_add_up_to_the_scores(example: Encoding) -> None:
+    made, context = copy_of(example), context_for(example)
+    q, k, _ = qkv(made)
+    for causal in causalities(made):
+        for at in places(made, causal):
+            how = {"positions": at, "context": context}
+            adds_up(decompose(q, k, made, **how), scores(q, k, made, **how))
+            found = decompose(q, k, made, scale=1.0, **how)
+            adds_up(found, scores(q, k, made, scale=1.0, **how))
+
+
+@pytest.mark.parametrize("example", RELATIVE, ids=repr)
+def test_parts_of_relative_encodings_are_what_zeros_leave(example: Encoding) -> None:
+    """f(q, k) is taken for a black box: what is linear in q alone, in k alone, and in neither."""
+    made, context = copy_of(example), context_for(example)
+    q, k, _ = qkv(made)
+    for causal in causalities(made):
+        for at in places(made, causal):
+            found = decompose(q, k, made, positions=at, context=context).parts()
+
+            def f(q: Tensor, k: Tensor, at: Positions = at) -> Tensor:
+                raw = scores(q, k, made, positions=at, context=context)
+                return raw.masked_fill(raw == -torch.inf, 0.0)
+
+            none, of_q, of_k = f(0 * q, 0 * k), f(q, 0 * k), f(0 * q, k)
+            both = f(q, k) - of_q - of_k + none
+            close(found["position_position"], none, "position_position")
+            if isinstance(made, pe.CoPE):
+                # Queries read its table by counts of gates, which stand half open without keys.
+                plain = scores(q, k, positions=at).masked_fill(f(q, k) == 0, 0.0)
+                close(found["token_token"], plain)
+                close(found["interaction"], f(q, k) - plain)
+                continue
+            close(found["token_position"], of_q - none, "token_position")
+            close(found["position_token"], of_k - none, "position_token")
+            close(found["token_token"] + found["interaction"], both, "token_token, interaction")
+            if made.family in ("rotary", "scale"):
+                plain = scores(q, k, positions=at).masked_fill(f(q, k) == 0, 0.0)
+                if getattr(made, "kind", None) != "yarn":
+                    close(found["token_token"], plain)
+            else:
+                assert (found["interaction"] == 0).all()
+
+
+def widths(made: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+    """x and projections for two key heads and four query heads."""
+    draw, width = drawing(3), sizes_for(made).model_dim
+    out = made.embedded_width(width)
+    w_q, w_k = (draw(out, heads, 6) * out**-0.5 for heads in (4, 2))
+    return draw(2, 9, width), w_q, w_k
+
+
+def projected(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.einsum("btc,chd->bhtd", x, weight)
+
+
+@pytest.mark.parametrize("example", ABSOLUTE, ids=repr)
+def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: Encoding) -> None:
+    made = copy_of(example)
+    x, w_q, w_k = widths(made)
+    c = x.shape[-1]
+    for causal in (True, False):
+        for at in places(made, causal):
+            out = made.embed(x, at)
+            expected = scores(projected(out, w_q), projected(out, w_k), positions=at)
+            found = decompose(x, made, w_q, w_k, positions=at)
+            adds_up(found, expected)
+            rows = at.q.double().view(-1, 9).expand(2, -1)
+            p = made.reference_embed(torch.zeros_like(x), rows)
+            if made.merge == "concat":
+                sides = [(x, (w_q[:c], w_k[:c])), (p[..., c:], (w_q[c:], w_k[c:]))]
+            else:
+                sides = [(x, (w_q, w_k)), (p, (w_q, w_k))]
+            names = iter(PARTS)
+            for from_q, (q_weight, _) in sides:
+                for from_k, (_, k_weight) in sides:
+                    wanted = scores(
+                        projected(from_q, q_weight), projected(from_k, k_weight), scale=6**-0.5
+                    )
+                    wanted = wanted.masked_fill(~found.visible, 0.0)
+                    close(found.parts()[next(names)], wanted, f"{made.merge}, causal={causal}")
+            assert (found.interaction != 0).any() == (made.merge == "multiply")
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", TERMS)
+def test_every_term_alone_adds_up(name: str, causal: bool) -> None:
+    if name == "zones" and not causal:
+        return
+    s = Sizes()
+    q, k, _ = inputs(s, drawing(1))
+    term = TERMS[name](s, drawing(2))
+    for kind in ARRANGEMENTS:
+        at, _ = arranged(kind, s, causal)
+        found = decompose(q, k, term, positions=at)
+        adds_up(found, scores(q, k, term, positions=at))
+        moved = {n for n, part in found.parts().items() if (part != 0).any()} - {"token_token"}
+        if name in TURNS or name.startswith(("count", "scale per")):
+            assert moved == {"interaction"}
+        elif name.startswith(("table", "slope", "whole", "offset", "dense")):
+            assert moved == {"position_position"}
+
+
+def test_all_terms_at_once_add_up() -> None:
+    s = Sizes()
+    q, k, _ = inputs(s, drawing(3))
+    at, _ = arranged("packed and padded", s, causal=True)
+    terms = [maker(s, drawing(i)) for i, maker in enumerate(ADDITIONS.values())]
+    terms.append(TURNS["rotate per row and head"](s, drawing(9)))
+    adds_up(decompose(q, k, terms, positions=at), scores(q, k, terms, positions=at))
+
+
+def test_transformer_xl_has_its_published_four() -> None:
+    """Content-content, content-position, and the two biases: equation of section 3.3, by hand."""
+    made = pe.TransformerXL(16, heads=4).double()
+    draw = drawing(4)
+    with torch.no_grad():
+        made.content_bias.copy_(draw(4, 4))
+        made.position_bias.copy_(draw(4, 4))
+    q, k = draw(2, 4, 5, 4), draw(2, 4, 5, 4)
+    found = decompose(q, k, made)
+    frequency = 10_000.0 ** (-torch.arange(0, 16, 2).double() / 16)
+    for i in range(5):
+        for j in range(5):
+            waves = torch.cat((((i - j) * frequency).sin(), ((i - j) * frequency).cos()))
+            key = torch.einsum("c,chd->hd", waves, made.projection)
+            q_i, k_j = q[:, :, i], k[:, :, j]
+            by_hand = {
+                "token_token": (q_i * k_j).sum(-1),
+                "token_position": (q_i * key).sum(-1),
+                "position_token": (made.content_bias * k_j).sum(-1),
+                "position_position": (made.position_bias * key).sum(-1).expand(2, -1),
+                "interaction": torch.zeros(2, 4).double(),
+            }
+            for name, wanted in by_hand.items():
+                close(found.parts()[name][:, :, i, j], wanted / 2, name)
+
+
+def test_embeddings_and_terms_go_together() -> None:
+    """What positions put into q meets the table of distances as a position."""
+    draw = drawing(5)
+    x, w_q, w_k = draw(2, 9, 16), draw(16, 4, 8), draw(16, 2, 8)
+    sinusoid, shaw, slopes = pe.Sinusoidal(16), pe.Shaw(8, clip=3).double(), pe.ALiBi(4)
+    out, p = sinusoid.embed(x, None), sinusoid.embed(torch.zeros_like(x), None)
+    both = [sinusoid, shaw, slopes]
+    found = decompose(x, both, w_q, w_k, causal=True)
+    adds_up(found, scores(projected(out, w_q), projected(out, w_k), [shaw, slopes], causal=True))
+    alone = scores(projected(p, w_q), projected(p, w_k), [shaw, slopes], causal=True)
+    close(found.position_position, alone.masked_fill(~found.visible, 0.0))
+    assert (found.interaction == 0).all()
+    turned = decompose(x, [sinusoid, pe.Rotary(8)], w_q, w_k)
+    adds_up(turned, scores(projected(out, w_q), projected(out, w_k), pe.Rotary(8)))
+    four = decompose(x, sinusoid, w_q, w_k).parts()
+    for name in PARTS[:4]:
+        assert torch.equal(turned.parts()[name], four[name])
+    multiplied = pe.Sinusoidal(16, merge="multiply")
+    out = multiplied.embed(x, None)
+    adds_up(
+        decompose(x, [multiplied, shaw], w_q, w_k),
+        scores(projected(out, w_q), projected(out, w_k), shaw),
+    )
+    packed = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1])
+    at = Positions.build(documents=packed)
+    out = sinusoid.embed(x, at)
+    adds_up(
+        decompose(x, [sinusoid, pe.Documents(packed)], w_q, w_k),
+        scores(projected(out, w_q), projected(out, w_k), positions=at),
+    )
+
+
+def parts_of(**given: Tensor) -> Decomposition:
+    zeros = torch.zeros_like(next(iter(given.values())))
+    visible = torch.ones_like(zeros, dtype=torch.bool).tril()
+    return Decomposition(**{name: given.get(name, zeros) for name in PARTS}, visible=visible)
+
+
+def test_shares_are_variances_along_rows() -> None:
+    draw = drawing(6)
+    tokens, positions = draw(3, 2, 5, 5).tril(), draw(3, 2, 5, 5).tril()
+    # A number per row, as from a bias of the query alone, is nothing to softmax.
+    tilted = (positions + draw(3, 2, 5, 1)).tril()
+    found = parts_of(token_token=tokens, position_position=tilted).share()
+    for h in range(2):
+        spread = [
+            sum(part[b, h, i, : i + 1].var(correction=0).item() for b in range(3) for i in range(5))
+            for part in (tokens, positions)
+        ]
+        assert found["token_token"][h].item() == pytest.approx(spread[0] / sum(spread))
+        assert found["position_position"][h].item() == pytest.approx(spread[1] / sum(spread))
+    assert (sum(found.values()) - 1).abs().max() < 1e-12
+    assert list(found) == PARTS
+    alone = parts_of(token_token=torch.ones(1, 2, 4, 4).tril()).share()
+    assert all((value == 0).all() for value in alone.values())
+
+
+def test_means_are_over_the_rows_that_see_the_pair() -> None:
+    q, k, _ = inputs(Sizes(q_len=7), drawing(7))
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 1]])
+    at = Positions.build(attention_mask=mask)
+    found = decompose(q, k, pe.Rotary(10), positions=at)
+    mean = found.mean()["token_token"]
+    assert mean.shape == (6, 7, 7)
+    assert mean[..., 0].isnan().all()
+    torch.testing.assert_close(mean[..., 1], found.token_token[1, :, :, 1])
+    torch.testing.assert_close(mean[..., 2:], found.token_token[..., 2:].mean(dim=0))
+
+
+def test_gradients_flow_through_the_parts() -> None:
+    q, k, _ = (x.requires_grad_() for x in inputs(Sizes(q_len=7), drawing(8)))
+    encoding = pe.TransformerXL(60, 6).double()
+    leaves = [q, k, *encoding.parameters()]
+    found = decompose(q, k, encoding).total().sin().sum()
+    expected = scores(q, k, encoding).sin().sum()
+    for got, wanted in zip(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_a_bias_of_minus_infinity_hides_a_pair() -> None:
+    q, k, _ = inputs(Sizes(), drawing(9))
+    values = torch.zeros(1, 1, 3, 7, dtype=torch.float64)
+    values[..., 2:4] = -torch.inf
+    found = decompose(q, k, t.DenseBias(values))
+    adds_up(found, scores(q, k, t.DenseBias(values)))
+    assert all(value.isfinite().all() for value in found.share().values())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_parts_are_computed_as_precisely_as_scores(dtype: torch.dtype) -> None:
+    q, k, _ = (x.to(dtype) for x in inputs(Sizes(), drawing(10)))
+    found = decompose(q, k, pe.Rotary(10), causal=True)
+    assert found.token_token.dtype == torch.float32
+    torch.testing.assert_close(found.total(), scores(q, k, pe.Rotary(10), causal=True))
+    x, w = drawing(11)(2, 5, 10).to(dtype), drawing(12)(10, 2, 4).to(dtype)
+    found = decompose(x, pe.Sinusoidal(10), w, w)
+    assert found.token_token.dtype == torch.float32
+    close(found.token_token, scores(projected(x, w), projected(x, w)))
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_bad_calls_say_what_to_do() -> None:
+    draw = drawing(13)
+    q, x, w = draw(2, 4, 5, 8), draw(2, 5, 16), draw(16, 4, 8)
+    with pytest.raises(UnsupportedError, match=r"call decompose\(x, encoding, w_q, w_k\)"):
+        decompose(q, q, pe.Sinusoidal(8))
+    with pytest.raises(UnsupportedError, match=r"takes \(q, k, encoding\) or"):
+        decompose(x, w, w, pe.Sinusoidal(16))
+    with pytest.raises(ShapeError, match=r"w_q has shape \(16, 4, 8\).*are 32 wide: \(32, heads"):
+        decompose(x, pe.Sinusoidal(16, merge="concat"), w, w)
+    with pytest.raises(ShapeError, match=r"w_k has shape \(16, 32\)"):
+        decompose(x, pe.Sinusoidal(16), w, w.flatten(1))
+    with pytest.raises(ShapeError, match="w_k has shape None"):
+        decompose(x, pe.Sinusoidal(16), w)
+    with pytest.raises(ShapeError, match=r"x has shape \(2, 4, 5, 8\)"):
+        decompose(q, pe.NoPE(), w, w)
+    with pytest.raises(ShapeError, match="made for 8 heads, but q has 4"):
+        decompose(q, q, pe.ALiBi(8))
+    with pytest.raises(PositionsError, match="5 queries and 5 keys, but positions for 3"):
+        decompose(x, pe.Sinusoidal(16), w, w, positions=Positions.build(3))
+    with pytest.raises(PositionsError, match="pass context="):
+        decompose(q, q, pe.DeBERTa(32, 4, head_dim=8))

@@ -1,0 +1,315 @@
+"""diagnose is tried against every fault that tests/support/faults.py plants in posenc."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc.analysis.diagnose import diagnose
+from posenc.analysis.diagnosis.computation import Kind
+from posenc.encoding import Encoding
+from posenc.errors import PosencError
+from posenc.terms import Mask, Sink, Window
+from posenc.testing.probe import attends, context_for, copy_of, qkv, scattered, sizes_for
+from tests.support.faults import FAULTS, Fault, plant
+
+pytestmark = pytest.mark.unchecked
+
+T, SHORT = 13, 4
+# What rounding of float64 may do to these numbers, with much to spare.
+NEARLY = 1e-10
+
+# The cause that diagnose names for each fault that changes numbers; "unknown" is for those outside
+# what it looks for, of which it names the place alone.
+CAUSES = {
+    "positions in the activation dtype, rotary": "precision of positions",
+    "positions in the activation dtype, sinusoidal": "precision of positions",
+    "angles kept in float32": "precision of angles",
+    "wrong layout": "layout",
+    "sign of the key's angle flipped": "sign of the angle",
+    "sine of one side flipped, so that turning stretches": "sign of one sine",
+    "partial rotary counts frequencies over the whole head": "frequencies of a partial width",
+    "slopes of a power of two at 12 heads": "slopes",
+    "slope rewards distance": "sign of the bias",
+    "bucket off by one": "buckets",
+    "past and future buckets exchanged": "sign of the distance",
+    "distance with the opposite sign": "sign of the distance",
+    "clipped table one row off": "row of a table",
+    "content term after the scale": "scale placement",
+    "value table forgotten": "value table missing",
+    "mask dropped beside a bias": "causal mask",
+    "bias dropped by a backend": "bias missing",
+    "causal mask aligned at the first key": "causal mask",
+    "fewer queries taken for the first keys": "start of positions",
+    "offset ignored in decoding": "start of positions",
+    "new keys in front of the old ones": "order of keys",
+    "sinks by buffer index": "unknown",
+    "window one too wide": "width of the window",
+    "the widest of two windows": "mask of the encoding missing",
+    "causality by position value": "causal mask",
+    "padding seen": "padding",
+    "other documents seen": "documents",
+    "positions run on through packed documents": "start of positions",
+    "key heads tiled instead of interleaved": "key heads tiled",
+    "positions normalised by the length": "unknown",
+    "an input overwritten": "constant factor",
+    "a length taken from the buffer": "length of the input",
+    "a length taken from batch mates": "length of the input",
+    "the gain of half a head put on its whole score": "attention factor",
+    "YaRN's ramp truncated where it should not be": "scaling",
+    # x * p of p is x * (1 + p) of p - 1.
+    "x * p where x * (1 + p) is meant": "offset",
+    "tensor2tensor's denominators with one step too many": "denominator",
+    "binary digits highest first": "order of dimensions",
+    "the quarter turn between the two waves of a pair lost": "unknown",
+    "frequencies of a wave kept in float32": "unknown",
+    "rows of a recurrence one position late": "unknown",
+    "a solver that forgets the time": "unknown",
+    "the gate of the key is summed too": "gate of the key",
+    "the gate of the query is left out": "constant per row",
+    "gates of the new tokens alone": "unknown",
+    "CoPE counts keys that are hidden": "gates of the count",
+    "CoPE's gates without the scale": "gates of the count",
+    "CoPE's gates with biases": "gates of the count",
+    "slopes of the two sides exchanged": "sign of the distance",
+    "distances along the axes added up": "unknown",
+    "a kernel clamped at too small an extent": "reach of a table",
+    "the bias multiplied by its compression ratio": "unknown",
+    "distances normalised by the row of the query": "offset",
+    "distances normalised by the number of keys": "unknown",
+    "tokens dropped before a sink counted over the buffer, not the document": "unknown",
+    "sinks as far away as they are": "far zone missing",
+    "the query of the far zone not clipped": "unknown",
+    "groups shifted by the window alone": "unknown",
+    "scores cooled before the training length": "size of the temperature",
+    "xPos with a centre for each of q and k": "unknown",
+    "interleaved sections laid one after another": "setting interleaved",
+    "axes swapped": "order of axes",
+    "one head's frequencies for every head": "one head's angles for all",
+    "DeBERTa's table ends at span - 1": "reach of a table",
+    "the sign of the paper's p2c": "sign of the distance",
+    "query and key projections of the layer exchanged": "projections exchanged",
+    "log buckets rounded down": "unknown",
+    "rows of Transformer-XL reversed": "sign of the distance",
+    "u and v swapped": "parameters exchanged",
+    "the key's table read with key heads tiled": "unknown",
+    "the key's table reads queries from the first key on": "unknown",
+    "distances of the C kernel one too far": "row of a table",
+    "the window forgotten by the C kernel": "mask of the encoding missing",
+}
+
+# Faults that change no number of one call in float64, by what they do change.
+UNSEEN = {
+    "what later calls, moved modules or other instances give": [
+        "base missing from a cache key",
+        "a derived table kept as a buffer, cast by .bfloat16()",
+    ],
+    "gradients": [
+        "the gradient of a learned table lost",
+        "the gradient of a recurrence cut at every step",
+    ],
+    "graphs": ["a branch on a tensor's value", "a length stored as a number"],
+    "low dtypes and autocast": [
+        "scores under autocast",
+        "scores in the dtype of the input",
+        "gates in the activation dtype",
+        "gates under autocast",
+        "gates summed in float32",
+        "a table projected under autocast",
+    ],
+    "an error, or the want of one": [
+        "cached rotated keys turned again",
+        "left padding counted as tokens",
+        "a refusing backend replaced in silence",
+        "heads broadcast in place of an error",
+        "a context of another batch widens the output",
+    ],
+    "rows that see nothing": ["NaN in a row that sees nothing"],
+    "a backend that nobody asked for": [
+        "distances of the tiles one too far",
+        "keys of another run read by a table of vectors",
+    ],
+    "later steps, evictions and reorderings of a cache": [
+        "a rolling cache evicts a token too early",
+        "a rolling cache keeps one sink too few",
+        "sinks renumbered as if they stood before the window",
+        "held tokens renumbered where none were evicted from their numbers",
+        "payloads of evicted tokens dropped",
+        "slots written one too early",
+        "slots to come are seen",
+        "payloads after the first call dropped",
+        "one token too many after some were taken back",
+        "payloads of another row after a beam was chosen",
+        "positions of another row after a beam was chosen",
+        "keys turned again by the opposite angle",
+        "a gain multiplied twice when keys are turned again",
+    ],
+}
+
+
+def padded() -> pe.Positions:
+    mask = torch.ones(2, T, dtype=torch.bool)
+    mask[1, :4] = False
+    return pe.Positions.build(attention_mask=mask, causal=True)
+
+
+def packed() -> pe.Positions:
+    return pe.Positions.build(lengths=[4, 9], causal=True)
+
+
+def at(ids: Tensor) -> pe.Positions:
+    return pe.Positions.build(ids=ids, causal=True)
+
+
+# The first of these scenes that shows a fault is the one that is diagnosed.
+SCENES: dict[str, Callable[[Encoding], pe.Positions]] = {
+    "plain": lambda _: pe.Positions.build(T, causal=True),
+    "open": lambda _: pe.Positions.build(T),
+    "short": lambda _: pe.Positions.build(SHORT, T, causal=True),
+    "padded": lambda _: padded(),
+    "packed": lambda _: packed(),
+    "masked": lambda _: packed(),
+    "axes": lambda encoding: at(scattered(encoding.axes)[:, :T]),
+    "tied": lambda _: at(torch.tensor([0, 2, 1, 3, 3, 5, 4, 6, 7, 9, 8, 10, 11])),
+    "far": lambda _: at(torch.arange(T) + 1_000),
+    "decoding": lambda _: pe.Positions.build(SHORT, T, causal=True),
+}
+MASKS = [Mask(Window(2)), Mask(Window(4)), Mask(Sink(1))]
+
+
+def given(encoding: Encoding, scene: str) -> dict[str, Any]:
+    """What a user of diagnose holds beside the results."""
+    positions = SCENES[scene](encoding)
+    if not attends(encoding):
+        width, generator = sizes_for(encoding).model_dim, torch.Generator().manual_seed(1)
+        x = torch.randn(2, positions.k_len, width, generator=generator, dtype=torch.float64)
+        return {"encoding": encoding, "x": x, "positions": positions}
+    q, k, v = qkv(encoding, positions.q_len, positions.k_len)
+    parts = [encoding, *MASKS] if scene == "masked" else encoding
+    context = context_for(encoding, positions.k_len)
+    return {"encoding": parts, "q": q, "k": k, "v": v, "positions": positions, "context": context}
+
+
+def results(encoding: Encoding, scene: str) -> dict[Kind, tuple[Tensor, ...]]:
+    """Results of each kind; none where the scene is nothing for the encoding, or is refused."""
+    if scene == "axes" and encoding.axes == 1:
+        return {}
+    held = given(encoding, scene)
+    positions = held["positions"]
+    if not attends(encoding):
+        plain = scene in ("plain", "padded", "packed", "far")
+        return {"embedded": (encoding.embed(held["x"].clone(), positions),)} if plain else {}
+    # An overwritten input must not reach the other side.
+    q, k, v = (held[name].clone() for name in "qkv")
+    parts, options = held["encoding"], {"positions": positions, "context": held["context"]}
+    if scene == "decoding":
+        return {"output": (decoded(encoding, q, k, v, held["context"]),)}
+    found: dict[Kind, tuple[Tensor, ...]] = {}
+    if scene != "masked" and encoding.family == "rotary":
+        # Two zones, or a factor on whole scores, are more than one rotation.
+        with suppress(PosencError):
+            found["turned"] = pe.rotate(q.clone(), k.clone(), parts, positions=positions)
+    found["scores"] = (pe.scores(q.clone(), k.clone(), parts, **options),)
+    found["output"] = (pe.attend(q, k, v, parts, **options),)
+    return found
+
+
+def decoded(
+    encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, context: pe.Context | None
+) -> Tensor:
+    """The last tokens, after a call with those before them, through a cache."""
+    policy = "raw" if encoding.family == "content" or encoding.name == "xpos" else "rotated"
+    cache, out = pe.Cache(policy), q
+    for tokens in (slice(0, T - SHORT), slice(T - SHORT, T)):
+        own = context
+        if context is not None and context.x is not None:
+            own = replace(context, x=context.x[:, tokens])
+        new_k, new_v = k[:, :, tokens], v[:, :, tokens]
+        queries = q if tokens.stop == T else new_k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+        out = pe.attend(queries, new_k, new_v, encoding, causal=True, context=own, cache=cache)
+    return out
+
+
+def shown(encoding: Encoding, scene: str) -> dict[Kind, tuple[Tensor, ...]]:
+    try:
+        with torch.no_grad():
+            return results(encoding, scene)
+    except (PosencError, RuntimeError, ValueError):
+        return {}
+
+
+def first_difference(
+    kind: Kind, ours: tuple[Tensor, ...], theirs: tuple[Tensor, ...], scene: str
+) -> tuple[str, int, int, int, int] | None:
+    """By plain search: the least token, then tensor, dimension, batch row and head.
+
+    What is computed for padding means nothing.
+    """
+    real = padded().k_valid if scene == "padded" and kind != "embedded" else None
+    names = {"turned": ("q", "k"), "embedded": ("embeddings",)}.get(kind, (kind,))
+    places = []
+    for number, (one, two) in enumerate(zip(ours, theirs, strict=True)):
+        for batch, *head, token, dim in ((one - two).abs() > NEARLY).nonzero().tolist():
+            if real is None or real[batch, token]:
+                places.append((token, number, dim, batch, *(head or [0])))
+    if not places:
+        return None
+    token, number, dim, batch, head = min(places)
+    return names[number], batch, head, token, dim
+
+
+def seen(
+    fault: Fault, encoding: Encoding, scene: str, monkeypatch: pytest.MonkeyPatch
+) -> dict[Kind, tuple]:
+    """Results of a scene without and with the fault, of each kind that differs."""
+    right = shown(encoding, scene)
+    with monkeypatch.context() as planted:
+        plant(fault, planted)
+        wrong = shown(encoding, scene)
+    both = {kind: (right[kind], wrong[kind]) for kind in right if kind in wrong}
+    return {kind: pair for kind, pair in both.items() if first_difference(kind, *pair, scene)}
+
+
+def test_every_fault_has_an_entry() -> None:
+    unseen = [name for names in UNSEEN.values() for name in names]
+    assert sorted([*CAUSES, *unseen]) == sorted(fault.name for fault in FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found_and_named(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoding = copy_of(fault.encoding())
+    scenes = ((scene, seen(fault, encoding, scene, monkeypatch)) for scene in SCENES)
+    scene, differing = next(((scene, found) for scene, found in scenes if found), (None, {}))
+    if fault.name not in CAUSES:
+        assert scene is None, f"{fault.name} changes {list(differing)} in the scene {scene!r}"
+        return
+    assert scene is not None, f"{fault.name} changes no number: list it as unseen, with the reason"
+    cause = CAUSES[fault.name]
+    # What stays unknown takes longest, and is no better known of another kind of result.
+    kinds = list(differing)[:1] if cause == "unknown" else list(differing)
+    for kind in kinds:
+        ours, theirs = differing[kind]
+        found = diagnose(ours, theirs, kind=kind, **given(encoding, scene))
+        assert found.first == first_difference(kind, ours, theirs, scene), found
+        assert found.cause == cause, found
+        assert found.error > found.allowed
+
+
+def test_what_is_looked_for_is_tried_in_earnest() -> None:
+    """Every kind of cause that diagnose promises to know is that of some planted fault."""
+    wanted = {
+        "layout",
+        "sign of the angle",
+        "sign of one sine",
+        "row of a table",
+        "frequencies of a partial width",
+        "scale placement",
+        "precision of positions",
+        "start of positions",
+    }
+    assert wanted <= set(CAUSES.values())

@@ -1,0 +1,68 @@
+"""Backend `sdpa`: a step of decoding copies no cache, and what `auto` leaves to others."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import Positions, attend, lower
+from posenc.backends import sdpa
+from posenc.backends.call import Call
+from tests.backends.test_blocked import Largest
+
+HEADS, KEY_HEADS, DIM, KEYS = 8, 2, 16, 4096
+
+ENCODINGS: dict[str, Callable[[], list[pe.Encoding]]] = {
+    "nothing": lambda: [],
+    "alibi": lambda: [pe.ALiBi(HEADS)],
+    "t5": lambda: [pe.T5Bias(HEADS)],
+    "kerple": lambda: [pe.KERPLE(HEADS)],
+    "shaw keys": lambda: [pe.Shaw(DIM, clip=8, values=False)],
+    "window": lambda: [pe.SlidingWindow(100), pe.Sinks(2)],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_step_of_decoding_copies_no_cache(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    q = torch.randn(1, HEADS, 1, DIM).to(dtype)
+    k, v = torch.randn(2, 1, KEY_HEADS, KEYS, DIM).to(dtype).unbind()
+    with torch.no_grad():
+        lowered = lower(ENCODINGS[name](), Positions.build(1, KEYS, causal=True))
+        with Largest() as seen:
+            out = attend(q, k, v, lowered)
+    assert seen.elements <= max(k.numel() // 2, HEADS * KEYS)
+    expected = attend(q, k, v, lowered, backend="reference")
+    torch.testing.assert_close(
+        out, expected, rtol=0.02, atol=0.02 if dtype == torch.bfloat16 else 1e-5
+    )
+
+
+def test_tables_come_with_four_dimensions() -> None:
+    """With three, SDPA takes no fused kernel, and a step costs three times as much."""
+    q = torch.randn(1, HEADS, 1, DIM)
+    k, v = torch.randn(2, 1, HEADS, 64, DIM).unbind()
+    with torch.no_grad(), torch.profiler.profile() as profile:
+        attend(q, k, v, pe.T5Bias(HEADS), causal=True, backend="sdpa")
+    names = {event.key for event in profile.key_averages()}
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu" in names
+
+
+def passed_over(q: Tensor, k: Tensor, parts: list[object], **place: object) -> str | None:
+    positions = Positions.build(q.shape[2], k.shape[2], **place)
+    return sdpa.passed_over(Call(q, k, k, lower(parts, positions), 1.0, 0.0))
+
+
+def test_large_masks_are_left_to_others() -> None:
+    x, short, one = (torch.empty(1, 8, n, 4, device="meta") for n in (2048, 128, 1))
+    bias = [pe.ALiBi(8)]
+    said = passed_over(x, x, bias, causal=True)
+    assert said == f"its mask would hold {8 * 2048**2} numbers"
+    assert passed_over(x, x, [pe.SlidingWindow(64)], causal=True) is not None
+    assert passed_over(x, x, [], causal=True) is None
+    assert passed_over(x, x, [pe.Rotary(4)], causal=False) is None
+    assert passed_over(short, short, bias, causal=True) is None
+    assert passed_over(one, x, bias, causal=True) is None

@@ -1,0 +1,164 @@
+"""The explorer: its bundle, its command, its texts, its Python, and itself in a real browser."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from posenc.commands import app
+from posenc.explorer import bundle
+
+TESTS = Path(__file__).parent
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "([^"\n]+)"', re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node 20 or newer; without it these tests have nothing to run in."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed: apt-get install nodejs")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    if int(version.stdout.lstrip("v").partition(".")[0]) < 20:
+        pytest.skip(f"node {version.stdout.strip()} is too old: 20 is needed")
+    return found
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for path in sorted(bundle.SOURCE.rglob("*.js")):
+        yield path.relative_to(bundle.SOURCE).as_posix(), path.read_text("utf-8")
+
+
+class TestBundle:
+    def test_it_is_one_small_file_that_asks_for_nothing(self) -> None:
+        page = bundle.bundle()
+        assert len(page.encode()) < 1_000_000
+        assert "default-src 'none'" in page
+        assert "{{" not in page
+        # The name of SVG's namespace is an address that nobody fetches.
+        text = page.replace("http://www.w3.org/2000/svg", "").replace("%23", "#")
+        for fetched in (
+            r'src="',
+            r"@import",
+            r"url\(",
+            r'href="(?!data:)',
+            r"\bfetch\(",
+            "XMLHttp",
+        ):
+            assert not re.search(fetched, text), fetched
+
+    def test_every_import_is_in_it(self) -> None:
+        page = bundle.bundle()
+        found = re.search(r'<script type="importmap">(.*?)</script>', page, re.DOTALL)
+        assert found
+        modules = json.loads(found[1])["imports"]
+        for name, source in sources():
+            assert f"#{name}" in modules
+            for imported in IMPORT.findall(source):
+                assert imported in modules, f"{name} imports {imported}"
+
+    def test_no_source_makes_code_of_text(self) -> None:
+        for name, source in sources():
+            assert not re.search(r"\beval\(|new Function\(", source), name
+
+    def test_own_sources_stay_short(self) -> None:
+        for name, source in sources():
+            if not name.startswith(("vendor/", "data/")):
+                assert source.count("\n") <= 400, name
+
+    def test_vendored_code_brings_its_licence(self) -> None:
+        assert "MIT" in (bundle.SOURCE / "vendor" / "uplot.LICENSE").read_text()
+
+    def test_the_link_to_a_lesson_is_a_text_and_not_markup(self) -> None:
+        page = bundle.bundle('{page}.html"><b>')
+        assert 'content="{page}.html&quot;&gt;&lt;b&gt;"' in page
+
+
+class TestCommand:
+    def test_it_writes_the_page(self, tmp_path: Path) -> None:
+        out = tmp_path / "page.html"
+        ended = CliRunner().invoke(app, ["explore", "--out", str(out), "--no-open"])
+        assert ended.exit_code == 0, ended.output
+        assert ended.output == f"page: {out}\n"
+        assert out.read_text("utf-8").startswith("<!doctype html>")
+
+    def test_it_opens_the_panel_and_language_that_are_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened: list[str] = []
+        monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+        out = tmp_path / "page.html"
+        CliRunner().invoke(app, ["explore", "--out", str(out), "--panel", "circle", "--lang", "zh"])
+        assert opened == [f"{out.as_uri()}#panel=circle&lang=zh"]
+
+    def test_a_panel_that_is_not_there_is_a_message(self, tmp_path: Path) -> None:
+        out = tmp_path / "page.html"
+        ended = CliRunner().invoke(app, ["explore", "--out", str(out), "--panel", "circel"])
+        assert ended.exit_code == 2
+        assert "no panel is called 'circel': did you mean 'circle'" in ended.output
+        assert not out.exists()
+
+    def test_a_folder_that_is_not_there_is_a_message(self, tmp_path: Path) -> None:
+        ended = CliRunner().invoke(app, ["explore", "--out", str(tmp_path / "no" / "page.html")])
+        assert ended.exit_code == 2
+        assert "posenc: " in ended.output
+
+    def test_it_does_not_wait_for_torch(self, tmp_path: Path) -> None:
+        program = (
+            "import sys; sys.argv = ['posenc', 'explore', '--no-open']\n"
+            "from posenc.cli import main\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "print('torch' in sys.modules)"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert ended.stdout.endswith("False\n"), ended.stderr
+        assert (tmp_path / "posenc-explorer.html").is_file()
+
+
+def test_its_arithmetic_and_texts_in_node(node: str) -> None:
+    files = [path.name for path in sorted(TESTS.glob("*.test.mjs"))]
+    ended = subprocess.run([node, "--test", *files], cwd=TESTS, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+
+
+def test_what_it_copies_as_python_runs(node: str, tmp_path: Path) -> None:
+    ended = subprocess.run([node, "python.mjs"], cwd=TESTS, capture_output=True, check=True)
+    panels = set()
+    for found in json.loads(ended.stdout):
+        panels.add(found["panel"])
+        torch.manual_seed(0)
+        code = compile(found["code"], f"{found['panel']} #{found['hash']}", "exec")
+        exec(code, {"__name__": "__main__"})
+    assert len(panels) == 12
+
+
+@pytest.mark.browser
+def test_it_in_a_real_browser(node: str, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    if not (TESTS / "node_modules" / "playwright-core").is_dir():
+        pytest.skip("playwright-core is not installed: npm ci in tests/explorer")
+    page = tmp_path / "page.html"
+    bundle.write(page)
+    ended = subprocess.run(
+        [node, "--test", "--test-reporter=spec", "browser.mjs"],
+        cwd=TESTS,
+        env=os.environ | {"PAGE": str(page), "CHROMIUM": CHROMIUM},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]

@@ -1,0 +1,97 @@
+"""Panels of the explorer that read or write what others use: config.json files and own classes."""
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.testing.suite import run_check
+from tests.explorer import configs, details
+from tests.explorer.test_explorer_math import differences, stored
+
+ROOT = Path(__file__).parents[2]
+EXPLORER = ROOT / "posenc" / "explorer"
+
+
+@pytest.mark.parametrize("part", details.PARTS)
+def test_details_are_fresh(part: str) -> None:
+    found = json.loads(json.dumps(details.PARTS[part]()))
+    stale = differences(found, stored("details")[part])
+    assert not stale, f"run python -m tests.explorer.details; {stale[:5]}"
+
+
+def test_configs_are_read_as_transformers_reads_them() -> None:
+    transformers = pytest.importorskip("transformers")
+    rope_utils = pytest.importorskip("transformers.modeling_rope_utils")
+    compared = 0
+    for case in configs.configs():
+        name, given, ropes = case
+        if (
+            len(ropes) > 1
+            or "head_dim" not in given
+            or not given.keys() & {"rope_scaling", "rope_parameters"}
+        ):
+            continue
+        sizes = {"hidden_size": 2 * given["head_dim"], "num_attention_heads": 2}
+        config = transformers.LlamaConfig(**(sizes | given))
+        kind = config.rope_parameters["rope_type"]
+        target = ropes[0][-1]
+        inverse, gain = rope_utils.ROPE_INIT_FUNCTIONS[kind](config, "cpu", seq_len=target)
+        expected = configs.config(*case)["ropes"][0]
+        assert gain == pytest.approx(expected["gain"]), name
+        torch.testing.assert_close(
+            inverse.double(),
+            torch.tensor(expected["inverse"], dtype=torch.float64),
+            rtol=2e-6,
+            atol=0,
+        )
+        compared += 1
+    assert compared >= 5
+
+
+WAVES = [
+    {"source": "typed", "expression": "sin(2*pi*t) * 0.8 + triangle(3*t) / 5"},
+    {
+        "source": "typed",
+        "expression": "max(-0.5, square(t), sawtooth(t)^2) - frac(t) % 0.3",
+        "pairing": "single",
+    },
+    {"source": "drawn"},
+]
+
+
+@pytest.mark.parametrize("settings", WAVES, ids=lambda case: case.get("expression", case["source"]))
+def test_an_exported_wave_keeps_its_promises(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: apt-get install nodejs")
+    script = (
+        f"import {{ panel }} from {json.dumps(str(EXPLORER / 'panels' / 'own_wave.js'))};\n"
+        f"import {{ settingsFor }} from {json.dumps(str(ROOT / 'tests/explorer/page.mjs'))};\n"
+        f"console.log(panel.python(settingsFor(panel, {json.dumps(settings)})));"
+    )
+    ended = subprocess.run(
+        [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
+    )
+    (tmp_path / "own_wave.py").write_text(ended.stdout)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_wave", raising=False)
+    module = importlib.import_module("own_wave")
+    (example,) = module.OwnWave.examples()
+    wanted = (
+        "check_repr",
+        "check_reference_embed",
+        "check_far_positions",
+        "check_pickle",
+        "check_docstring",
+    )
+    results = [run_check(example, name) for name in wanted]
+    assert [(found.status, found.detail) for found in results] == [("passed", "")] * len(wanted)

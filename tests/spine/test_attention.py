@@ -1,0 +1,394 @@
+"""attend and scores: defaults, composition, dropout, dtypes, backends, and what they refuse."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import posenc as pe
+from posenc import (
+    Positions,
+    PositionsError,
+    ShapeError,
+    UnsupportedError,
+    attend,
+    explain_backend,
+    scores,
+)
+from posenc import terms as t
+from posenc.backends import BACKENDS
+from posenc.native.library import LIBRARY
+from tests.support.able import able
+from tests.support.oracles import drawing
+from tests.support.term_examples import Sizes, inputs
+
+SQUARE = Sizes(q_len=7)
+
+
+def test_without_an_encoding_it_is_plain_attention() -> None:
+    s = Sizes(q_len=7, key_heads=6)
+    q, k, v = inputs(s, drawing())
+    for causal in (True, False):
+        expected = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        for encoding in (None, [], pe.NoPE()):
+            for backend in ("auto", *able(q, k, v, encoding, causal=causal)):
+                actual = attend(q, k, v, encoding, causal=causal, backend=backend)
+                torch.testing.assert_close(actual, expected)
+
+
+def test_queries_are_the_last_tokens() -> None:
+    """torch's is_causal aligns the first query with the first key instead."""
+    q, k, v = inputs(SQUARE, drawing())
+    for encoding in (pe.Rotary(10), pe.ALiBi(6), pe.SlidingWindow(3)):
+        whole = attend(q, k, v, encoding, causal=True)
+        for backend in able(q[:, :, 4:], k, v, encoding, causal=True):
+            last = attend(q[:, :, 4:], k, v, encoding, causal=True, backend=backend)
+            torch.testing.assert_close(last, whole[:, :, 4:])
+
+
+def test_more_queries_than_keys_need_positions() -> None:
+    q, k, v = inputs(Sizes(q_len=7, k_len=4), drawing())
+    with pytest.raises(PositionsError, match=r"7 queries but only 4 keys.*cross-attention"):
+        attend(q, k, v, pe.NoPE())
+    positions = Positions(q=torch.arange(7), k=torch.arange(4))
+    out = attend(q, k, v, pe.Rotary(10), positions=positions)
+    torch.testing.assert_close(
+        out, attend(q, k, v, pe.Rotary(10), positions=positions, backend="reference")
+    )
+
+
+def test_the_scale_is_of_the_content_alone() -> None:
+    q, k, _ = inputs(SQUARE, drawing())
+    bias = scores(0 * q, k, pe.ALiBi(6))
+    plain = scores(q, k, scale=1.0)
+    default = scores(q, k, pe.ALiBi(6))
+    torch.testing.assert_close(default, plain / math.sqrt(10) + bias)
+    torch.testing.assert_close(scores(q, k, pe.ALiBi(6), scale=0.3), 0.3 * plain + bias)
+    torch.testing.assert_close(scores(q, k, t.Scale(3.0), scale=0.3), 0.9 * plain)
+    torch.testing.assert_close(scores(q, k, [t.Scale(3.0), t.Scale(0.5)], scale=1.0), 1.5 * plain)
+
+
+def test_a_list_composes() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    together = scores(q, k, [pe.Rotary(10), pe.ALiBi(6), pe.SlidingWindow(3)], causal=True)
+    turned = scores(q, k, pe.Rotary(10), causal=True)
+    bias = scores(0 * q, k, pe.ALiBi(6))
+    near = scores(q, k, pe.SlidingWindow(3), causal=True) > -torch.inf
+    torch.testing.assert_close(together, (turned + bias).masked_fill(~near, -torch.inf))
+    assert near.sum(-1).unique().tolist() == [1, 2, 3]
+    same = attend(q, k, v, [pe.SlidingWindow(3), pe.ALiBi(6), pe.Rotary(10)], causal=True)
+    torch.testing.assert_close(
+        same, attend(q, k, v, [pe.Rotary(10), pe.ALiBi(6), [pe.SlidingWindow(3)]], causal=True)
+    )
+
+
+def test_causal_follows_the_positions_where_it_is_left_away() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    positions = Positions.build(7, causal=True)
+    got = attend(q, k, v, pe.Rotary(10), positions=positions)
+    torch.testing.assert_close(got, attend(q, k, v, pe.Rotary(10), causal=True))
+    with pytest.raises(PositionsError, match=r"causal=False.*built with causal=True"):
+        attend(q, k, v, pe.Rotary(10), positions=positions, causal=False)
+    with pytest.raises(PositionsError, match=r"causal=True.*built with causal=False"):
+        attend(q, k, v, pe.Rotary(10), positions=Positions.build(7), causal=True)
+
+
+def test_a_tensor_of_coordinates_is_taken_as_it_is() -> None:
+    q, k, v = inputs(Sizes(), drawing())
+    at = torch.tensor([3, 1, 4, 1, 5, 9, 2])
+    expected = attend(q, k, v, pe.ALiBi(6), positions=Positions.build(3, ids=at, causal=True))
+    torch.testing.assert_close(attend(q, k, v, pe.ALiBi(6), positions=at, causal=True), expected)
+    halves = attend(q, k, v, pe.ALiBi(6), positions=at / 2, causal=True)
+    slopes = torch.tensor(pe.ALiBi(6).slope_values(), dtype=torch.float64)
+    expected = attend(q, k, v, t.Slope(slopes / 2), positions=at, causal=True)
+    torch.testing.assert_close(halves, expected)
+
+
+def test_padding_is_not_seen_and_changes_nothing() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0]])
+    for encoding in (pe.Rotary(10), pe.ALiBi(6), pe.Shaw(10, values=False)):
+        encoding = encoding.double()
+        positions = Positions.build(attention_mask=mask, causal=True)
+        for backend in able(q, k, v, encoding, positions=positions):
+            out = attend(q, k, v, encoding, positions=positions, backend=backend)
+            alone = attend(*(x[:1, :, 2:] for x in (q, k, v)), encoding, causal=True)
+            torch.testing.assert_close(out[:1, :, 2:], alone)
+            alone = attend(*(x[1:, :, :5] for x in (q, k, v)), encoding, causal=True)
+            torch.testing.assert_close(out[1:, :, :5], alone)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_is_on_the_weights(backend: str) -> None:
+    """Of equal weights and values of one, what is left is a mean of zeros and 1 / (1 - p)."""
+    n, p = 400, 0.3
+    q, v = torch.zeros(1, 2, n, 4), torch.ones(1, 2, n, 1)
+    if backend not in able(q, q, v, pe.NoPE(), dropout=p):
+        with pytest.raises(UnsupportedError, match=rf"backend='{backend}'\) cannot compute"):
+            attend(q, q, v, pe.NoPE(), dropout=p, backend=backend)
+        return
+    torch.manual_seed(0)
+    out = attend(q, q, v, pe.NoPE(), dropout=p, backend=backend)
+    assert abs(out.mean().item() - 1.0) < 0.01
+    deviation = math.sqrt(p / (1 - p) / n)
+    assert abs(out.std().item() / deviation - 1.0) < 0.1
+    again = attend(q, q, v, pe.NoPE(), dropout=p, backend=backend)
+    assert not torch.equal(out, again)
+    torch.testing.assert_close(attend(q, q, v, pe.NoPE(), backend=backend), v)
+
+
+def test_dropout_reaches_the_value_tables() -> None:
+    q = torch.zeros(1, 1, 50, 4)
+    table = t.ValueTable(torch.ones(1, 1, 1), 0, saturates=True)
+    torch.manual_seed(0)
+    out = attend(q, q, torch.zeros(1, 1, 50, 1), table, dropout=0.5)
+    assert abs(out.mean().item() - 1.0) < 0.05
+    assert out.std() > 0.05
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 2.0, float("nan")])
+def test_dropout_is_a_probability(dropout: float) -> None:
+    q = torch.zeros(1, 1, 2, 4)
+    with pytest.raises(UnsupportedError, match=rf"dropout={dropout}\): a probability in \[0, 1\)"):
+        attend(q, q, q, dropout=dropout)
+
+
+def test_the_output_has_the_dtype_of_the_values() -> None:
+    q, k, v = inputs(Sizes(), drawing())
+    expected = attend(q, k, v, pe.Rotary(10), causal=True)
+    mixed = (torch.float32, torch.bfloat16, torch.float64, torch.float16)
+    for q_dtype, v_dtype in itertools.product(mixed, mixed):
+        given = q.to(q_dtype), k.to(torch.float32), v.to(v_dtype)
+        for backend in able(*given, pe.Rotary(10), causal=True):
+            out = attend(*given, pe.Rotary(10), causal=True, backend=backend)
+            assert out.dtype == v_dtype
+            torch.testing.assert_close(out.double(), expected, rtol=0.03, atol=0.03)
+
+
+def test_strides_do_not_matter() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    for encoding in (pe.Rotary(10, layout="interleaved"), pe.ALiBi(6), pe.Shaw(10, values=False)):
+        encoding = encoding.double()
+        expected = attend(q, k, v, encoding, causal=True)
+        strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+        assert not strided[0].is_contiguous()
+        torch.testing.assert_close(attend(*strided, encoding, causal=True), expected)
+
+
+def test_values_may_have_a_width_of_their_own() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    table = t.ValueTable(drawing()(1, 5, 4), 2, saturates=True)
+    for encoding in (pe.Rotary(10), pe.ALiBi(6), table):
+        out = attend(q, k, v, encoding, causal=True)
+        assert out.shape == (2, 6, 7, 4)
+        reference = attend(q, k, v, encoding, causal=True, backend="reference")
+        torch.testing.assert_close(out, reference)
+
+
+REFUSED_BY_SDPA = {
+    "ValueTable": t.ValueTable(torch.zeros(1, 3, 4), 1, saturates=True),
+    "CountTable": t.CountTable(torch.zeros(1, 3, 10)),
+    "Zones": t.Zones(*[t.Rotate(*[torch.zeros(1, 1, 7, 2).double()] * 2, "half")] * 2, width=2),
+    "grow with position": t.Rotate(
+        *[torch.zeros(1, 1, 7, 2).double()] * 2, "half", 0, 1.0, *[torch.zeros(1, 1, 7, 2)] * 2
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED_BY_SDPA)
+def test_a_backend_asked_for_by_name_never_falls_back(reason: str) -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    term = REFUSED_BY_SDPA[reason]
+    with pytest.raises(UnsupportedError, match=rf"backend='sdpa'\) cannot compute.*{reason}"):
+        attend(q, k, v, term, causal=True, backend="sdpa")
+    out = attend(q, k, v, term, causal=True)
+    expected = attend(q, k, v, term, causal=True, backend="reference")
+    torch.testing.assert_close(out, expected)
+
+
+def test_auto_takes_the_first_that_can_and_will() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    said = explain_backend(q, k, v, None, causal=True)
+    assert said.endswith("sdpa: taken")
+    said = explain_backend(q, k, v, REFUSED_BY_SDPA["CountTable"], causal=True)
+    assert "sdpa: CountTable needs the scores" in said
+    assert [line.split(":")[0] for line in said.splitlines()] == list(BACKENDS)
+    assert said.endswith("reference: taken")
+    q, k, v = inputs(Sizes(q_len=32, k_len=32), drawing())
+    bias = explain_backend(q, k, v, pe.ALiBi(6), causal=True)
+    missing = isinstance(LIBRARY, str)
+    assert bias.endswith("sdpa: taken" if missing else "native: taken")
+    if missing:
+        assert bias.startswith(f"native: {LIBRARY}")
+
+
+def test_an_unknown_backend_is_named() -> None:
+    q = torch.zeros(1, 1, 2, 4)
+    with pytest.raises(
+        UnsupportedError, match=r"backend='flash'\): known are auto, blocked, flex, native"
+    ):
+        attend(q, q, q, backend="flash")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("part", ["q", "k"])
+def test_one_log_scale_without_the_other_is_refused(backend: str, part: str) -> None:
+    """Alone it would be dropped, or overflow; no backend may do either."""
+    q, k, v = inputs(SQUARE, drawing())
+    angle, grown = torch.zeros(1, 1, 7, 2).double(), torch.ones(1, 1, 7, 2).double()
+    term = t.Rotate(angle, angle, "half", **{f"{part}_log_scale": grown})
+    with pytest.raises(UnsupportedError, match=r"log scales|grow with position|cannot compute"):
+        attend(q, k, v, term, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("side", ["distance", "gather", "values"])
+def test_a_table_must_hold_every_visible_distance(side: str, backend: str) -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    draw = drawing()
+
+    def table(past: int, future: int) -> t.Term:
+        n = past + 1 + future
+        return {
+            "distance": t.DistanceTable(draw(6, n), past),
+            "gather": t.GatherTable(draw(1, n, 10), past, "q"),
+            "values": t.ValueTable(draw(1, n, 4), past),
+        }[side]
+
+    def refuses(**where: Any) -> bool:
+        return backend not in able(q, k, v, replace(table(6, 6), saturates=True), **where)
+
+    if refuses():
+        pytest.skip(f"{backend} takes no such table here")
+    said = r"holds distances from -5 to 6 and does not saturate, but positions reach up to 6"
+    with pytest.raises(PositionsError, match=said):
+        attend(q, k, v, table(5, 6), backend=backend)
+    with pytest.raises(PositionsError, match="from -6 to 5"):
+        attend(q, k, v, table(6, 5), backend=backend)
+    # A causal mask hides the future; a prefix, or coordinates in no order, show it again.
+    full = table(6, 6)
+    name = "values" if side == "distance" else "weight"
+    past = {name: getattr(full, name)[:, :7]}
+    past_only = type(full)(**(vars(full) | past))
+    torch.testing.assert_close(
+        attend(q, k, v, past_only, causal=True, backend=backend),
+        attend(q, k, v, full, causal=True, backend=backend),
+    )
+    with pytest.raises(PositionsError, match="from -6 to 0"):
+        attend(q, k, v, past_only, backend=backend)
+    with pytest.raises(PositionsError, match="from -6 to 0"):
+        attend(q, k, v, [past_only, t.Mask(t.Prefix(3))], causal=True, backend=backend)
+    unordered = Positions.build(ids=torch.tensor([3, 1, 4, 1, 5, 6, 2]), causal=True)
+    for terms, positions, said in (
+        (past_only, unordered, "from -6 to 0"),
+        (full, torch.arange(7), "reach up to None"),
+    ):
+        error = UnsupportedError if refuses(positions=positions) else PositionsError
+        said = "cannot compute" if error is UnsupportedError else said
+        with pytest.raises(error, match=said):
+            attend(q, k, v, terms, positions=positions, backend=backend)
+
+
+def test_tables_have_no_row_for_a_fraction() -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    for encoding in (pe.T5Bias(6), pe.Shaw(10).double()):
+        with pytest.raises(PositionsError, match=r"whole distance.*float64.*int64 positions"):
+            attend(q, k, v, encoding, positions=torch.arange(7) / 2)
+
+
+HEADS = {
+    "Slope": lambda h: t.Slope(torch.ones(h)),
+    "Slope of the future": lambda h: t.Slope(torch.ones(6), torch.ones(h)),
+    "DistanceTable": lambda h: t.DistanceTable(torch.ones(h, 3), 1, saturates=True),
+    "GatherTable": lambda h: t.GatherTable(torch.ones(h, 3, 10), 1, "q", saturates=True),
+    "GatherTable bias": lambda h: t.GatherTable(
+        torch.ones(6, 3, 10), 1, "k", bias=torch.ones(h, 10), saturates=True
+    ),
+    "ValueTable": lambda h: t.ValueTable(torch.ones(h, 3, 4), 1, saturates=True),
+    "CountTable": lambda h: t.CountTable(torch.ones(h, 3, 10)),
+    "Offset": lambda h: t.Offset(torch.ones(1, h, 7), torch.ones(1, h, 7)),
+    "Scale": lambda h: t.Scale(torch.ones(1, h, 7)),
+    "DenseBias": lambda h: t.DenseBias(torch.ones(1, h, 7, 7)),
+    "Rotate": lambda h: t.Rotate(*[torch.ones(1, h, 7, 2).double()] * 2, "half"),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_terms_for_other_heads_are_not_broadcast(name: str) -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    attend(q, k, v, HEADS[name](6))
+    for heads in (3, 4, 12):
+        with pytest.raises(ShapeError, match=f"{heads}"):
+            attend(q, k, v, HEADS[name](heads))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        (pe.ALiBi(4), "Slope was made for 4 heads, but q has 6.*heads=6"),
+        (pe.T5Bias(12), "DistanceTable was made for 12 heads, but q has 6"),
+        (pe.Rotary(8), r"Rotary\(dim=8.*made for head_dim=8, but q has head_dim=10"),
+        (pe.Rotary(16), r"Rotary\(dim=16.*head_dim=10"),
+        (pe.Shaw(16), r"Shaw\(dim=16.*head_dim=10"),
+    ],
+    ids=repr,
+)
+def test_encodings_for_other_heads_say_so(encoding: pe.Encoding, said: str) -> None:
+    q, k, v = inputs(SQUARE, drawing())
+    with pytest.raises(ShapeError, match=said):
+        attend(q, k, v, encoding)
+
+
+def shaped(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.zeros(shape) for shape in shapes)
+
+
+SHAPES = {
+    "three dimensions": (
+        shaped((6, 7, 10), (6, 7, 10), (6, 7, 10)),
+        r"\(batch, heads, tokens, head dimension\).*q \(6, 7, 10\)",
+    ),
+    "integers": (
+        tuple(x.long() for x in shaped(*[(1, 2, 3, 4)] * 3)),
+        r"floating-point.*torch.int64",
+    ),
+    "batches": (
+        shaped((2, 6, 7, 10), (3, 6, 7, 10), (3, 6, 7, 10)),
+        r"share batch.*q \(2, 6, 7, 10\), k \(3",
+    ),
+    "head dimensions": (shaped((1, 2, 3, 8), (1, 2, 3, 4), (1, 2, 3, 8)), "head dimension"),
+    "values": (shaped((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 5, 4)), r"v \(1, 2, 5, 4\)"),
+    "grouped heads": (
+        shaped((1, 8, 3, 4), (1, 3, 3, 4), (1, 3, 3, 4)),
+        "8 query heads and 3 key heads.*multiple",
+    ),
+}
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("name", SHAPES)
+def test_tensors_that_do_not_fit(name: str) -> None:
+    tensors, said = SHAPES[name]
+    with pytest.raises(ShapeError, match=said):
+        attend(*tensors, pe.NoPE())
+
+
+def test_positions_of_another_batch_are_not_broadcast() -> None:
+    q, k, v = inputs(Sizes(batch=1, q_len=7), drawing())
+    positions = Positions.build(attention_mask=torch.ones(3, 7), causal=True)
+    for encoding in (pe.ALiBi(6), pe.NoPE(), pe.Rotary(10)):
+        with pytest.raises(PositionsError, match=r"batch of 3, but q has shape \(1, 6, 7, 10\)"):
+            attend(q, k, v, encoding, positions=positions)
+
+
+def test_an_explicit_fast_path_equals_the_reference_where_both_can() -> None:
+    """The scores of the two paths, seen through values that are the unit vectors."""
+    q, k, _ = inputs(SQUARE, drawing())
+    eye = torch.eye(7, dtype=torch.float64).expand(2, 3, 7, 7)
+    for encoding in (pe.Rotary(10), pe.ALiBi(6), pe.T5Bias(6).double()):
+        p = attend(q, k, eye, encoding, causal=True, backend="sdpa")
+        torch.testing.assert_close(p, scores(q, k, encoding, causal=True).softmax(-1))
