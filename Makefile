@@ -9,7 +9,7 @@ empty :=
 SHAPED := analysis arrangements attention backends.blocked backends.call backends.native \
   backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
   linear lowering mask_decoder model native positions prepare rotation terms testing lab.evaluate lab.train
-SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),tests.support.shapes.typechecked
+SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
 # themselves, and are to run as users' programs do.
