@@ -14,13 +14,14 @@ from torch import Tensor
 import posenc as pe
 from posenc import Encoding
 from posenc.analysis import measure
+from posenc.analysis.probe_context import context_for, embeds
 from posenc.analysis.readers import GRUReader, TextCNN, TransformerReader
 from posenc.encodings.scaling import Scaling
 from posenc.errors import CacheError, UnsupportedError
 from posenc.linear.attention import linear_attention
 from posenc.lowering import embeds_only
 from posenc.terms import CountTable, DenseBias
-from posenc.testing.probe import backends_for, context_for, embeds, model_for, tokens_for
+from posenc.testing.fixtures import backends_for, model_for, tokens_for
 
 DIM, HEADS, TRAINED, LENGTH = 128, 4, 512, 4096
 # Scores are taken among so many tokens, so far apart that no window or group divides it.

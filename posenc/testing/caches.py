@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from posenc.analysis.probe_context import context_for
 from posenc.attention import rotate
 from posenc.caches.cache import POLICIES, Cache, Policy
 from posenc.caches.rerotation import rerotate
@@ -19,9 +20,8 @@ from posenc.lowering import lower
 from posenc.model import Transformer
 from posenc.positions import Positions
 from posenc.terms import Rotate, Sink
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     attends,
-    context_for,
     copy_of,
     model_for,
     qkv,

@@ -2,6 +2,7 @@
 
 import torch
 
+from posenc.analysis.probe_context import context_for
 from posenc.attention import scores
 from posenc.encoding import Encoding
 from posenc.equation import keys_to_turn
@@ -9,11 +10,10 @@ from posenc.lowering import lower
 from posenc.positions import Positions
 from posenc.rotation import turn_both
 from posenc.terms import DenseBias, Rotate, Zones
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     LENGTH,
     attends,
     causalities,
-    context_for,
     copy_of,
     model_for,
     qkv,

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.attention import attend, scores
 from posenc.backends import BACKENDS
 from posenc.encoding import Context, Encoding
@@ -15,13 +16,12 @@ from posenc.encodings.sliding_window import SlidingWindow
 from posenc.errors import PosencError, ShapeError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     LENGTH,
     Whole,
     attends,
     backends_for,
     causalities,
-    context_for,
     copy_of,
     hides,
     in_float64,
@@ -30,7 +30,6 @@ from posenc.testing.probe import (
     repeated,
     require,
     require_close,
-    sizes_for,
     tokens_for,
     when,
 )

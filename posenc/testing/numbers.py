@@ -5,18 +5,16 @@ import copy
 import torch
 from torch import Tensor
 
+from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend, scores
 from posenc.encoding import Context, Encoding, Pairs
 from posenc.equation import weights_of
 from posenc.positions import Positions
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     LENGTH,
     attends,
-    axes_of,
     causalities,
-    context_for,
     copy_of,
-    embeds,
     in_float64,
     qkv,
     repeated,
@@ -24,7 +22,6 @@ from posenc.testing.probe import (
     require_close,
     scattered,
     shifted,
-    sizes_for,
     when,
 )
 
@@ -89,7 +86,7 @@ def check_reference_scores(encoding: Encoding) -> None:
     for causal in causalities(encoding):
         for q_len in (LENGTH, 4):
             at = shifted(5) if causal else reference_positions()
-            places = [at.k] if axes_of(made) == 1 else [at.k, scattered(axes_of(made))]
+            places = [at.k] if made.axes == 1 else [at.k, scattered(made.axes)]
             for ids in places:
                 positions = Positions.build(q_len, ids=ids, causal=causal)
                 q, k, _ = qkv(made, q_len, LENGTH)

@@ -11,23 +11,21 @@ import torch
 from torch import Tensor
 
 import posenc
+from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend, scores
 from posenc.encoding import Encoding, Pairs
 from posenc.errors import CheckError
 from posenc.lowering import embeds_only
 from posenc.positions import Positions
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     LENGTH,
     attends,
-    context_for,
     copy_of,
-    embeds,
     model_for,
     qkv,
     repeated,
     require,
     require_close,
-    sizes_for,
     tokens_for,
 )
 

@@ -6,26 +6,23 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend, scores
 from posenc.encoding import Encoding
 from posenc.equation import weights_of
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, Peer
-from posenc.testing.numbers import pairs_for
-from posenc.testing.probe import (
+from posenc.testing.fixtures import (
     LENGTH,
     attends,
-    axes_of,
     causalities,
-    context_for,
     copy_of,
-    embeds,
     qkv,
     repeated,
     scattered,
     shifted,
-    sizes_for,
 )
+from posenc.testing.numbers import pairs_for
 
 
 def paper_of(kind: type[Encoding]) -> Peer:
@@ -39,8 +36,8 @@ def paper_of(kind: type[Encoding]) -> Peer:
             if attends(made):
                 for causal in causalities(made):
                     yield from _attended(made, shifted(5, causal=causal))
-                    if axes_of(made) > 1:
-                        at = Positions.build(ids=scattered(axes_of(made)), causal=causal)
+                    if made.axes > 1:
+                        at = Positions.build(ids=scattered(made.axes), causal=causal)
                         yield from _attended(made, at)
 
     return Peer(kind.name, "paper", kind.paper, cases)

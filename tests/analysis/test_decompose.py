@@ -11,16 +11,8 @@ from posenc import Encoding, Positions, PositionsError, ShapeError, UnsupportedE
 from posenc import terms as t
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
-from posenc.testing.probe import (
-    attends,
-    axes_of,
-    causalities,
-    context_for,
-    copy_of,
-    qkv,
-    scattered,
-    sizes_for,
-)
+from posenc.analysis.probe_context import context_for, sizes_for
+from posenc.testing.fixtures import attends, causalities, copy_of, qkv, scattered
 from tests.support.oracles import drawing
 from tests.support.term_examples import (
     ADDITIONS,
@@ -56,8 +48,8 @@ def adds_up(found: Decomposition, expected: Tensor) -> None:
 
 def places(made: Encoding, causal: bool) -> Iterator[Positions]:
     yield Positions.build(9, causal=causal)
-    if axes_of(made) > 1:
-        yield Positions.build(ids=scattered(axes_of(made)), causal=causal)
+    if made.axes > 1:
+        yield Positions.build(ids=scattered(made.axes), causal=causal)
         return
     mask = torch.tensor([[0] * 3 + [1] * 6, [1] * 8 + [0]])
     documents = torch.tensor([0] * 4 + [1] * 5)

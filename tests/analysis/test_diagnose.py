@@ -11,8 +11,9 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.analysis.diagnose import Diagnosis, diagnose
+from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.errors import ShapeError, UnsupportedError
-from posenc.testing.probe import attends, context_for, copy_of, qkv, sizes_for
+from posenc.testing.fixtures import attends, copy_of, qkv
 
 B, H, G, T, D = 2, 6, 3, 11, 20
 DTYPES = [torch.float32, torch.bfloat16]

@@ -12,10 +12,11 @@ from torch import Tensor
 import posenc as pe
 from posenc.analysis.diagnose import diagnose
 from posenc.analysis.diagnosis.computation import Kind
+from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.encoding import Encoding
 from posenc.errors import PosencError
 from posenc.terms import Mask, Sink, Window
-from posenc.testing.probe import attends, context_for, copy_of, qkv, scattered, sizes_for
+from posenc.testing.fixtures import attends, copy_of, qkv, scattered
 from tests.support.faults import FAULTS, Fault, plant
 
 pytestmark = pytest.mark.unchecked

@@ -23,7 +23,7 @@ from posenc import (
     rerotate,
 )
 from posenc import terms as t
-from posenc.testing.probe import VOCABULARY, model_for, tokens_for
+from posenc.testing.fixtures import VOCABULARY, model_for, tokens_for
 from tests.support.oracles import drawing
 
 HEADS, DIM, TOKENS, FIRST = 4, 8, 9, 5

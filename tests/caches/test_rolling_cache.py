@@ -20,7 +20,7 @@ from posenc import (
     attend,
 )
 from posenc.testing.caches import LENGTH, ragged, require_same
-from posenc.testing.probe import model_for
+from posenc.testing.fixtures import model_for
 from tests.support.oracles import drawing
 
 HEADS, DIM, TOKENS = 4, 8, 23

@@ -20,7 +20,7 @@ from posenc import (
     lower,
 )
 from posenc.testing.caches import LENGTH, ragged, whole
-from posenc.testing.probe import model_for, tokens_for
+from posenc.testing.fixtures import model_for, tokens_for
 from tests.support.oracles import drawing
 
 HEADS, DIM, TOKENS = 4, 8, 9

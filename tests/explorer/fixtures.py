@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 import posenc
+from posenc.analysis.probe_context import sizes_for
 from posenc.encoding import Context, Encoding
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.scaling import Scaling
@@ -24,7 +25,6 @@ from posenc.equation import distance_bias
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
 from posenc.terms import DenseBias, DistanceTable, Prefix, Rotate, Sink, Slope, Window
-from posenc.testing.probe import sizes_for
 
 FOLDER = Path(__file__).parent / "fixtures"
 LENGTH, QUERY, SCALE = 28, 19, 0.3

@@ -12,7 +12,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Cache, CacheError, Encoding, Positions, Rotary
 from posenc.encodings import members
-from posenc.testing.probe import causalities, model_for, require_close, tokens_for
+from posenc.testing.fixtures import causalities, model_for, require_close, tokens_for
 from tests.support.oracles import drawing
 
 EXAMPLES = [encoding for member in members().values() for encoding in member.examples()]

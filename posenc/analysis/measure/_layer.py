@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
+from posenc.analysis.probe_context import context_for
 from posenc.encoding import Context, Encoding
-from posenc.testing.probe import context_for
 
 
 def context_of_one_token(encoding: Encoding, length: int) -> Context | None:

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from posenc.analysis.decompose import decompose
 from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import sizes_for
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
 from posenc.terms import DenseBias, DistanceTable, GatherTable, Offset, Slope
-from posenc.testing.probe import sizes_for
 
 ADDING = (DistanceTable, Slope, GatherTable, Offset, DenseBias)
 

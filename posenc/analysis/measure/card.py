@@ -11,12 +11,12 @@ from torch import Tensor
 
 from posenc.analysis.measure.rotations import largest_angles
 from posenc.analysis.measure.vectors import distance_table, position_table
+from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.encoding import Encoding
 from posenc.equation import output_of, scores_of
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
-from posenc.testing.probe import context_for, embeds, sizes_for
 
 # How far apart numbers may be that are the same but for rounding, relative to the largest.
 NEAR = 1e-9

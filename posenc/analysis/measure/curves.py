@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float, Float64, Int64, Real
 from torch import Tensor
 
 from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import sizes_for
 from posenc.attention import scores
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError
 from posenc.positions import Positions
-from posenc.testing.probe import sizes_for
 
 
 @dataclass(frozen=True, eq=False)

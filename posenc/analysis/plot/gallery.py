@@ -24,11 +24,11 @@ from posenc.analysis.plot.scores import scores
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import checked_length, note_of, terms_of
 from posenc.analysis.plot.wavelengths import scaled, wavelengths
+from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.encoding import Encoding
 from posenc.encodings.rotary import Rotary
 from posenc.lowering import embeds_only
 from posenc.terms import Mask
-from posenc.testing.probe import context_for, sizes_for
 
 if TYPE_CHECKING:
     import matplotlib.figure

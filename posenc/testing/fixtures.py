@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend
 from posenc.backends import BACKENDS
 from posenc.encoding import Context, Encoding
@@ -35,35 +36,12 @@ def attends(encoding: Encoding) -> bool:
     return not embeds_only(encoding)
 
 
-def embeds(encoding: Encoding) -> bool:
-    return type(encoding).embed is not Encoding.embed
-
-
 def hides(encoding: Encoding) -> bool:
     """Whether it brings a mask of its own."""
     if not attends(encoding):
         return False
     lowered = lower(encoding, Positions.build(1, causal=True), context=context_for(encoding, 1))
     return any(isinstance(term, Mask) for term in lowered.terms)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of a model that an encoding fits."""
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    model_dim: int
-
-
-def sizes_for(encoding: Encoding) -> Sizes:
-    heads, head_dim = encoding.heads or 4, encoding.head_dim
-    if encoding.model_dim is not None and head_dim is None:
-        head_dim = max(1, encoding.model_dim // heads)
-    head_dim = head_dim or 8
-    model_dim = encoding.model_dim or heads * head_dim
-    return Sizes(heads, heads // 2 if heads % 2 == 0 else heads, head_dim, model_dim)
 
 
 def copy_of(encoding: Encoding, dtype: torch.dtype = torch.float64) -> Encoding:
@@ -93,28 +71,6 @@ def qkv(
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
     return draw(sizes.heads, q_len), draw(sizes.kv_heads, k_len), draw(sizes.kv_heads, k_len)
-
-
-def context_for(
-    encoding: Encoding,
-    length: int = LENGTH,
-    dtype: torch.dtype = torch.float64,
-    batch: int = 2,
-) -> Context | None:
-    """A layer's input and projections, random but fixed; None for who needs none."""
-    if not encoding.tags.needs_context:
-        return None
-    sizes = sizes_for(encoding)
-    generator = torch.Generator().manual_seed(13)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    x = draw(batch, length, sizes.model_dim)
-    weights = [draw(sizes.heads, sizes.model_dim, sizes.head_dim) for _ in range(2)]
-    # Each call makes its own payload, so that gradients, and autocast if it may, pass through it.
-    project_q, project_k = ((lambda r, w=w: r @ w.to(r)) for w in weights)
-    return Context(x, None, project_q, project_k)
 
 
 def in_float64(context: Context | None) -> Context | None:
@@ -172,11 +128,6 @@ def shifted(offset: int, length: int = LENGTH, causal: bool = True) -> Positions
     """Consecutive positions that start at offset."""
     at = torch.arange(offset, offset + length)
     return Positions.build(ids=at, causal=causal)
-
-
-def axes_of(encoding: Encoding) -> int:
-    """How many coordinates per token it reads, where it is given several."""
-    return encoding.axes
 
 
 def scattered(axes: int) -> Tensor:
