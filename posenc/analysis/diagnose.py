@@ -27,6 +27,11 @@ from posenc.errors import ShapeError
 from posenc.lowering import Lowerable
 from posenc.positions import Positions
 
+_SAME_RAW = (
+    "That is of the same raw q and k: weights in another layout show there, before position. "
+    "Compare the raw tensors of both codes, diagnose((q1, k1), (q2, k2))."
+)
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -102,7 +107,7 @@ def diagnose(
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         found = starts(one, kind, encoding, raw, positions, causal, scale, context)
         sure = encoding is not None or kind != "turned"
-        return _compared(one, two, kind, found, dtype, sure)
+        return _compared(one, two, kind, found, dtype, sure, q is not None)
 
 
 def _compared(
@@ -112,6 +117,7 @@ def _compared(
     found: list[Computation],
     dtype: torch.dtype | None,
     sure: bool,
+    given: bool,
 ) -> Diagnosis:
     if dtype not in (None, *DTYPES):
         raise ShapeError(f"diagnose(dtype={dtype!r}): dtype is one of {DTYPES}, or None")
@@ -125,6 +131,8 @@ def _compared(
     limit = f"what rounding to {str(dtype).removeprefix('torch.')} allows there, {most:.3g}"
     if place is None:
         says = f"They agree: they differ by {error:.3g} at most, which is within {limit}."
+        if given and known is not None and known.rotate() is not None:
+            says += f" {_SAME_RAW}"
         return Diagnosis(None, error, most, "none", says)
     keys = known.positions.k_len if known is not None and kind == "output" else 0
     tokens = tried_tokens(ours, place.token, keys)

@@ -17,6 +17,8 @@ from posenc.analysis.diagnosis.turning_causes import turning
 # together, which are tried by the hundred, more is asked.
 EXPLAINED = 0.2
 EXPLAINED_BY_TWO = 0.02
+# Causes that leave nothing alike, so that what else is wrong shows only on top of them.
+HIDING = ("layout", "layout of the weights", "causal mask")
 # Tokens that hypotheses are tried on, fewer where each has many numbers: at most as many in all.
 TRIED, FEWEST, NUMBERS = 96, 24, 250_000
 
@@ -97,7 +99,7 @@ class Trial:
         """Each hypothesis on top of the best ones, and of those that hide all others."""
         changed = [(c, h, h.at) for c, h in self.ranked() if h.at is not None]
         best = [(h, at) for c, h, at in changed if c.left < 0.9][:2]
-        hiding = [(h, at) for _, h, at in changed if h.cause in ("layout", "causal mask")][:2]
+        hiding = [(h, at) for _, h, at in changed if h.cause in HIDING][:4]
         for one, at in dict([*best, *hiding]).items():
             # Numbers fitted on top of what explains a little would explain a little more.
             generators = (exact, self._offsets, self._fitted)[: 3 if (one, at) in hiding else 2]

@@ -29,6 +29,7 @@ def turning(at: Computation) -> Iterator[Hypothesis]:
     if rotate is None:
         return
     yield from _layout(at, rotate)
+    yield from _weights(at, rotate)
     yield from _sides(at, rotate)
     yield from _gain(at, rotate)
     for part in at.parts:
@@ -69,6 +70,8 @@ def _layout(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
     other = "interleaved" if rotate.layout == "half" else "half"
     pairs = {"half": "(i, i + d/2)", "interleaved": "(2i, 2i + 1)"}
     says = f'pairs dimensions {pairs[other]}, layout "{other}"; ours {pairs[rotate.layout]}'
+    if at.kind != "turned":
+        says += f'; or its weights, unlike ours, were converted from "{other}" to "{rotate.layout}"'
     yield Hypothesis("layout", says, by_rotation(at, lambda r: replace(r, layout=other)))
     if _is_plain(rotate):
         says = f'turns pairs of layout "{rotate.layout}" with cos and sin laid out as "{other}"'
@@ -81,6 +84,29 @@ def _layout(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
         says = f"turns the dimensions from {last} on, ours from {rotate.start} on"
         changed = by_rotation(at, lambda r: replace(r, start=last))
         yield Hypothesis("which dimensions turn", says, changed)
+
+
+def _weights(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
+    """Projections converted from one layout to the other, once too often or not at all."""
+    pairs = torch.arange(2 * rotate.q_angle.shape[-1]).view(2, -1)
+    orders = {"interleaved": pairs.T.flatten(), "half": pairs.flatten().view(-1, 2).T.flatten()}
+    for new, order in orders.items():
+        old = "half" if new == "interleaved" else "interleaved"
+        says = (
+            f'gets q and k from weights whose rows were converted from layout "{old}" to "{new}", '
+            f'unlike ours, and rotates them as ours does, by layout "{rotate.layout}"'
+        )
+        yield Hypothesis("layout of the weights", says, reordered(at, rotate, order))
+
+
+def reordered(at: Computation, rotate: Rotate, order: Tensor) -> Computation:
+    """The computation with the dimensions of q and k that turn in another order."""
+    assert at.q is not None
+    first, width = rotate.start, at.q.shape[-1]
+    last = torch.arange(first + len(order), width)
+    index = torch.cat((torch.arange(first), first + order, last)).to(at.q.device)
+    k = None if at.k is None else at.k[..., index]
+    return replace(at, q=at.q[..., index], k=k)
 
 
 def _sides(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
