@@ -33,7 +33,7 @@ above 1, in float64; the gradient is that of inputs and position parameters. Wha
 1e-12 unless the last column says why it cannot be.
 
 This page is generated from `conformance.json`, which `make conformance` measures
-(`posenc check --all --peers`) with {versions}.
+(`posenc check --all --peers tests.peers`) with {versions}.
 """
 
 
@@ -93,7 +93,7 @@ def problems() -> Iterator[str]:
     measured = {
         (found["encoding"], found["oracle"].partition(": ")[2]) for found in report["peers"]
     }
-    known = {(peer.encoding, peer.what) for peer in all_peers()}
+    known = {(peer.encoding, peer.what) for peer in all_peers(package="tests.peers")}
     examples = {repr(e) for kind in posenc.encodings().values() for e in kind.examples()}
     for missing in sorted(f"{name}, {what}" for name, what in measured ^ known):
         yield f"docs/conformance.json is stale ({missing}): run `make conformance`"

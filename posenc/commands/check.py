@@ -24,18 +24,24 @@ def check(
         typer.Argument(metavar="[NAME | package.module:Class]...", help="What to check."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Check every encoding.")] = False,
+    paper: Annotated[bool, typer.Option(help="Compare with the paper's formula, too.")] = False,
     peers: Annotated[
-        bool, typer.Option(help="Compare with the paper and with other people's code, too.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where --peers writes its report, as JSON.")] = Path(
-        "posenc-conformance.json"
-    ),
+        str | None,
+        typer.Option(
+            metavar="PACKAGE",
+            help="With the paper, and with other people's code as declared there.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Where --paper and --peers write their report, as JSON.")
+    ] = Path("posenc-conformance.json"),
     as_json: AsJson = False,
 ) -> None:
     """Hold encodings to their claims with the public check suite; exit code 1 if one fails.
 
-    With --peers also to the paper's formula and to independent implementations (pip install
-    "posenc[peers]"), forward and backward; one that is not installed is shown and fails nothing.
+    With --paper also to the paper's formula, forward and backward. With --peers also to independent
+    implementations (pip install "posenc[peers]"): posenc's own are tests.peers, in a checkout; one
+    that is not installed is shown and fails nothing.
     """
     with errors():
         import posenc
@@ -45,8 +51,10 @@ def check(
         chosen = list(posenc.encodings()) if everything else names or []
         if not chosen:
             raise typer.BadParameter("name an encoding, or give --all")
-        if peers and (out.is_dir() or not out.parent.is_dir()):
+        compared = paper or peers is not None
+        if compared and (out.is_dir() or not out.parent.is_dir()):
             raise typer.BadParameter(f"--out {out}: a file in a folder that exists is needed")
+        oracles = all_peers(chosen, peers) if compared else []
         examples = [example for cls in map(find, chosen) for example in cls.examples()]
         results: list[Result] = []
         for example in examples:
@@ -54,12 +62,12 @@ def check(
             print(f"checking {example}", file=sys.stderr)
             results += run_checks(example)
         agreements: list[Agreement] = []
-        for peer in all_peers(chosen) if peers else []:
+        for peer in oracles:
             print(f"comparing {peer.encoding} with {peer.package}: {peer.what}", file=sys.stderr)
             agreements.append(run_peer(peer))
     failed = [result for result in results if result.status == "failed"]
     apart = [found for found in agreements if found.status in ("disagrees", "failed")]
-    report = report_of(results, agreements) if peers else None
+    report = report_of(results, agreements, oracles) if compared else None
     if as_json:
         shown = report or [dataclasses.asdict(result) for result in results]
         print(json.dumps(shown, indent=2))

@@ -14,6 +14,7 @@ from posenc.testing.agreement import Case as Case
 from posenc.testing.agreement import Peer as Peer
 from posenc.testing.agreement import peer as peer
 from posenc.testing.conformance import all_peers as all_peers
+from posenc.testing.conformance import peers_in as peers_in
 from posenc.testing.conformance import report_of as report_of
 from posenc.testing.conformance import run_peer as run_peer
 from posenc.testing.conformance import versions as versions
@@ -36,6 +37,7 @@ __all__ = [
     "claim_of",
     "parametrize_with_checks",
     "peer",
+    "peers_in",
     "report_of",
     "run_check",
     "run_checks",

@@ -13,22 +13,43 @@ import torch
 
 from posenc.catalogue import find
 from posenc.encodings import members
-from posenc.errors import PosencError
-from posenc.testing import peers
+from posenc.errors import PosencError, SettingError
 from posenc.testing.agreement import Agreement, Peer, errors_of
 from posenc.testing.paper import paper_of
 from posenc.testing.suite import Result
 
 
-def all_peers(names: Iterable[str] | None = None) -> list[Peer]:
-    """The paper's formula, then every declared peer, of the encodings named (None: of all)."""
+def all_peers(names: Iterable[str] | None = None, package: str | None = None) -> list[Peer]:
+    """The paper's formula, then every peer that a package declares, of the encodings named.
+
+    names    of the catalogue, or "module:Class"; None for all of the catalogue
+    package  as it is imported, with a module of `Peer`s for each encoding or family; None for the
+             paper alone
+
+    Raises SettingError for a package that cannot be imported.
+    """
     chosen = members().values() if names is None else map(find, names)
-    declared = _declared()
-    found: list[Peer] = []
+    declared = [] if package is None else peers_in(package)
+    peers: list[Peer] = []
     for kind in chosen:
-        found.append(paper_of(kind))
-        found += [peer for peer in declared if members().get(peer.encoding) is kind]
-    return found
+        peers.append(paper_of(kind))
+        peers += [peer for peer in declared if find(peer.encoding) is kind]
+    return peers
+
+
+def peers_in(package: str) -> list[Peer]:
+    """Every `Peer` that is a global of a module of this package."""
+    try:
+        home = importlib.import_module(package)
+        names = [name for _, name, _ in pkgutil.iter_modules(home.__path__, f"{package}.")]
+        modules = [importlib.import_module(name) for name in names]
+    except (ImportError, AttributeError) as error:
+        raise SettingError(
+            f"peers {package!r} cannot be imported ({error}): give a package of modules "
+            "that declare peers, such as tests.peers in a checkout of posenc"
+        ) from error
+    values = [value for module in modules for value in vars(module).values()]
+    return [value for value in values if isinstance(value, Peer)]
 
 
 def run_peer(peer: Peer) -> Agreement:
@@ -68,38 +89,32 @@ def run_peer(peer: Peer) -> Agreement:
     )
 
 
-def report_of(results: Sequence[Result], agreements: Sequence[Agreement]) -> dict[str, Any]:
-    """The conformance report: checks counted for each example, and every agreement."""
-    checks: dict[str, Counter[str]] = {}
+def report_of(
+    results: Sequence[Result], agreements: Sequence[Agreement], peers: Iterable[Peer] = ()
+) -> dict[str, Any]:
+    """The conformance report: checks counted for each example, every agreement, and versions."""
+    counts: dict[str, Counter[str]] = {}
     for result in results:
-        checks.setdefault(result.encoding, Counter())[result.status] += 1
+        counts.setdefault(result.encoding, Counter())[result.status] += 1
     return {
-        "versions": versions(),
-        "checks": {example: dict(found) for example, found in checks.items()},
+        "versions": versions(peers),
+        "checks": {example: dict(count) for example, count in counts.items()},
         "peers": [_finite(dataclasses.asdict(agreement)) for agreement in agreements],
     }
 
 
-def versions() -> dict[str, str]:
-    """What the report was made with."""
-    packages = sorted({peer.package for peer in _declared()} | {"torch", "posenc"})
-    found: dict[str, str] = {}
-    for package in packages:
+def versions(peers: Iterable[Peer] = ()) -> dict[str, str]:
+    """Versions of posenc, torch and the packages that peers come from."""
+    packages = {peer.package for peer in peers} - {"paper"} | {"torch", "posenc"}
+    numbers: dict[str, str] = {}
+    for package in sorted(packages):
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            numbers[package] = "not installed"
+    return numbers
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
     # JSON has no infinity; such a row has the status "disagrees".
     return {name: None if value == float("inf") else value for name, value in row.items()}
-
-
-def _declared() -> list[Peer]:
-    found: list[Peer] = []
-    for module in pkgutil.iter_modules(peers.__path__):
-        values: dict[str, Any] = vars(importlib.import_module(f"{peers.__name__}.{module.name}"))
-        found += [value for value in values.values() if isinstance(value, Peer)]
-    return found

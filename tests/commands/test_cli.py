@@ -175,14 +175,14 @@ class TestCheck:
             yield Case("a case", lambda x: 2 * x, lambda x: 2 * x + error, [x])
 
         found = [Peer("none", "torch", "doubling", cases), Peer("none", "no-such", "more", cases)]
-        monkeypatch.setattr(posenc.testing, "all_peers", lambda names: found)
+        monkeypatch.setattr(posenc.testing, "all_peers", lambda names, package: found)
 
     def test_peers_are_compared_and_reported(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.peers(monkeypatch, 0.0)
         path = tmp_path / "report.json"
-        ended = run(app, ["check", "none", "--peers", "--out", str(path)])
+        ended = run(app, ["check", "none", "--paper", "--out", str(path)])
         assert ended.exit_code == 0, ended.stdout
         report = json.loads(path.read_text())
         assert report["versions"]["torch"]
@@ -190,7 +190,7 @@ class TestCheck:
         assert [row["status"] for row in report["peers"]] == ["agrees", "not installed"]
         assert report["peers"][0]["gradient"] == 0.0
         assert "pip install no-such" in report["peers"][1]["detail"]
-        as_json = run(app, ["check", "none", "--peers", "--out", str(path), "--json"])
+        as_json = run(app, ["check", "none", "--paper", "--out", str(path), "--json"])
         assert json.loads(as_json.stdout) == report
 
     @pytest.mark.parametrize("error", [1e-3, float("nan")])
@@ -199,7 +199,7 @@ class TestCheck:
     ) -> None:
         self.peers(monkeypatch, error)
         path = tmp_path / "report.json"
-        ended = run(app, ["check", "none", "--peers", "--out", str(path)])
+        ended = run(app, ["check", "none", "--paper", "--out", str(path)])
         assert ended.exit_code == 1
         assert "none disagrees with torch" in ended.stdout
         assert "a case" in ended.stdout
@@ -207,7 +207,7 @@ class TestCheck:
 
     def test_a_report_that_cannot_be_written_is_refused_at_once(self, tmp_path: Path) -> None:
         for out in (tmp_path, tmp_path / "missing" / "report.json"):
-            ended = run(app, ["check", "none", "--peers", "--out", str(out)])
+            ended = run(app, ["check", "none", "--paper", "--out", str(out)])
             assert ended.exit_code == 2
             assert "--out" in ended.stderr
 

@@ -5,7 +5,9 @@ import pytest
 from posenc.testing import Peer, all_peers, run_peer
 
 
-@pytest.mark.parametrize("peer", all_peers(), ids=lambda peer: f"{peer.encoding}-{peer.what}")
+@pytest.mark.parametrize(
+    "peer", all_peers(package="tests.peers"), ids=lambda peer: f"{peer.encoding}-{peer.what}"
+)
 def test_agreement(peer: Peer) -> None:
     found = run_peer(peer)
     assert found.status == "agrees", found

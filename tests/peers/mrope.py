@@ -8,7 +8,7 @@ from posenc.attention import attend
 from posenc.encodings import MRoPE
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, split
+from tests.peers._layers import causal_mask, joined, split
 
 BASE = 500.0
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.encodings import Learned
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import set_alike
+from tests.peers._layers import set_alike
 
 
 @peer("learned", "transformers")

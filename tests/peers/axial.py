@@ -9,7 +9,7 @@ from posenc.attention import attend
 from posenc.encodings import AxialRotary
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import joined, split
+from tests.peers._layers import joined, split
 
 BASE = 100.0
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from posenc.attention import attend
 from posenc.encodings import XPos
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import joined, split
+from tests.peers._layers import joined, split
 
 # Small enough to be felt within few tokens.
 SCALE_BASE = 16

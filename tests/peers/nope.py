@@ -7,7 +7,7 @@ from torch import Tensor
 from posenc.attention import attend
 from posenc.encodings import NoPE
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, split
+from tests.peers._layers import causal_mask, joined, split
 
 
 @peer("none", "torch")

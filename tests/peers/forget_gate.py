@@ -9,7 +9,7 @@ from posenc.attention import attend
 from posenc.encoding import Context
 from posenc.encodings import ForgetGate
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import joined, set_alike, split
+from tests.peers._layers import joined, set_alike, split
 
 
 @peer("forget_gate", "x-transformers")

@@ -9,7 +9,7 @@ from posenc.attention import attend
 from posenc.encoding import Context
 from posenc.encodings import DeBERTa
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import joined, set_alike, split
+from tests.peers._layers import joined, set_alike, split
 
 SCALE = "scaled_size_sqrt rounds sqrt(3d) to float32"
 

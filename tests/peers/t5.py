@@ -11,7 +11,7 @@ from posenc.lowering import lower
 from posenc.positions import Positions
 from posenc.terms import DistanceTable
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, set_alike, split
+from tests.peers._layers import causal_mask, joined, set_alike, split
 
 
 @peer("t5", "transformers")

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.attention import attend, scores
 from posenc.encodings import CoPE
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import joined, set_alike, split
+from tests.peers._layers import joined, set_alike, split
 
 
 @peer("cope", "x-transformers")

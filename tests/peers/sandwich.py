@@ -6,7 +6,7 @@ from posenc.attention import attend, scores
 from posenc.encodings import Sandwich
 from posenc.equation import weights_of
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._wide import in_float64
+from tests.peers._wide import in_float64
 
 
 @peer("sandwich", "attn-gym")

@@ -8,8 +8,8 @@ from posenc.encodings import ALiBi
 from posenc.equation import weights_of
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined
-from posenc.testing.peers._wide import in_float64
+from tests.peers._layers import causal_mask, joined
+from tests.peers._wide import in_float64
 
 # Heads, their dimension, tokens cached by a first call, tokens of the call that is compared.
 SIZES = [(12, 80, 0, 150), (12, 80, 0, 1), (12, 80, 20, 1), (5, 8, 11, 6), (8, 16, 0, 17)]

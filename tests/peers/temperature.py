@@ -7,8 +7,8 @@ from posenc.attention import attend, scores
 from posenc.encodings import Rotary, Temperature
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, split
-from posenc.testing.peers._wide import in_float64
+from tests.peers._layers import causal_mask, joined, split
+from tests.peers._wide import in_float64
 
 
 @peer("temperature", "transformers")

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.attention import attend
 from posenc.encodings import TransformerXL
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import set_alike
+from tests.peers._layers import set_alike
 
 
 @peer("transformer_xl", "transformers")

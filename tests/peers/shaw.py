@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.attention import attend
 from posenc.encodings import Shaw
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, set_alike, split
+from tests.peers._layers import causal_mask, joined, set_alike, split
 
 
 @peer("shaw", "transformers")

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from posenc.encodings import Recurrent
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import set_alike
+from tests.peers._layers import set_alike
 
 
 @peer("recurrent", "torch")

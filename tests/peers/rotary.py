@@ -18,8 +18,8 @@ from posenc.encodings.scaling import (
     YaRN,
 )
 from posenc.testing.agreement import Case, peer
-from posenc.testing.peers._layers import causal_mask, joined, split
-from posenc.testing.peers._wide import in_float64
+from tests.peers._layers import causal_mask, joined, split
+from tests.peers._wide import in_float64
 
 HEADS, KEY_HEADS, DIM = 12, 4, 80
 # Tokens cached by a first call, tokens of the call that is compared.
