@@ -14,6 +14,8 @@ SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typech
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
 # themselves, and are to run as users' programs do.
 test: export OMP_WAIT_POLICY := PASSIVE
+# Node may be the one that tests/explorer/setup installed.
+test: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # The C kernels are part of what is installed: an edit builds them again.
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
@@ -22,7 +24,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the Chinese gallery is drawn from: it changes where the English one does, or the labels.
 DRAWN := tools/gallery.py $(wildcard docs/gallery/*.svg posenc/analysis/plot/*.py)
 
-.PHONY: compare test check sanitize bench generate conformance docs clean
+.PHONY: compiler compare test check sanitize valgrind bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -34,7 +36,7 @@ test: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --jaxtyping-packages=$(SHAPES) \
 	  -m "not graph and not unchecked and not triton and not browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-	  -m "graph or unchecked or browser" --show-capture=no -rs
+	  -m "graph or unchecked or browser" --show-capture=no
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends/test_triton.py
 
 check: .venv/dev
@@ -43,15 +45,19 @@ check: .venv/dev
 	$(BIN)/pyrefly check --summary=none
 	$(BIN)/python tools/generate.py --check
 
-# Needs cmake and a C compiler, for valgrind also valgrind; instruction sets are chosen at run time.
-sanitize:
-	cmake $(DRIVERS) -B build/sanitize -D POSENC_SANITIZE=ON
-	cmake --build build/sanitize --parallel $(JOBS)
-	cd build/sanitize && ctest --output-on-failure
-	cmake $(DRIVERS) -B build/valgrind
-	cmake --build build/valgrind --parallel $(JOBS)
-	for driver in build/valgrind/turn_avx2 build/valgrind/attention_avx2; do \
-	  valgrind --quiet --error-exitcode=1 $$driver || exit 1; done
+# The C kernels under AddressSanitizer and UndefinedBehaviorSanitizer, in every instruction set that the
+# machine has.
+sanitize: .venv/dev
+	$(BIN)/cmake $(DRIVERS) -B build/sanitize -D POSENC_SANITIZE=ON
+	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
+	$(BIN)/ctest --test-dir build/sanitize --output-on-failure --parallel $(JOBS)
+
+# It sees memory that is read before it is written, but knows no AVX-512.
+valgrind: .venv/dev
+	tools/install "Nothing is run under valgrind" valgrind valgrind
+	$(BIN)/cmake $(DRIVERS) -B build/valgrind
+	$(BIN)/cmake --build build/valgrind --parallel $(JOBS)
+	for driver in build/valgrind/*_avx2; do valgrind --quiet --error-exitcode=1 $$driver || exit 1; done
 
 bench: .venv/bench
 	$(BIN)/posenc bench $(ARGS)
@@ -81,10 +87,17 @@ clean:
 	find posenc/native/cmake -mindepth 1 ! -name CMakeLists.txt -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Without a compiler posenc runs in pure PyTorch; CI tests the kernels.
+.venv/dev: | compiler
+compiler:
+	@tools/install "The C kernels are not built, and their tests are SKIPPED" "cc gcc clang" gcc libc6-dev \
+	  || test -z "$$POSENC_CI"
+
 .venv/lab .venv/dev .venv/bench .venv/docs: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --editable ".[$(@F)]" --constraint constraints.txt
+	@$(BIN)/python tools/kernels.py
 	touch $@

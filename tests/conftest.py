@@ -3,6 +3,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+pytest_plugins = ["tests.support.skips"]
+
 # The same examples on every machine, however slow it is.
 settings.register_profile("posenc", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("posenc")
