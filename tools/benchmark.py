@@ -3,37 +3,87 @@
     python tools/benchmark.py posenc-bench/bench.json
 
 writes docs/benchmark.json, with times of four digits, which is more than clocks of a shared machine
-know. `make generate` shows its figures in the pages of the benchmark.
+know. `make generate` judges its times by the figures that the cases declare today, and shows them
+in the pages of the benchmark and in the READMEs.
 """
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import chinese
 
+from posenc.bench.cases import all_cases
+from posenc.bench.result import Result
+from posenc.bench.timing import Interval
+from posenc.bench.training import BEFORE, ENCODINGS, SHAPES, TrainingSetting
+from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, lines, noise
+
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "benchmark.json"
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
-BEGIN, END = "<!-- figures: make generate -->", "<!-- end of figures -->"
-HEAD = {
-    "en": ("what", "case", "found", "at most", "best peer"),
-    "zh": ("项目", "用例", "测得", "上限", "最好的其他实现"),
+MARKS = "<!-- figures: make generate -->", "<!-- end of figures -->"
+README_MARKS = "<!-- speed: make generate -->", "<!-- end of speed -->"
+WORDS: dict[str, dict[str, Any]] = {
+    "en": {
+        "where": "`{command}` on {day}: {cpu}, {cores} cores, torch {torch}. {headline}. Times are "
+        "ratios to the same work without position or to a floor, with the interval that holds the "
+        "median 19 times of 20; memory is what position adds. *Missed* is above the figure, *lost* "
+        "is slower than the best peer, or larger. A line shows the worst of its cases. {noise}",
+        "counts": "{headline}",
+        "single": "Memory in this recording is one sample.",
+        "lines": ("what", "case", "found", "at most", "beside the best peer"),
+        "cases": ("case", "who", "found", "at most", "beside the best peer"),
+        "short": "Every case that is missed or lost:",
+        "noisy": " (noisy)",
+        "absent": "not measured",
+        "times": "times",
+        "above": "MiB above",
+        "missed": "{count} of {of} figures missed, at worst {worst} where {reach} was the limit",
+        "lost": "posenc is slower than {who} in {count} of {of} cases, up to {worst} times",
+        "lost MiB": "posenc needs more than {who} in {count} of {of} cases, up to {worst} MiB",
+        "and": "; ",
+        "or": " or ",
+        "alone": "no peer ran",
+        "colon": ": ",
+        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores):",
+        "length": "length {length}: {who}",
+        "before": "posenc, all scores at once",
+    },
+    "zh": {
+        "where": "`{command}`，{day}：{cpu}，{cores} 核，torch {torch}。{headline}。"
+        "时间是与没有位置的同样计算或与下限的比值，附有 20 次里 19 次能包含中位数的区间；"
+        "内存是位置增加的量。“未达到”指高于上限，“落后”指比最好的其他实现慢，或占用更多。"
+        "一行显示其中最差的用例。“噪声”指作为分母的时间自己相差超过 15 %。",
+        "counts": "{total} 项中 {met} 项达到，{missed} 项未达到，{lost} 项落后，"
+        "{missed and lost} 项未达到且落后",
+        "single": "这次记录里内存只测了一次。",
+        "lines": ("项目", "用例", "测得", "上限", "与最好的其他实现比"),
+        "cases": ("用例", "谁", "测得", "上限", "与最好的其他实现比"),
+        "short": "所有未达到或落后的用例：",
+        "noisy": "（噪声）",
+        "absent": "未测",
+        "times": "倍于",
+        "above": "MiB，高于",
+        "missed": "{of} 项中 {count} 项未达到，最差 {worst}，上限 {reach}",
+        "lost": "{of} 个用例中 {count} 个 {who} 更快，posenc 的时间最多是它的 {worst} 倍",
+        "lost MiB": "{of} 个用例中 {count} 个 {who} 更省，最多差 {worst} MiB",
+        "and": "；",
+        "or": "或",
+        "alone": "没有可比的",
+        "colon": "：",
+        "summary": "总计{headline}（{day}，{cpu}，{cores} 核）：",
+        "length": "长度 {length}：{who}",
+        "before": "posenc，一次算出所有得分",
+    },
 }
-WHERE = {
-    "en": "`{command}` on {day}: {cpu}, {cores} cores, torch {torch}, {headline}. Times are ratios "
-    "to the same work without position or to a floor, with the interval that holds the median 19 "
-    "times of 20; memory is what position adds. {noise}",
-    "zh": "`{command}`，{day}：{cpu}，{cores} 核，torch {torch}；{total} 项中 {met} 项达到。"
-    "时间是与没有位置的同样计算或与下限的比值，附有 20 次里 19 次能包含中位数的区间；"
-    "内存是位置增加的量。"
-    "“噪声”指作为分母的时间自己相差超过 15 %。",
-}
-VERDICT = {
-    "en": {"met": "", "not met": " **missed**", "noisy": " (noisy)"},
-    "zh": {"met": "", "not met": " **未达到**", "noisy": "（噪声）"},
-}
+VERDICTS_SHOWN = {
+    "en": {verdict: f" **{verdict}**" for verdict in VERDICTS if verdict != "met"} | {"met": ""},
+    "zh": {"met": "", "missed": " **未达到**", "lost": " **落后**",
+           "missed and lost": " **未达到且落后**", "not available": " **未测**"},
+}  # fmt: skip
 
 
 def kept(x: Any) -> Any:
@@ -48,51 +98,169 @@ def kept(x: Any) -> Any:
 def pages() -> dict[Path, str]:
     """The pages of the benchmark as they should be."""
     report = json.loads(DATA.read_text())
-    return {path: page(path.read_text(), report, language) for language, path in PAGES.items()}
+    found = results(report)
+    return {
+        path: between(path.read_text(), MARKS, page(report, found, language))
+        for language, path in PAGES.items()
+    }
 
 
-def page(text: str, report: dict[str, Any], language: str) -> str:
-    """A page's text with the figures between its two marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{where(report, language)}\n\n{table(report, language)}\n{END}{after}"
+def readme(text: str, language: str) -> str:
+    """A README with what was measured between its marks."""
+    report = json.loads(DATA.read_text())
+    found = results(report)
+    said = words(report, found, language, "summary")
+    parts = [trained(found, language), said, "\n".join(short_rows(found, language))]
+    return between(text, README_MARKS, "\n\n".join(parts))
 
 
-def where(report: dict[str, Any], language: str) -> str:
-    machine, figures = report["machine"], report["figures"]
-    return WHERE[language].format(
+def between(text: str, marks: tuple[str, str], inside: str) -> str:
+    """`text` with `inside` between its two marks."""
+    before, _, rest = text.partition(marks[0])
+    _, _, after = rest.partition(marks[1])
+    return f"{before}{marks[0]}\n{inside}\n{marks[1]}{after}"
+
+
+def results(report: dict[str, Any]) -> list[Result]:
+    """What was recorded of today's cases, in their order."""
+    recorded = {case["name"]: case for case in report["cases"]}
+    return [Result.from_json(case, recorded.get(case.name)) for case in all_cases()]
+
+
+def page(report: dict[str, Any], found: Sequence[Result], language: str) -> str:
+    told = WORDS[language]
+    said = words(report, found, language, "where")
+    if all(len(v) == 1 for r in found if r.case.measure == "memory" for v in r.values.values()):
+        said = f"{said.rstrip()} {told['single']}"
+    short = [figure for figure in figures(found) if figure.missed or figure.lost]
+    parts = [said, grid(told["lines"], line_rows(lines(found), language))]
+    if short:
+        parts += [told["short"], grid(told["cases"], [case_row(f, language) for f in short])]
+    return "\n\n".join(parts)
+
+
+def words(report: dict[str, Any], found: Sequence[Result], language: str, key: str) -> str:
+    machine, table, told = report["machine"], lines(found), WORDS[language]
+    counts = {verdict: sum(line.verdict == verdict for line in table) for verdict in VERDICTS}
+    said = told["counts"].format(headline=headline(table), total=len(table), **counts)
+    return told[key].format(
         command=report["command"],
         day=report["started"][:10],
-        headline=report["headline"],
-        noise=report["noise"],
-        total=len(figures),
-        met=sum(figure["verdict"] == "met" for figure in figures),
+        headline=said,
+        noise=noise(found) or "",
         **{name: machine[name] for name in ("cpu", "cores", "torch")},
     )
 
 
-def table(report: dict[str, Any], language: str) -> str:
-    rows = [" | ".join(HEAD[language]), " | ".join(["---"] * len(HEAD[language]))]
+def line_rows(table: Sequence[Line], language: str) -> Iterator[Sequence[str]]:
     above = None
-    for figure in report["figures"]:
-        low, median, high = figure["found"]
-        if figure["unit"] == "x":
-            found, most = f"{median:.2f} ({low:.2f}, {high:.2f})", f"{figure['reach']:g}"
-        else:
-            found, most = f"{median:.0f} MiB", f"{figure['reach']:g} MiB"
-        words, peer = VERDICT[language], figure["best_peer"]
-        found += words[figure["verdict"]] + (words["noisy"] if figure["noisy"] else "")
-        row, line, name = figure["row"], figure["line"], peer["name"] if peer else ""
-        if language == "zh":
-            row, line, name = chinese.ROWS[row], chinese.line(line), chinese.PEERS.get(name, name)
-        other = f"{peer['median']:.2f} {name}" if peer else ""
-        what = "" if row == above else row
+    for line in table:
+        row, shown = line.goal.row, line.worst
+        found = measured(shown.found if shown else None, line.unit, language)
+        found += VERDICTS_SHOWN[language][line.verdict]
+        found += WORDS[language]["noisy"] if line.noisy else ""
+        case = chinese.line(line.goal.line) if language == "zh" else line.goal.line
+        what = "" if row == above else row_name(row, language)
+        most = f"{line.goal.reach:g}" + (" MiB" if line.unit == "MiB" else "")
+        yield what, case, found, most, beside(line.worst_beside_peer, language)
         above = row
-        rows.append(" | ".join((what, line, found, most, other)))
-    return "\n".join(f"| {row} |" for row in rows)
+
+
+def case_row(figure: Figure, language: str) -> Sequence[str]:
+    unit = "x" if figure.result.case.measure == "time" else "MiB"
+    found = measured(figure.found, unit, language) + VERDICTS_SHOWN[language][figure.verdict]
+    most = f"{figure.goal.reach:g} {figure.goal.base}"
+    return figure.result.case.name, figure.goal.who, found, most, beside(figure, language)
+
+
+def measured(found: Interval | None, unit: str, language: str) -> str:
+    if found is None:
+        return WORDS[language]["absent"]
+    digits, of = (0, " MiB") if unit == "MiB" else (2, "")
+    middle = f"{found.median:.{digits}f}{of}"
+    spread = f" ({found.low:.{digits}f}, {found.high:.{digits}f})"
+    return middle if found.low == found.high else middle + spread
+
+
+def beside(figure: Figure | None, language: str) -> str:
+    """How it compares with its best peer."""
+    if figure is None or figure.peer is None:
+        return WORDS[language]["alone"]
+    name, against = figure.peer
+    name = chinese.PEERS.get(name, name) if language == "zh" else name
+    if figure.result.case.measure == "time":
+        return f"{against.median:.2f} {WORDS[language]['times']} {name}"
+    return f"{against.median:.0f} {WORDS[language]['above']} {name}"
+
+
+def short_rows(found: Sequence[Result], language: str) -> Iterator[str]:
+    """A sentence for each row of the table that is missed or lost somewhere."""
+    told, rows = WORDS[language], {}
+    for line in lines(found):
+        rows.setdefault(line.goal.row, []).append(line)
+    for row, members in rows.items():
+        said = []
+        every = [figure for line in members for figure in line.figures]
+        missed = [line for line in members if any(figure.missed for figure in line.figures)]
+        if missed:
+            # The farthest above its figure, whatever that is.
+            worst = max(missed, key=excess)
+            assert worst.worst is not None
+            shown = measured(worst.worst.found, worst.unit, language).partition(" (")[0]
+            said.append(
+                told["missed"].format(
+                    count=len(missed), of=len(members), worst=shown, reach=f"{worst.goal.reach:g}"
+                )
+            )
+        peered = [figure for figure in every if figure.peer is not None]
+        lost = [(f.peer[1].median, f.peer[0]) for f in peered if f.lost and f.peer]
+        if lost:
+            memory = members[0].unit == "MiB"
+            most = f"{max(lost)[0]:.{0 if memory else 2}f}"
+            names = told["or"].join(dict.fromkeys(name for _, name in sorted(lost, reverse=True)))
+            key = "lost MiB" if memory else "lost"
+            said.append(told[key].format(who=names, count=len(lost), of=len(peered), worst=most))
+        if said:
+            yield f"- {row_name(row, language)}{told['colon']}{told['and'].join(said)}"
+
+
+def excess(line: Line) -> float:
+    worst = line.worst
+    return worst.found.median / line.goal.reach if worst and worst.found else 0.0
+
+
+def trained(found: Sequence[Result], language: str) -> str:
+    """The training steps: encodings across, posenc and peers down, as ratios to no position."""
+    told = WORDS[language]
+    rows = []
+    for shape in SHAPES:
+        of_shape = {
+            result.case.setting.encoding: result
+            for result in found
+            if isinstance(result.case.setting, TrainingSetting)
+            and result.case.setting.shape == shape
+        }
+        for who in ("posenc", BEFORE, "x-transformers"):
+            cells = []
+            for encoding in ENCODINGS:
+                result = of_shape[encoding]
+                against = result.against(who, result.case.floor)
+                cells.append(f"{against.median:.2f}" if against else "-")
+            name = told["before"] if who == BEFORE else who
+            rows.append((told["length"].format(length=shape.length, who=name), *cells))
+    return grid(("", *ENCODINGS), rows)
+
+
+def row_name(row: str, language: str) -> str:
+    return chinese.ROWS.get(row, row) if language == "zh" else row
+
+
+def grid(head: Sequence[str], rows: Any) -> str:
+    whole = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in whole)
 
 
 if __name__ == "__main__":
-    results = json.loads(Path(sys.argv[1]).read_text())
-    DATA.write_text(json.dumps(kept(results), separators=(",", ":")) + "\n")
-    print(f"{DATA.relative_to(ROOT)}: {results['headline']}")
+    recorded = json.loads(Path(sys.argv[1]).read_text())
+    DATA.write_text(json.dumps(kept(recorded), separators=(",", ":")) + "\n")
+    print(f"{DATA.relative_to(ROOT)}: {recorded['headline']}")

@@ -116,9 +116,19 @@ ROWS = {
     "Transformer-XL": "Transformer-XL",
     "DeBERTa": "DeBERTa",
     "memory added by position, L = 8192": "位置增加的内存，L = 8192",
+    "decode step, 4k cache, any bias": "解码一步，缓存 4k，各种偏置",
     "decode step, 32k cache, any bias": "解码一步，缓存 32k，各种偏置",
+    "8 decode steps through a static cache": "用静态缓存解码 8 步",
+    "rotate in place as the length grows, 8 heads of 128, float32": (
+        "原地旋转，长度渐增，8 个头，每头 128 维，float32"
+    ),
+    "ALiBi and T5, forward": "ALiBi 与 T5，前向",
+    "memory added by T5's bias as the length grows": "T5 的偏置增加的内存，长度渐增",
+    "training step of a small decoder": "小解码器的一步训练",
+    "before anything runs": "运行之前",
 }
 LINES = {
+    "in cache": "数据在缓存中",
     "32 heads on 8": "32 个头共用 8 个",
     "8 heads on 8": "8 个头",
     "bidirectional": "双向",

@@ -47,10 +47,9 @@ def written() -> dict[Path, str]:
 
 
 def readme(text: str, language: str) -> str:
-    """A README with the catalogue between its two marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{catalogue.table(language)}\n{END}{after}"
+    """A README with the catalogue and what was measured between their marks."""
+    text = benchmark.between(text, (BEGIN, END), catalogue.table(language))
+    return benchmark.readme(text, language)
 
 
 def conformance(report: dict[str, Any]) -> str:
@@ -109,9 +108,10 @@ def others(pages: dict[Path, str]) -> list[Path]:
 
 def main() -> int:
     for path in READMES.values():
-        if BEGIN not in path.read_text() or END not in path.read_text():
-            print(f"{path.name} lacks the marks {BEGIN} and {END}")
-            return 1
+        for mark in (BEGIN, END, *benchmark.README_MARKS):
+            if mark not in path.read_text():
+                print(f"{path.name} lacks the mark {mark}")
+                return 1
     if "--check" in sys.argv[1:]:
         found = list(problems())
         print(*found, sep="\n", end="\n" if found else "")

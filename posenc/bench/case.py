@@ -26,13 +26,18 @@ class Setting(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure to reach: `who` at most `reach` times `base`, or MiB above it."""
+    """A figure to reach: `who` at most `reach` times `base`, or MiB above it, and no peer better.
+
+    `peers` are the contestants that do the same work as `who`; None stands for all that are neither
+    ours nor the floor.
+    """
 
     row: str
     line: str
     who: str
     base: str
     reach: float
+    peers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,13 +45,13 @@ class Case:
     """Contestants that compute the same thing on the same inputs.
 
     contestants   by name, functions of the inputs that return what is run; a name that begins
-                  with "posenc" is ours, all but the floor are peers otherwise. They may raise
-                  Unavailable, or ModuleNotFoundError.
+                  with "posenc" is ours. They may raise Unavailable, or ModuleNotFoundError.
     floor         the contestant that all are compared with
-    measure       "time" in turns in one process, or "memory" added in a process for each
-    rounds        fewest and most of them
+    measure       "time" in turns in one process, or "memory" added in processes of their own
+    goals         at least one: what is measured is also judged
+    rounds        fewest and most of them; memory takes the fewest
     warm          whether the first call is left out
-    curve, at     the picture that this case is a point of, and where
+    curve, tokens   the picture that this case is a point of, and where
     in_quick      whether a smoke run may have it
     """
 
@@ -60,7 +65,7 @@ class Case:
     rounds: tuple[int, int] = (7, 40)
     warm: bool = True
     curve: str | None = None
-    at: int = 0
+    tokens: int = 0
     in_quick: bool = True
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from posenc.bench import attention, decoding, rotary, starting, training
+from posenc.bench import attention, decoding, rotary, startup, training
 from posenc.bench.case import Case
 from posenc.errors import UnknownNameError
 
@@ -15,7 +15,7 @@ def all_cases() -> list[Case]:
         *attention.memory_cases(),
         *decoding.cases(),
         *training.cases(),
-        *starting.cases(),
+        *startup.cases(),
     ]
 
 

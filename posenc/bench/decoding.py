@@ -10,58 +10,69 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.bench import attention_peers as peers
-from posenc.bench.attending import Attending, no_position, ours
+from posenc.bench.attention_inputs import AttentionSetting, no_position, ours
 from posenc.bench.case import Call, Case, Goal
 
 FLOOR = "no position"
 DTYPES = ("float32", "bfloat16")
-ROW = "decode step, 32k cache, any bias"
+ROWS = {
+    4096: "decode step, 4k cache, any bias",
+    32_768: "decode step, 32k cache, any bias",
+}
+STATIC_ROW = "8 decode steps through a static cache"
 HEADS = ((8, 8), (32, 8))
 STEPS = 8
 
 
 def cases() -> Iterator[Case]:
-    """Row eleven, and steps through a cache as a model takes them."""
-    for keys in (4096, 32_768):
+    """Single steps over keys that are there, and steps through a cache as a model takes them."""
+    for keys, row in ROWS.items():
         for heads, kv_heads in HEADS:
             for dtype in DTYPES:
                 for encoding in ("alibi", "t5", "kerple", "learned table"):
-                    at = Attending(encoding, keys, dtype, training=False, heads=heads,
+                    setting = AttentionSetting(encoding, keys, dtype, training=False, heads=heads,
                                    kv_heads=kv_heads, queries=1)  # fmt: skip
                     line = f"{heads} heads on {kv_heads}, {dtype}"
-                    goals = (Goal(ROW, line, "posenc", FLOOR, 1.0),) if keys == 32_768 else ()
+                    goals = (Goal(row, line, "posenc", FLOOR, 1.0),)
                     runs = {
                         FLOOR: no_position,
                         "posenc": ours(),
                         "transformers": peers.transformers_sdpa,
                         "x-transformers": peers.x_transformers,
                     }
-                    yield Case(f"decode step, {at}", "decode", at, runs, FLOOR, goals=goals)
-    for keys in (4096, 32_768):
-        held = Holding(keys)
+                    yield Case(
+                        f"decode step, {setting}", "decode", setting, runs, FLOOR, goals=goals
+                    )
+    for keys in ROWS:
+        cache = CacheSetting(keys)
         runs = {
             FLOOR: appended,
-            "posenc rotary": stepped(lambda at: pe.Rotary(at.dim)),
-            "posenc alibi": stepped(lambda at: pe.ALiBi(at.heads)),
-            "posenc t5": stepped(lambda at: pe.T5Bias(at.heads)),
+            "posenc rotary": stepped(lambda setting: pe.Rotary(setting.dim)),
+            "posenc alibi": stepped(lambda setting: pe.ALiBi(setting.heads)),
+            "posenc t5": stepped(lambda setting: pe.T5Bias(setting.heads)),
         }
-        yield Case(f"{STEPS} decode steps through a static cache, {held}", "decode", held, runs,
-                   FLOOR)  # fmt: skip
+        goals = tuple(
+            Goal(STATIC_ROW, f"{keys} keys, {name.removeprefix('posenc ')}", name, FLOOR, 1.0)
+            for name in runs
+            if name != FLOOR
+        )
+        name = f"{STEPS} decode steps through a static cache, {cache}"
+        yield Case(name, "decode", cache, runs, FLOOR, goals=goals)
 
 
 @dataclass(frozen=True)
-class Holding:
+class CacheSetting:
     """A cache that holds `keys` tokens, and room for a few more."""
 
     keys: int
     heads: int = 8
     dim: int = 64
 
-    def inputs(self) -> "Held":
+    def inputs(self) -> "CacheInputs":
         torch.manual_seed(0)
         k, v = torch.randn(2, 1, self.heads, self.keys, self.dim).unbind()
         q, *new = torch.randn(3, 1, self.heads, 1, self.dim).unbind()
-        return Held(self, k, v, q, new[0], new[1])
+        return CacheInputs(self, k, v, q, new[0], new[1])
 
     def small(self) -> Self:
         return replace(self, keys=min(self.keys, 48))
@@ -71,8 +82,8 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Held:
-    setting: Holding
+class CacheInputs:
+    setting: CacheSetting
     k: Tensor
     v: Tensor
     q: Tensor
@@ -80,34 +91,34 @@ class Held:
     new_v: Tensor
 
 
-def appended(at: Held) -> Call:
+def appended(inputs: CacheInputs) -> Call:
     """Writing into buffers, and SDPA over what is written."""
-    start = at.setting.keys
-    k, v = (F.pad(x, (0, 0, 0, STEPS)) for x in (at.k, at.v))
+    start = inputs.setting.keys
+    k, v = (F.pad(x, (0, 0, 0, STEPS)) for x in (inputs.k, inputs.v))
 
     @torch.no_grad()
     def call() -> None:
         for end in range(start + 1, start + STEPS + 1):
-            k[:, :, end - 1 : end], v[:, :, end - 1 : end] = at.new_k, at.new_v
-            F.scaled_dot_product_attention(at.q, k[:, :, :end], v[:, :, :end])
+            k[:, :, end - 1 : end], v[:, :, end - 1 : end] = inputs.new_k, inputs.new_v
+            F.scaled_dot_product_attention(inputs.q, k[:, :, :end], v[:, :, :end])
 
     return call
 
 
-def stepped(encoding: Callable[[Holding], Any]) -> Callable[[Held], Call]:
+def stepped(encoding: Callable[[CacheSetting], Any]) -> Callable[[CacheInputs], Call]:
     """The same through a StaticCache, taken back before it goes on; every step lowers."""
 
-    def make(at: Held) -> Call:
-        chosen, start = encoding(at.setting), at.setting.keys
+    def make(inputs: CacheInputs) -> Call:
+        chosen, start = encoding(inputs.setting), inputs.setting.keys
         cache = pe.StaticCache(start + STEPS)
         with torch.no_grad():
             # One query stands for the prompt's, which are not measured.
-            pe.attend(at.q, at.k, at.v, chosen, causal=True, cache=cache)
+            pe.attend(inputs.q, inputs.k, inputs.v, chosen, causal=True, cache=cache)
 
         @torch.no_grad()
         def call() -> None:
             for _ in range(STEPS):
-                pe.attend(at.q, at.new_k, at.new_v, chosen, causal=True, cache=cache)
+                pe.attend(inputs.q, inputs.new_k, inputs.new_v, chosen, causal=True, cache=cache)
             cache.truncate(start)
 
         return call

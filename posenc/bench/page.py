@@ -10,15 +10,15 @@ from typing import Any
 from posenc.bench.plots import Curve, log_log, picture_of, shown_length
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
-from posenc.bench.verdict import Line, lines
+from posenc.bench.verdict import Figure, Line, Verdict, figures, lines
 from posenc.files import replace_file
-from posenc.lab import figures
+from posenc.lab import figures as drawing
 from posenc.lab.markup import Child, Markup, facts, small, table, tag, text
 from posenc.lab.prose import DASH, listed
 
-CHIPS = {"met": "good", "not met": "bad", "not available": "open"}
+CHIPS = {"met": "good", "not available": "open"}
 GROUPS = {
-    "rotary": "Turning queries and keys",
+    "rotary": "Rotating queries and keys",
     "attention": "Attention",
     "memory": "Memory",
     "decode": "Decoding",
@@ -46,9 +46,10 @@ def body(data: Mapping[str, Any], results: Sequence[Result]) -> Markup:
     """Everything inside `<main>` but how to read it."""
     styles = _styles(results)
     parts: list[Child] = [
-        figures.swatches(len(styles)),
+        drawing.swatches(len(styles)),
         _top(data),
         _figures_to_reach(lines(results)),
+        _not_met(figures(results)),
         _pictures(results, styles),
     ]
     for group in dict.fromkeys(result.case.group for result in results):
@@ -93,38 +94,74 @@ def _figures_to_reach(table_of: Sequence[Line]) -> Child:
     rows: list[Markup] = []
     row = None
     for line in table_of:
-        if line.row != row:
-            row = line.row
+        if line.goal.row != row:
+            row = line.goal.row
             base = f" {DASH} {_against(line)}"
             heading = tag("th", row, tag("span", base, class_="error"), colspan=5, scope="rowgroup")
             rows.append(tag("tr", heading, class_="group"))
-        peer = line.best_peer
+        worst, beside = line.worst, line.worst_beside_peer
         cells: list[Child] = [
-            tag("td", _shown(line.found, line.unit)),
-            tag("td", f"{line.reach:g}"),
-            tag("td", _chip(line), class_="words"),
-            tag("td", f"{peer[1].median:,.1f} {peer[0]}" if peer else DASH),
+            tag("td", _shown(worst.found if worst else None, line.unit)),
+            tag("td", f"{line.goal.reach:g}"),
+            tag("td", _judged(line), class_="words"),
+            tag("td", _beside_peer(beside), class_="words"),
         ]
-        rows.append(tag("tr", tag("th", line.line, scope="row"), cells))
-    heads = ["", "Found", "At most", "", "Best peer"]
+        rows.append(tag("tr", tag("th", line.goal.line, scope="row"), cells))
+    heads = ["", "Found", "At most", "", "Beside the best peer"]
     note = (
-        "A line that stands for several encodings shows the worst of them. A line is met where the "
-        "median is not above the figure."
+        "A line that stands for several encodings shows the worst of them. A line is met where no "
+        "median is above the figure and no peer is faster; it is missed where one is above, and "
+        "lost where a peer needs less."
     )
     title = "Figures to reach"
-    return [tag("h2", title), table(heads, rows, title, words=(3,)), small(note)]
+    return [tag("h2", title), table(heads, rows, title, words=(3, 4)), small(note)]
+
+
+def _not_met(every: Sequence[Figure]) -> Child:
+    """The cases behind the lines that are missed or lost, one by one."""
+    short = [figure for figure in every if figure.missed or figure.lost]
+    if not short:
+        return None
+    rows: list[Markup] = []
+    for figure in short:
+        unit = "x" if figure.result.case.measure == "time" else "MiB"
+        cells: list[Child] = [
+            tag("td", figure.goal.who, class_="words"),
+            tag("td", _shown(figure.found, unit)),
+            tag("td", f"{figure.goal.reach:g} {figure.goal.base}", class_="words"),
+            tag("td", _chip(figure.verdict), class_="words"),
+            tag("td", _beside_peer(figure), class_="words"),
+        ]
+        rows.append(tag("tr", tag("th", figure.result.case.name, scope="row"), cells))
+    heads = ["", "Who", "Found", "At most", "", "Beside the best peer"]
+    title = "Cases that are missed or lost"
+    return [tag("h2", title), table(heads, rows, title, words=(1, 3, 4, 5))]
 
 
 def _against(line: Line) -> str:
-    return f"MiB above {line.base}" if line.unit == "MiB" else f"times {line.base}"
+    return f"MiB above {line.goal.base}" if line.unit == "MiB" else f"times {line.goal.base}"
 
 
-def _chip(line: Line) -> list[Child]:
-    chip: list[Child] = [tag("span", line.verdict, class_=f"chip {CHIPS[line.verdict]}")]
-    if line.cases > 1 and line.worst:
-        chip.append(f" worst of {line.cases}: {_encoding(line.worst)}")
+def _beside_peer(figure: Figure | None) -> Child:
+    if figure is None or figure.peer is None:
+        return DASH
+    name, against = figure.peer
+    if figure.result.case.measure == "time":
+        return f"{against.median:,.2f} times {name}"
+    return f"{against.median:,.0f} MiB above {name}".replace("-", "\N{MINUS SIGN}", 1)
+
+
+def _chip(verdict: Verdict) -> Markup:
+    return tag("span", verdict, class_=f"chip {CHIPS.get(verdict, 'bad')}")
+
+
+def _judged(line: Line) -> list[Child]:
+    chip: list[Child] = [_chip(line.verdict)]
+    count, worst = len(line.figures), line.worst
+    if count > 1 and worst:
+        chip.append(f" worst of {count}: {_encoding(worst.result.case.name)}")
     if line.lacking:
-        chip.append(f" {len(line.lacking)} of {line.cases} did not run")
+        chip.append(f" {len(line.lacking)} of {count} did not run")
     if line.noisy:
         chip += [" ", tag("span", "noisy", class_="chip fair")]
     return chip
@@ -140,9 +177,9 @@ def _shown(found: Interval | None, unit: str = "x") -> Child:
         return DASH
     digits = 0 if unit == "MiB" or abs(found.median) >= 100 else 1 if found.median >= 10 else 2
     middle = f"{found.median:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
-    if unit == "MiB" or found.low == found.high:
+    if found.low == found.high:
         return middle
-    ends = f" {found.low:,.{digits}f} to {found.high:,.{digits}f}"
+    ends = f" {found.low:,.{digits}f} to {found.high:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
     return [middle, tag("span", ends, class_="error")]
 
 
@@ -162,8 +199,8 @@ def _picture(name: str, results: Sequence[Result], styles: Mapping[str, int]) ->
         floor = result.values.get(result.case.floor)
         for who, values in result.values.items() if floor else []:
             height = picture.height(statistics.median(values), statistics.median(floor or [1.0]),
-                                    result.case.at)  # fmt: skip
-            drawn.setdefault(who, []).append((result.case.at, height))
+                                    result.case.tokens)  # fmt: skip
+            drawn.setdefault(who, []).append((result.case.tokens, height))
     if not drawn:
         return None
     floor_name = members[0].case.floor

@@ -127,21 +127,21 @@ def picture_of(curve: str) -> Picture:
     """How the curves of a name are drawn."""
     if curve == "rotary":
         return Picture(
-            "Turning q and k: nanoseconds per token",
+            "Rotating q and k: nanoseconds per token",
             "8 heads of 128, float32, half layout. The thick line is the floor: multiplying the "
             "same tensors in place.",
-            lambda value, floor, at: 1e9 * value / at,
+            lambda value, floor, setting: 1e9 * value / setting,
         )
     if curve == "memory":
         return Picture(
             "Training with T5's bias: MiB that attention adds",
             "Forward and backward, 2 heads of 64, causal, float32. The thick line is SDPA without "
             "position. A line that ends early is of a method whose memory is quadratic.",
-            lambda value, floor, at: max(value, 0.1),
+            lambda value, floor, setting: max(value, 0.1),
         )
     return Picture(
         f"Attention with {curve}: times the same without position",
         "Forward and backward, 8 heads of 64, causal.",
-        lambda value, floor, at: value / floor,
+        lambda value, floor, setting: value / floor,
         0.9,
     )

@@ -29,15 +29,23 @@ class Result:
             return ratio(own, other)
         return interval([a - b for a, b in zip(own, other, strict=True)])
 
-    @property
-    def peers(self) -> list[str]:
-        names = (name for name in self.case.contestants if name != self.case.floor)
-        return [name for name in names if not name.startswith("posenc")]
+    def beside_best_peer(self, goal: Goal) -> tuple[str, Interval] | None:
+        """The peer that leaves the goal's contestant worst, and that one against this peer."""
+        peers = goal.peers
+        if peers is None:
+            others = (name for name in self.case.contestants if name != self.case.floor)
+            peers = tuple(name for name in others if not name.startswith("posenc"))
+        ran = [(peer, found) for peer in peers if (found := self.against(goal.who, peer))]
+        return max(ran, key=lambda each: each[1].median, default=None)
 
-    def best_peer(self, base: str) -> tuple[str, Interval] | None:
-        found = [(peer, self.against(peer, base)) for peer in self.peers if peer != base]
-        ran = [(peer, one) for peer, one in found if one is not None]
-        return min(ran, key=lambda each: each[1].median, default=None)
+    @classmethod
+    def from_json(cls, case: Case, recorded: dict[str, Any] | None) -> "Result":
+        """What a file has of `case`; what it lacks was not measured."""
+        values = recorded["values"] if recorded else {}
+        reasons = recorded["missing"] if recorded else {}
+        missing = {n: reasons.get(n, "not measured") for n in case.contestants if n not in values}
+        kept = {name: values[name] for name in case.contestants if name in values}
+        return cls(case, kept, missing, recorded["note"] if recorded else "")
 
     @property
     def noise(self) -> float:
@@ -53,8 +61,8 @@ class Result:
         case = self.case
         ratios = {}
         for name in self.values:
-            found = self.against(name, case.floor)
-            ratios[name] = found and dataclasses.asdict(found)
+            against = self.against(name, case.floor)
+            ratios[name] = against and dataclasses.asdict(against)
         return {
             "name": case.name,
             "group": case.group,
@@ -66,15 +74,15 @@ class Result:
             "values": self.values,
             "missing": self.missing,
             "against_floor": ratios,
-            "goals": [dataclasses.asdict(goal) | self._met(goal) for goal in case.goals],
+            "goals": [dataclasses.asdict(goal) | self._judged(goal) for goal in case.goals],
             "noise": self.noise,
             "noisy": self.noisy,
             "note": self.note,
         }
 
-    def _met(self, goal: Goal) -> dict[str, Any]:
-        found = self.against(goal.who, goal.base)
+    def _judged(self, goal: Goal) -> dict[str, Any]:
+        found, peer = self.against(goal.who, goal.base), self.beside_best_peer(goal)
         return {
             "found": found and dataclasses.asdict(found),
-            "met": None if found is None else found.median <= goal.reach,
+            "best_peer": peer and {"name": peer[0], "found": dataclasses.asdict(peer[1])},
         }

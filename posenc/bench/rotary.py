@@ -15,11 +15,12 @@ IN_PLACE, TWICE, COPIED = "multiply in place", "multiply in place, twice", "clon
 BASE = 10_000.0
 DTYPES = ("float32", "bfloat16")
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
+GROWTH_ROW = "rotate in place as the length grows, 8 heads of 128, float32"
 GROWTH = tuple(1024 << i for i in range(7))
 
 
 @dataclass(frozen=True)
-class Turning:
+class RotationSetting:
     """Queries and keys, each (batch, heads, length, dim)."""
 
     batch: int
@@ -29,13 +30,13 @@ class Turning:
     dtype: str
     layout: Layout
 
-    def inputs(self) -> "Turned":
+    def inputs(self) -> "RotationInputs":
         torch.manual_seed(0)
         dtype = getattr(torch, self.dtype)
         shape = (self.batch, self.heads, self.length, self.dim)
         q, k, q_grad, k_grad = (torch.randn(shape).to(dtype) for _ in range(4))
         rotary = pe.Rotary(self.dim, BASE, layout=self.layout)
-        return Turned(self, q, k, q_grad, k_grad, pe.lower(rotary, self.length))
+        return RotationInputs(self, q, k, q_grad, k_grad, pe.lower(rotary, self.length))
 
     def small(self) -> Self:
         return replace(self, heads=min(self.heads, 4), length=min(self.length, 32))
@@ -46,8 +47,8 @@ class Turning:
 
 
 @dataclass(frozen=True)
-class Turned:
-    setting: Turning
+class RotationInputs:
+    setting: RotationSetting
     q: Tensor
     k: Tensor
     q_grad: Tensor
@@ -62,16 +63,16 @@ class Turned:
         return term.q_angle[0, 0]
 
 
-def multiply(at: Turned) -> Call:
+def multiply(inputs: RotationInputs) -> Call:
     def call() -> None:
-        at.q.mul_(1.0)
-        at.k.mul_(1.0)
+        inputs.q.mul_(1.0)
+        inputs.k.mul_(1.0)
 
     return call
 
 
-def multiply_twice(at: Turned) -> Call:
-    once = multiply(at)
+def multiply_twice(inputs: RotationInputs) -> Call:
+    once = multiply(inputs)
 
     def call() -> None:
         once()
@@ -80,80 +81,82 @@ def multiply_twice(at: Turned) -> Call:
     return call
 
 
-def clone(at: Turned) -> Call:
-    return lambda: (at.q.clone(), at.k.clone())
+def clone(inputs: RotationInputs) -> Call:
+    return lambda: (inputs.q.clone(), inputs.k.clone())
 
 
-def ours_in_place(at: Turned) -> Call:
-    return lambda: pe.rotate(at.q, at.k, at.lowered, inplace=True)
+def ours_in_place(inputs: RotationInputs) -> Call:
+    return lambda: pe.rotate(inputs.q, inputs.k, inputs.lowered, inplace=True)
 
 
-def ours(at: Turned) -> Call:
-    return lambda: pe.rotate(at.q, at.k, at.lowered)
+def ours(inputs: RotationInputs) -> Call:
+    return lambda: pe.rotate(inputs.q, inputs.k, inputs.lowered)
 
 
-def transformers(at: Turned) -> Call:
-    turn, cos, sin = _of_transformers(at)
-    return lambda: turn(at.q, at.k, cos, sin)
+def transformers(inputs: RotationInputs) -> Call:
+    turn, cos, sin = _of_transformers(inputs)
+    return lambda: turn(inputs.q, inputs.k, cos, sin)
 
 
-def transformers_compiled(at: Turned) -> Call:
-    turn, cos, sin = _of_transformers(at)
+def transformers_compiled(inputs: RotationInputs) -> Call:
+    turn, cos, sin = _of_transformers(inputs)
     compiled = torch.compile(turn)
-    return lambda: compiled(at.q, at.k, cos, sin)
+    return lambda: compiled(inputs.q, inputs.k, cos, sin)
 
 
-def x_transformers(at: Turned) -> Call:
+def x_transformers(inputs: RotationInputs) -> Call:
     from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb
 
     # The model makes the angles once, and each layer their cos and sin.
-    freqs, _ = RotaryEmbedding(at.setting.dim, base=BASE).forward_from_seq_len(at.setting.length)
-    return lambda: (apply_rotary_pos_emb(at.q, freqs), apply_rotary_pos_emb(at.k, freqs))
+    freqs, _ = RotaryEmbedding(inputs.setting.dim, base=BASE).forward_from_seq_len(
+        inputs.setting.length
+    )
+    return lambda: (apply_rotary_pos_emb(inputs.q, freqs), apply_rotary_pos_emb(inputs.k, freqs))
 
 
-def rotary_embedding_torch(at: Turned) -> Call:
+def rotary_embedding_torch(inputs: RotationInputs) -> Call:
     from rotary_embedding_torch import RotaryEmbedding
 
-    length = at.setting.length
-    rotary = RotaryEmbedding(at.setting.dim, theta=BASE, cache_max_seq_len=length)
+    length = inputs.setting.length
+    rotary = RotaryEmbedding(inputs.setting.dim, theta=BASE, cache_max_seq_len=length)
     turn = rotary.rotate_queries_or_keys
-    return lambda: (turn(at.q), turn(at.k))
+    return lambda: (turn(inputs.q), turn(inputs.k))
 
 
-def complex_multiply(at: Turned) -> Call:
+def complex_multiply(inputs: RotationInputs) -> Call:
     """As Llama's first code did it, in torch alone."""
-    waves = torch.polar(torch.ones_like(at.angle), at.angle).to(torch.complex64)
+    waves = torch.polar(torch.ones_like(inputs.angle), inputs.angle).to(torch.complex64)
 
     def turn(x: Tensor) -> Tensor:
         pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
         return torch.view_as_real(pairs * waves).flatten(-2).type_as(x)
 
-    return lambda: (turn(at.q), turn(at.k))
+    return lambda: (turn(inputs.q), turn(inputs.k))
 
 
-def trained(make: Callable[[Turned], Call]) -> Callable[[Turned], Call]:
+def trained(make: Callable[[RotationInputs], Call]) -> Callable[[RotationInputs], Call]:
     """The same with its backward, on queries and keys that need gradients."""
 
-    def trained_call(at: Turned) -> Call:
-        q, k = at.q.detach().requires_grad_(), at.k.detach().requires_grad_()
-        forward: Any = make(replace(at, q=q, k=k))
-        return lambda: torch.autograd.grad(forward(), (q, k), (at.q_grad, at.k_grad))
+    def trained_call(inputs: RotationInputs) -> Call:
+        q, k = inputs.q.detach().requires_grad_(), inputs.k.detach().requires_grad_()
+        forward: Any = make(replace(inputs, q=q, k=k))
+        return lambda: torch.autograd.grad(forward(), (q, k), (inputs.q_grad, inputs.k_grad))
 
     return trained_call
 
 
-def ours_in_place_trained(at: Turned) -> Call:
+def ours_in_place_trained(inputs: RotationInputs) -> Call:
     """Between a layer whose results are turned in place, and one whose gradients nobody else holds.
 
     So it is between the projections and attention of a model.
     """
     leaf = torch.zeros((), requires_grad=True)
     # Copies, which nobody else holds: only those may the backward overwrite.
-    spare = [at.q_grad.clone(), at.k_grad.clone()]
+    spare = [inputs.q_grad.clone(), inputs.k_grad.clone()]
 
     def call() -> None:
-        q, k = _Source.apply(leaf, [at.q, at.k], spare)
-        turned = pe.rotate(q, k, at.lowered, inplace=True)
+        q, k = _Source.apply(leaf, [inputs.q, inputs.k], spare)
+        turned = pe.rotate(q, k, inputs.lowered, inplace=True)
         _Sink.apply(spare, *turned).backward()
 
     return call
@@ -188,21 +191,21 @@ class _Sink(torch.autograd.Function):
         return None, first, second
 
 
-def _of_transformers(at: Turned) -> tuple[Callable[..., Any], Tensor, Tensor]:
+def _of_transformers(inputs: RotationInputs) -> tuple[Callable[..., Any], Tensor, Tensor]:
     """Its function for the layout; cos and sin are in the activations' dtype, as in models."""
-    if at.setting.layout == "half":
+    if inputs.setting.layout == "half":
         from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-        angle = torch.cat((at.angle, at.angle), dim=-1)
+        angle = torch.cat((inputs.angle, inputs.angle), dim=-1)
     else:
         from transformers.models.cohere.modeling_cohere import apply_rotary_pos_emb
 
-        angle = at.angle.repeat_interleave(2, dim=-1)
-    cos, sin = (wave[None].to(at.q.dtype) for wave in (angle.cos(), angle.sin()))
+        angle = inputs.angle.repeat_interleave(2, dim=-1)
+    cos, sin = (wave[None].to(inputs.q.dtype) for wave in (angle.cos(), angle.sin()))
     return apply_rotary_pos_emb, cos, sin
 
 
-Makers = dict[str, Callable[[Turned], Call]]
+Makers = dict[str, Callable[[RotationInputs], Call]]
 
 
 def peers(layout: Layout, *, compiled: bool = False) -> Makers:
@@ -218,12 +221,12 @@ def peers(layout: Layout, *, compiled: bool = False) -> Makers:
 
 
 def cases() -> Iterator[Case]:
-    """Rows one to five of the figures to reach, and growth with the length."""
+    """Each layout and dtype at several sizes, and growth with the length."""
     for layout in LAYOUTS:
         for dtype in DTYPES:
             yield from _one_layout(layout, dtype)
     for length in GROWTH:
-        setting = Turning(1, 8, length, 128, "float32", "half")
+        setting = RotationSetting(1, 8, length, 128, "float32", "half")
         contestants = {
             IN_PLACE: multiply,
             "posenc in place": ours_in_place,
@@ -232,15 +235,19 @@ def cases() -> Iterator[Case]:
             **peers("half"),
         }
         name = f"rotate as the length grows, {setting}"
-        yield Case(name, "rotary", setting, contestants, IN_PLACE, rounds=(5, 20),
-                   curve="rotary", at=length)  # fmt: skip
+        # As much data as in the case that fits the cache, or more.
+        line, reach = ("L = 1024, in cache", 2.0) if length <= 1024 else ("L = 2048 to 65536", 1.3)
+        same = tuple(peers("half"))
+        goal = Goal(GROWTH_ROW, line, "posenc in place", IN_PLACE, reach, same)
+        yield Case(name, "rotary", setting, contestants, IN_PLACE, goals=(goal,), rounds=(5, 20),
+                   curve="rotary", tokens=length)  # fmt: skip
 
 
 def _one_layout(layout: Layout, dtype: str) -> Iterator[Case]:
     line = f"{layout}, {dtype}"
-    large = Turning(1, 32, 2048, 128, dtype, layout)
-    cached = Turning(4, 8, 512, 64, dtype, layout)
-    token = Turning(1, 32, 1, 128, dtype, layout)
+    large = RotationSetting(1, 32, 2048, 128, dtype, layout)
+    cached = RotationSetting(4, 8, 512, 64, dtype, layout)
+    token = RotationSetting(1, 32, 1, 128, dtype, layout)
     in_place: Makers = {IN_PLACE: multiply, "posenc in place": ours_in_place}
     copied: Makers = {COPIED: clone, "posenc": ours}
     twice: Makers = {
@@ -251,10 +258,12 @@ def _one_layout(layout: Layout, dtype: str) -> Iterator[Case]:
     found, widest = peers(layout), peers(layout, compiled=True)
     learning = {name: trained(make) for name, make in found.items()}
 
-    def case(what: str, at: Turning, runs: Makers, floor: str, goal: Goal) -> Case:
+    def case(what: str, setting: RotationSetting, runs: Makers, floor: str, goal: Goal) -> Case:
         # Compiling takes longer than a whole smoke run may.
         quick = "transformers compiled" not in runs
-        return Case(f"{what}, {at}", "rotary", at, runs, floor, goals=(goal,), in_quick=quick)
+        return Case(
+            f"{what}, {setting}", "rotary", setting, runs, floor, goals=(goal,), in_quick=quick
+        )
 
     goal = Goal("rotate q, k (1, 32, 2048, 128) in place", line, "posenc in place", IN_PLACE, 1.3)
     yield case("rotate in place", large, in_place | widest, IN_PLACE, goal)

@@ -12,15 +12,18 @@ from typing import IO, Self
 
 import torch
 
-from posenc.bench.case import Call, Case
+from posenc.bench.case import Call, Case, Goal
 from posenc.bench.decoders import PEERS, Plain, Shape, ours, peer, training_step
 
 FLOOR, BEFORE = "no position", "posenc without fast paths"
+# The first is what `posenc compare` trains unless told otherwise.
+SHAPES = (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2))
+ROW = "training step of a small decoder"
 ENCODINGS = ("none", "rotary", "alibi", "t5", "kerple", "shaw", "transformer_xl", "deberta")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSetting:
     """A small decoder in float32, its loss, its gradient, and a step of AdamW."""
 
     encoding: str
@@ -35,33 +38,34 @@ class Training:
 
 
 def cases() -> Iterator[Case]:
-    # The first is what `posenc compare` trains unless told otherwise.
-    for shape in (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2)):
+    for shape in SHAPES:
         for encoding in ENCODINGS:
             runs = {FLOOR: plain, "posenc": now, BEFORE: before}
             if encoding in PEERS:
                 runs["x-transformers"] = theirs
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
-            yield Case(name, "training", Training(encoding, shape), runs, FLOOR)
+            goal = Goal(ROW, f"dim {shape.dim}, L = {shape.length}", "posenc", FLOOR, 1.1)
+            setting = TrainingSetting(encoding, shape)
+            yield Case(name, "training", setting, runs, FLOOR, goals=(goal,))
 
 
-def plain(at: Training) -> Call:
-    return training_step(Plain(at.shape), at.shape)
+def plain(setting: TrainingSetting) -> Call:
+    return training_step(Plain(setting.shape), setting.shape)
 
 
-def now(at: Training) -> Call:
-    return training_step(ours(at.encoding, at.shape), at.shape)
+def now(setting: TrainingSetting) -> Call:
+    return training_step(ours(setting.encoding, setting.shape), setting.shape)
 
 
-def theirs(at: Training) -> Call:
-    return training_step(peer(at.encoding, at.shape), at.shape)
+def theirs(setting: TrainingSetting) -> Call:
+    return training_step(peer(setting.encoding, setting.shape), setting.shape)
 
 
-def before(at: Training) -> Call:
+def before(setting: TrainingSetting) -> Call:
     """The same in a process without C kernels, where biases are dense; it takes turns with us."""
-    settings = json.dumps({**dataclasses.asdict(at), "threads": torch.get_num_threads()})
+    settings = json.dumps({**dataclasses.asdict(setting), "threads": torch.get_num_threads()})
     process = subprocess.Popen(
-        [sys.executable, "-m", "posenc.bench.before", settings],
+        [sys.executable, "-m", "posenc.bench.baseline_worker", settings],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

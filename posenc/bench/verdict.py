@@ -1,104 +1,155 @@
-"""The figures to reach: each line of the table, and whether it was met."""
+"""Each figure to reach, whether it was met, and the lines of the table that they stand in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from posenc.bench.case import Goal
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
 
-Verdict = Literal["met", "not met", "not available"]
+Verdict = Literal["met", "missed", "lost", "missed and lost", "not available"]
+VERDICTS: tuple[Verdict, ...] = ("met", "missed", "lost", "missed and lost", "not available")
+SHORT = ("missed", "lost", "missed and lost")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One goal of one case: what was found against the floor and against the best peer.
+
+    found is a ratio, or MiB above the base; so is peer's, of the peer that leaves us worst.
+    """
+
+    result: Result
+    goal: Goal
+    found: Interval | None
+    peer: tuple[str, Interval] | None
+
+    @property
+    def missed(self) -> bool:
+        return self.found is not None and self.found.median > self.goal.reach
+
+    @property
+    def lost(self) -> bool:
+        """Whether a peer is faster, or needs less memory."""
+        even = 1.0 if self.result.case.measure == "time" else 0.0
+        return self.peer is not None and self.peer[1].median > even
+
+    @property
+    def lacking(self) -> str | None:
+        """Why nothing was found."""
+        if self.found is not None:
+            return None
+        reasons = (self.result.missing.get(name) for name in (self.goal.who, self.goal.base))
+        return next(filter(None, reasons), "it was not run")
+
+    @property
+    def verdict(self) -> Verdict:
+        return _verdict(self.missed, self.lost, self.found is None)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table, which stands for the worst of its cases.
+    """The figures of one line of the table, which shows the worst of them."""
 
-    found is a ratio, or MiB; lacking are the cases that have none, with the reason.
-    """
+    figures: tuple[Figure, ...]
 
-    row: str
-    line: str
-    base: str
-    reach: float
-    unit: Literal["x", "MiB"]
-    cases: int
-    found: Interval | None
-    worst: str
-    best_peer: tuple[str, Interval] | None
-    lacking: dict[str, str]
-    noisy: bool
+    @property
+    def goal(self) -> Goal:
+        return self.figures[0].goal
+
+    @property
+    def unit(self) -> Literal["x", "MiB"]:
+        return "x" if self.figures[0].result.case.measure == "time" else "MiB"
+
+    @property
+    def worst(self) -> Figure | None:
+        """The figure that is farthest above the floor."""
+        ran = [(one.found.median, one) for one in self.figures if one.found is not None]
+        return max(ran, key=lambda each: each[0])[1] if ran else None
+
+    @property
+    def worst_beside_peer(self) -> Figure | None:
+        """The figure that fares worst beside its best peer."""
+        ran = [(one.peer[1].median, one) for one in self.figures if one.peer is not None]
+        return max(ran, key=lambda each: each[0])[1] if ran else None
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """By case, why it has no figure."""
+        return {one.result.case.name: one.lacking for one in self.figures if one.lacking}
+
+    @property
+    def noisy(self) -> bool:
+        return any(one.result.noisy for one in self.figures if one.found is not None)
 
     @property
     def verdict(self) -> Verdict:
-        if self.found is not None and self.found.median > self.reach:
-            return "not met"
-        return "not available" if self.lacking else "met"
+        missed, lost = (any(getattr(one, what) for one in self.figures) for what in SHORT[:2])
+        return _verdict(missed, lost, bool(self.lacking))
 
     def to_json(self) -> dict[str, Any]:
-        found, peer = self.found, self.best_peer
+        worst, beside = self.worst, self.worst_beside_peer
+        found = worst.found if worst else None
+        peer = None
+        if beside and beside.peer:
+            name, against = beside.peer
+            ends = [against.low, against.median, against.high]
+            peer = {"name": name, "found": ends, "case": beside.result.case.name}
         return {
-            "row": self.row,
-            "line": self.line,
-            "base": self.base,
-            "reach": self.reach,
+            "row": self.goal.row,
+            "line": self.goal.line,
+            "base": self.goal.base,
+            "reach": self.goal.reach,
             "unit": self.unit,
-            "cases": self.cases,
+            "cases": len(self.figures),
             "found": found and [found.low, found.median, found.high],
-            "worst": self.worst,
-            "best_peer": peer and {"name": peer[0], "median": peer[1].median},
+            "worst": worst.result.case.name if worst else None,
+            "peer": peer,
             "lacking": self.lacking,
             "noisy": self.noisy,
             "verdict": self.verdict,
         }
 
 
+def figures(results: Sequence[Result]) -> list[Figure]:
+    """Every goal of every case, in the order of the cases."""
+    return [
+        Figure(
+            result, goal, result.against(goal.who, goal.base), result.beside_best_peer(goal)
+        )
+        for result in results
+        for goal in result.case.goals
+    ]  # fmt: skip
+
+
 def lines(results: Sequence[Result]) -> list[Line]:
     """The table, in the order in which the cases declare its rows."""
-    members: dict[tuple[str, str], list[tuple[Result, Any]]] = {}
-    for result in results:
-        for goal in result.case.goals:
-            members.setdefault((goal.row, goal.line), []).append((result, goal))
-    rows = list(dict.fromkeys(row for row, _ in members))
-    keys = sorted(members, key=lambda key: rows.index(key[0]))
-    return [_line(members[key]) for key in keys]
-
-
-def _line(members: Sequence[tuple[Result, Any]]) -> Line:
-    lacking, ran = {}, []
-    for result, goal in members:
-        found = result.against(goal.who, goal.base)
-        if found is None:
-            missing = (result.missing.get(name) for name in (goal.who, goal.base))
-            lacking[result.case.name] = next(filter(None, missing), "it was not run")
-        else:
-            ran.append((found, result))
-    goal = members[0][1]
-    worst = max(ran, key=lambda each: each[0].median, default=None)
-    return Line(
-        goal.row,
-        goal.line,
-        goal.base,
-        goal.reach,
-        "x" if members[0][0].case.measure == "time" else "MiB",
-        len(members),
-        worst and worst[0],
-        worst[1].case.name if worst else "",
-        worst[1].best_peer(goal.base) if worst else None,
-        lacking,
-        any(result.noisy for _, result in ran),
-    )
+    members: dict[str, dict[str, list[Figure]]] = {}
+    for figure in figures(results):
+        of_row = members.setdefault(figure.goal.row, {})
+        of_row.setdefault(figure.goal.line, []).append(figure)
+    return [Line(tuple(group)) for of_row in members.values() for group in of_row.values()]
 
 
 def headline(table: Sequence[Line]) -> str:
     """The outcome in one sentence."""
     if not table:
-        return "None of the cases that ran has a figure to reach"
-    counts = {verdict: sum(line.verdict == verdict for line in table) for verdict in
-              ("met", "not met", "not available")}  # fmt: skip
+        return "Nothing was measured"
+    counts = {verdict: sum(line.verdict == verdict for line in table) for verdict in VERDICTS}
     parts = [f"{counts['met']} of {len(table)} figures are met"]
-    parts += [f"{counts[v]} {v}" for v in ("not met", "not available") if counts[v]]
+    parts += [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[1:] if counts[verdict]]
     return ", ".join(parts)
+
+
+def lost_to_peers(results: Sequence[Result]) -> dict[str, tuple[list[Figure], int]]:
+    """By row, the figures that a peer beats, and how many were measured beside one."""
+    counted: dict[str, tuple[list[Figure], int]] = {}
+    for figure in figures(results):
+        if figure.peer is not None:
+            lost, beside = counted.get(figure.goal.row, ([], 0))
+            counted[figure.goal.row] = [*lost, figure] if figure.lost else lost, beside + 1
+    return {row: counts for row, counts in counted.items() if counts[0]}
 
 
 def noise(results: Sequence[Result]) -> str | None:
@@ -113,3 +164,10 @@ def noise(results: Sequence[Result]) -> str | None:
         f"spread by up to {most.noise:.0%} ({most.case.name}). Figures near their limits may be "
         "luck there."
     )
+
+
+def _verdict(missed: bool, lost: bool, lacking: bool) -> Verdict:
+    """Short of the figure, behind a peer, or both; what did not run is not met."""
+    if missed or lost:
+        return "missed and lost" if missed and lost else "missed" if missed else "lost"
+    return "not available" if lacking else "met"

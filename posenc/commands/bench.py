@@ -14,6 +14,7 @@ from posenc.commands.app import AsJson, app, errors
 
 if TYPE_CHECKING:
     from posenc.bench.result import Result
+    from posenc.bench.timing import Interval
     from posenc.bench.verdict import Line
 
 
@@ -57,12 +58,12 @@ def bench(
     if as_json:
         print(json.dumps(outcome.data, indent=2))
         return
-    from posenc.bench.verdict import lines
+    from posenc.bench.verdict import figures, lines
 
     _print_figures(lines(outcome.results))
-    for result in outcome.results:
-        if not result.case.goals:
-            print(f"{result.case.name}: {_shown(result)}")
+    for figure in figures(outcome.results):
+        if figure.missed or figure.lost:
+            print(f"{figure.verdict}: {figure.result.case.name}: {_shown(figure.result)}")
     print(f"{outcome.data['headline']}.")
     if outcome.data["noise"]:
         print(outcome.data["noise"])
@@ -87,19 +88,29 @@ def _shown(result: "Result") -> str:
     return f"{', '.join(parts)} ({unit} {case.floor})"
 
 
+def _measured(found: "Interval | None", unit: str) -> str:
+    if found is None:
+        return "-"
+    return f"{found.median:.0f} MiB" if unit == "MiB" else str(found)
+
+
 def _print_figures(table: list["Line"]) -> None:
     if not table:
         return
-    shown = Table("figure to reach", "case", "found", "at most", "", "best peer")
+    shown = Table("figure to reach", "case", "found", "at most", "", "beside the best peer")
     row = None
     for line in table:
-        title, row = ("" if line.row == row else line.row), line.row
-        peer = line.best_peer
-        if line.found is None:
-            found = "-"
-        else:
-            found = f"{line.found.median:.0f} MiB" if line.unit == "MiB" else str(line.found)
+        goal, beside = line.goal, line.worst_beside_peer
+        title, row = ("" if goal.row == row else goal.row), goal.row
         verdict = line.verdict + (", noisy" if line.noisy else "")
-        best = f"{peer[1].median:,.1f} {peer[0]}" if peer else "-"
-        shown.add_row(title, line.line, found, f"{line.reach:g}", verdict, best)
+        shown.add_row(
+            title,
+            goal.line,
+            _measured(line.worst.found if line.worst else None, line.unit),
+            f"{goal.reach:g}",
+            verdict,
+            f"{_measured(beside.peer[1], line.unit)} {beside.peer[0]}"
+            if beside and beside.peer
+            else "-",
+        )
     Console(width=None if sys.stdout.isatty() else 160).print(shown, markup=False)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from posenc.bench.case import Call, Case, Unavailable
+from posenc.bench.case import Call, Case, Goal, Unavailable
 
 COMPILE = """
 import sys, time
@@ -38,9 +38,12 @@ def run(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 """
 
+ROW = "before anything runs"
+LIBRARIES = "typer and rich alone"
+
 
 @dataclass(frozen=True)
-class Starting:
+class StartupSetting:
     """A fresh process."""
 
     what: str
@@ -54,36 +57,47 @@ class Starting:
 
 def cases() -> Iterator[Case]:
     alone, peers = "python alone", ("transformers", "x_transformers", "rotary_embedding_torch")
+    same = tuple(name.replace("_", "-") for name in peers)
     imports = {alone: program("pass"), "posenc": program("import posenc")}
     imports |= {name.replace("_", "-"): program(f"import {name}", name) for name in peers}
     imports["torch"] = program("import torch")
-    yield _case("import", imports, alone)
+    yield _case("import", imports, alone, Goal(ROW, "import", "posenc", alone, 2.0, same))
     used = {"torch": program("import torch"), "posenc": program("import posenc; posenc.attend")}
     used["transformers"] = program("from transformers import LlamaModel", "transformers")
     used["x-transformers"] = program("from x_transformers import Decoder", "x_transformers")
-    yield _case("import and first use", used, "torch")
+    goal = Goal(ROW, "import and first use", "posenc", "torch", 1.2, same[:2])
+    yield _case("import and first use", used, "torch", goal)
     helps = {alone: program("pass"), "posenc": program(
         "import sys; sys.argv = ['posenc', '--help']; from posenc.cli import main; main()"
-    ), "typer and rich alone": program("import typer, rich.console, rich.table")}  # fmt: skip
-    yield _case("--help", helps, alone)
+    ), LIBRARIES: program("import typer, rich.console, rich.table")}  # fmt: skip
+    yield _case("--help", helps, alone, Goal(ROW, "--help", "posenc", LIBRARIES, 1.2, ()))
     compiled = {
         "no position": compiling(PLAIN),
         "posenc t5": compiling(OURS.format(encoding="pe.T5Bias(8)")),
         "posenc rotary": compiling(OURS.format(encoding="pe.Rotary(64)")),
         "transformers rotary": compiling(LLAMA, "transformers"),
     }
-    yield Case("torch.compile, forward and backward, first call", "start", Starting("compile"),
-               compiled, "no position", rounds=(2, 2), warm=False, in_quick=False)  # fmt: skip
+    goals = tuple(
+        Goal(ROW, f"torch.compile, {encoding}", f"posenc {encoding}", "no position", 1.2, others)
+        for encoding, others in (("t5", ()), ("rotary", ("transformers rotary",)))
+    )
+    yield Case(
+        "torch.compile, forward and backward, first call", "start", StartupSetting("compile"),
+        compiled, "no position", goals=goals, rounds=(2, 2), warm=False, in_quick=False,
+    )  # fmt: skip
 
 
-def _case(what: str, runs: dict[str, Callable[[Starting], Call]], floor: str) -> Case:
-    return Case(f"time of {what}", "start", Starting(what), runs, floor, rounds=(5, 9))
+def _case(
+    what: str, runs: dict[str, Callable[[StartupSetting], Call]], floor: str, goal: Goal
+) -> Case:
+    setting = StartupSetting(what)
+    return Case(f"time of {what}", "start", setting, runs, floor, goals=(goal,), rounds=(5, 9))
 
 
-def program(source: str, needs: str | None = None) -> Callable[[Starting], Call]:
+def program(source: str, needs: str | None = None) -> Callable[[StartupSetting], Call]:
     """A Python process that runs `source` and ends."""
 
-    def make(at: Starting) -> Call:
+    def make(setting: StartupSetting) -> Call:
         _check(needs)
         command = [sys.executable, "-c", source]
         return lambda: subprocess.run(command, capture_output=True, check=True)
@@ -91,10 +105,10 @@ def program(source: str, needs: str | None = None) -> Callable[[Starting], Call]
     return make
 
 
-def compiling(setup: str, needs: str | None = None) -> Callable[[Starting], Call]:
+def compiling(setup: str, needs: str | None = None) -> Callable[[StartupSetting], Call]:
     """Seconds of the first call of what `setup` defines, compiled with empty caches."""
 
-    def make(at: Starting) -> Call:
+    def make(setting: StartupSetting) -> Call:
         import torch
 
         _check(needs)

@@ -1,4 +1,4 @@
-"""`python -m posenc.bench.before SETTINGS`: a training step for each line of input, timed.
+"""`python -m posenc.bench.baseline_worker SETTINGS`: a training step for each line of input, timed.
 
 Attention goes through SDPA with a dense bias, or through the equation, as before there were other
 backends; with POSENC_NATIVE=0 there are no C kernels either.

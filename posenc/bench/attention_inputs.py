@@ -21,7 +21,7 @@ QUADRATIC = ("sdpa", "reference")
 
 
 @dataclass(frozen=True)
-class Attending:
+class AttentionSetting:
     """One attention operation, batch 1: `length` keys, and as many queries unless told."""
 
     encoding: str
@@ -34,7 +34,7 @@ class Attending:
     dim: int = 64
     queries: int | None = None
 
-    def inputs(self) -> "Attended":
+    def inputs(self) -> "AttentionInputs":
         torch.manual_seed(0)
         dtype = getattr(torch, self.dtype)
         own = self.length if self.queries is None else self.queries
@@ -43,7 +43,7 @@ class Attending:
         grad = torch.randn(q.shape).to(dtype)
         if self.training:
             q, k, v = (x.requires_grad_() for x in (q, k, v))
-        return Attended(self, q, k, v, grad)
+        return AttentionInputs(self, q, k, v, grad)
 
     def small(self) -> Self:
         return replace(self, length=min(self.length, 48))
@@ -59,25 +59,26 @@ class Attending:
 
 
 # Sizes of tables are those of the papers' models; of a table per distance, all distances.
-ENCODINGS: dict[str, Callable[[Attending], Any]] = {
-    "alibi": lambda at: pe.ALiBi(at.heads),
-    "t5": lambda at: pe.T5Bias(at.heads, bidirectional=not at.causal),
-    "kerple": lambda at: pe.KERPLE(at.heads),
-    "sandwich": lambda at: pe.Sandwich(at.heads),
-    "learned table": lambda at: DistanceTable(
-        torch.nn.Parameter(torch.randn(at.heads, 2 * at.length - 1)), zero=at.length - 1
+ENCODINGS: dict[str, Callable[[AttentionSetting], Any]] = {
+    "alibi": lambda setting: pe.ALiBi(setting.heads),
+    "t5": lambda setting: pe.T5Bias(setting.heads, bidirectional=not setting.causal),
+    "kerple": lambda setting: pe.KERPLE(setting.heads),
+    "sandwich": lambda setting: pe.Sandwich(setting.heads),
+    "learned table": lambda setting: DistanceTable(
+        torch.nn.Parameter(torch.randn(setting.heads, 2 * setting.length - 1)),
+        zero=setting.length - 1,
     ),
-    "shaw": lambda at: pe.Shaw(at.dim, clip=64),
-    "transformer_xl": lambda at: pe.TransformerXL(at.heads * at.dim, at.heads),
-    "deberta": lambda at: pe.DeBERTa(
-        at.heads * at.dim, at.heads, span=512, buckets=256, projections="own"
+    "shaw": lambda setting: pe.Shaw(setting.dim, clip=64),
+    "transformer_xl": lambda setting: pe.TransformerXL(setting.heads * setting.dim, setting.heads),
+    "deberta": lambda setting: pe.DeBERTa(
+        setting.heads * setting.dim, setting.heads, span=512, buckets=256, projections="own"
     ),
 }
 
 
 @dataclass(frozen=True)
-class Attended:
-    setting: Attending
+class AttentionInputs:
+    setting: AttentionSetting
     q: Tensor
     k: Tensor
     v: Tensor
@@ -86,9 +87,11 @@ class Attended:
     @cached_property
     def lowered(self) -> pe.Lowered:
         """Made when first asked for, since the run without position must not hold it."""
-        at = self.setting
-        positions = pe.Positions.build(self.q.shape[-2], at.length, causal=at.causal)
-        return _with_leaves(pe.lower(ENCODINGS[at.encoding](at), positions), at.training)
+        setting = self.setting
+        positions = pe.Positions.build(self.q.shape[-2], setting.length, causal=setting.causal)
+        return _with_leaves(
+            pe.lower(ENCODINGS[setting.encoding](setting), positions), setting.training
+        )
 
     @property
     def note(self) -> str:
@@ -107,37 +110,40 @@ class Attended:
         return lambda: torch.autograd.grad(forward(), leaves, self.grad)
 
 
-def no_position(at: Attended) -> Call:
-    setting = at.setting
+def no_position(inputs: AttentionInputs) -> Call:
+    setting = inputs.setting
     grouped = setting.kv_heads != setting.heads
     # A single query sees all keys; SDPA would align it with the first.
     causal = setting.causal and setting.queries is None
-    return at.run(
+    return inputs.run(
         lambda: F.scaled_dot_product_attention(
-            at.q, at.k, at.v, is_causal=causal, enable_gqa=grouped
+            inputs.q, inputs.k, inputs.v, is_causal=causal, enable_gqa=grouped
         )
     )
 
 
-def ours(backend: str = "auto") -> Callable[[Attended], Call]:
+def ours(backend: str = "auto") -> Callable[[AttentionInputs], Call]:
     """posenc with a backend, terms lowered outside, as a model does for all its layers."""
 
-    def make(at: Attended) -> Call:
+    def make(inputs: AttentionInputs) -> Call:
         if backend != "auto" and backend not in BACKENDS:
             raise Unavailable(f"no backend is called {backend}")
-        if (backend if backend != "auto" else taken_by_auto(at)) in QUADRATIC:
-            refuse_quadratic(at.setting)
-        return at.run(lambda: pe.attend(at.q, at.k, at.v, at.lowered, backend=backend), at.learned)
+        if (backend if backend != "auto" else taken_by_auto(inputs)) in QUADRATIC:
+            refuse_quadratic(inputs.setting)
+        return inputs.run(
+            lambda: pe.attend(inputs.q, inputs.k, inputs.v, inputs.lowered, backend=backend),
+            inputs.learned,
+        )
 
     return make
 
 
-def taken_by_auto(at: Attended) -> str:
-    told = pe.explain_backend(at.q, at.k, at.v, at.lowered)
+def taken_by_auto(inputs: AttentionInputs) -> str:
+    told = pe.explain_backend(inputs.q, inputs.k, inputs.v, inputs.lowered)
     return next(line.partition(":")[0] for line in told.splitlines() if line.endswith(": taken"))
 
 
-def refuse_quadratic(setting: Attending) -> None:
+def refuse_quadratic(setting: AttentionSetting) -> None:
     """Raise Unavailable where the scores of all pairs, in float32, would take too much memory."""
     rows = setting.length if setting.queries is None else setting.queries
     size = 4 * setting.heads * rows * setting.length

@@ -1,0 +1,75 @@
+"""What a benchmark measures of memory, and of workers that fail."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bench_cases import Nothing, case_of
+from torch import Tensor
+
+import posenc.bench.run
+from posenc.bench.case import Unavailable
+from posenc.bench.measure import memory
+from posenc.bench.run import Options, measured
+
+
+class TestMemory:
+    def test_it_is_what_a_run_adds(self) -> None:
+        kept: list[Tensor] = []
+
+        def large(_: None) -> Any:
+            return lambda: kept.append(torch.ones(64, 2**18)) if not kept else None
+
+        class Growing(Nothing):
+            def inputs(self) -> None:
+                kept.clear()
+
+        # Warmed up by all contestants, a process has held its 64 MiB before: nothing is added.
+        case = case_of(measure="memory", setting=Growing(), contestants={"floor": large})
+        found = memory(case, "floor", quick=False)
+        assert 0 <= found["value"] < 70
+
+    def test_who_cannot_run_says_why(self) -> None:
+        def refused(_: None) -> Any:
+            raise Unavailable("too large")
+
+        case = case_of(measure="memory", contestants={"floor": refused})
+        assert memory(case, "floor", quick=False) == {"missing": "too large"}
+
+
+class TestWorkers:
+    @pytest.mark.parametrize("measure", ["time", "memory"])
+    def test_a_worker_that_fails_is_a_result_without_values(
+        self, measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken = tmp_path / "python"
+        broken.write_text("#!/bin/sh\necho it broke >&2\nexit 3\n")
+        broken.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(broken))
+        found = measured(case_of(measure=measure), Options(tmp_path, quick=True), 1)
+        assert found.values == {}
+        assert set(found.missing) == {"floor", "posenc", "peer"}
+        assert set(found.missing.values()) == {"the process ended with code 3: it broke"}
+
+    def test_memory_is_measured_again_and_again_in_turns(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        def answer(request: dict[str, Any]) -> dict[str, Any]:
+            asked.append(request["contestant"])
+            if request["contestant"] == "peer":
+                return {"missing": "too large"} if len(asked) < 4 else {"value": 1.0}
+            return {"value": float(len(asked))}
+
+        monkeypatch.setattr(posenc.bench.run, "_ask", answer)
+        found = measured(case_of(measure="memory", rounds=(3, 3)), Options(tmp_path), 1)
+        # What cannot run once is not asked again.
+        assert asked == ["floor", "posenc", "peer"] + ["floor", "posenc"] * 2
+        assert found.values == {"floor": [1.0, 4.0, 6.0], "posenc": [2.0, 5.0, 7.0]}
+        assert found.missing == {"peer": "too large"}
+        spread = found.against("posenc", "floor")
+        assert spread is not None
+        assert (spread.low, spread.median, spread.high) == (1.0, 1.0, 1.0)

@@ -1,0 +1,175 @@
+"""The benchmark's cases, and that their contestants compute the same."""
+
+import dataclasses
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from bench_cases import case_of
+from torch import Tensor
+
+from posenc.backends import BACKENDS
+from posenc.bench import baseline_worker
+from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
+from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
+from posenc.bench.case import Case, Unavailable, prepared
+from posenc.bench.cases import all_cases, chosen
+from posenc.bench.decoders import Shape
+from posenc.bench.decoding import STATIC_ROW
+from posenc.bench.measure import times
+from posenc.bench.rotary import GROWTH_ROW
+from posenc.bench.startup import ROW as STARTUP_ROW
+from posenc.bench.training import ROW as TRAINING_ROW
+from posenc.bench.training import TrainingSetting, before
+from posenc.errors import UnknownNameError
+
+EVERY = all_cases()
+# These wait for a compiler; the others are held to posenc's results below.
+COMPILED = ("transformers compiled", "FlexAttention")
+
+
+class TestCases:
+    def test_names_are_unique_and_goals_name_contestants(self) -> None:
+        assert len({case.name for case in EVERY}) == len(EVERY)
+        for case in EVERY:
+            assert case.floor in case.contestants
+            # What is measured is judged.
+            assert case.goals, case.name
+            for goal in case.goals:
+                named = {goal.who, goal.base, *(goal.peers or ())}
+                assert named <= set(case.contestants)
+
+    def test_every_row_of_the_figures_is_there_in_both_dtypes(self) -> None:
+        lines_of: dict[str, set[str]] = {}
+        for case in EVERY:
+            for goal in case.goals:
+                lines_of.setdefault(goal.row, set()).add(goal.line)
+        assert len(lines_of) == 19
+        # What there is in float32 alone.
+        single = {row for row, found in lines_of.items() if not any("bfloat16" in x for x in found)}
+        assert single == {GROWTH_ROW, MEMORY_GROWTH_ROW, STATIC_ROW, TRAINING_ROW, STARTUP_ROW}
+        for row in lines_of.keys() - single:
+            found = lines_of[row]
+            assert all(any(dtype in line for line in found) for dtype in ("float32", "bfloat16"))
+            if row.startswith("rotate"):
+                assert len(found) == 4
+
+    def test_of_a_smoke_run_there_is_one_of_each_group(self) -> None:
+        groups = list(dict.fromkeys(case.group for case in EVERY))
+        assert [case.group for case in chosen((), quick=True)] == groups
+
+    def test_only_takes_groups_and_words_of_names(self) -> None:
+        assert {case.group for case in chosen(("memory",), quick=False)} == {"memory"}
+        found = chosen(("kerple", "--help"), quick=False)
+        assert all("kerple" in case.name or "--help" in case.name for case in found)
+        with pytest.raises(UnknownNameError, match=r"'rotery'.*did you mean 'rotary'"):
+            chosen(("rotery",), quick=False)
+
+    def test_what_would_fill_the_machine_is_refused(self) -> None:
+        refuse_quadratic(AttentionSetting("t5", 2048, "float32"))
+        refuse_quadratic(AttentionSetting("t5", 32_768, "float32", queries=1))
+        with pytest.raises(Unavailable, match=r"quadratic.* 2 GiB"):
+            refuse_quadratic(AttentionSetting("t5", 8192, "float32"))
+
+
+def kinds() -> list[Case]:
+    """A case of each kind whose contestants return tensors: at small size they are the same."""
+    found: dict[Any, Case] = {}
+    for case in EVERY:
+        at: Any = case.setting
+        if case.group in ("rotary", "attention", "decode") and hasattr(at, "dtype"):
+            small = at.small()
+            found.setdefault((case.name.partition(",")[0], small, tuple(case.contestants)), case)
+    return list(found.values())
+
+
+class TestContestants:
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+    @pytest.mark.parametrize("case", kinds(), ids=lambda case: case.name)
+    def test_they_compute_the_same(self, case: Case) -> None:
+        setting: Any = case.setting
+        bound = 1e-5 if setting.dtype == "float32" else 2e-2
+        wanted: Sequence[Tensor] | None = None
+        compared = 0
+        for name, make in case.contestants.items():
+            if name == case.floor or name in COMPILED or "multiply in" in name or name == "clone":
+                continue
+            try:
+                # Made anew for each, for some write into their inputs.
+                got: Any = make(setting.small().inputs())()
+            except (ModuleNotFoundError, Unavailable):
+                continue
+            if got is None:
+                continue
+            # Gradients of tables have shapes of their own; those of q, k and v are common.
+            got = [got] if isinstance(got, Tensor) else list(got[:3])
+            if wanted is None:
+                wanted = got
+                continue
+            for first, other in zip(wanted, got, strict=True):
+                error = (first.float() - other.float()).abs().max() / first.float().abs().max()
+                assert error < bound, name
+            compared += 1
+        assert wanted is not None or compared == 0
+
+    def test_a_peer_that_is_not_there_is_said_in_a_line(self) -> None:
+        def missing(_: None) -> Any:
+            import posenc_has_no_such_peer
+
+            return posenc_has_no_such_peer
+
+        def broken(_: None) -> Any:
+            return lambda: torch.ones(2) @ torch.ones(3)
+
+        runs = case_of().contestants | {"peer": missing, "other": broken}
+        found = times(case_of(contestants=runs), quick=True, seconds=0.0)
+        assert set(found["values"]) == {"floor", "posenc"}
+        assert found["missing"]["peer"] == "posenc_has_no_such_peer is not installed"
+        assert found["missing"]["other"].startswith("failed: RuntimeError: inconsistent")
+
+    def test_an_unknown_backend_is_not_available(self) -> None:
+        at = AttentionSetting("alibi", 16, "float32").inputs()
+        assert prepared(ours("nobody"), at) == "no backend is called nobody"
+
+    def test_terms_are_lowered_before_and_their_tables_are_leaves(self) -> None:
+        at = AttentionSetting("t5", 16, "float32").inputs()
+        (table,) = at.learned
+        assert table.is_leaf
+        assert table.shape[0] == 8
+
+    def test_the_step_before_runs_in_a_process_of_its_own(self) -> None:
+        step = before(TrainingSetting("t5", Shape(8, 1, 2, 8, 1)))
+        # The process starts and imports torch in the first call; its own clock leaves that out.
+        start = time.perf_counter()
+        first = step()
+        assert isinstance(first, float)
+        assert 0 < first < (time.perf_counter() - start) / 2
+        start = time.perf_counter()
+        second = step()
+        assert isinstance(second, float)
+        assert 0 < second <= time.perf_counter() - start
+
+    def test_the_step_before_has_no_fast_backend(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        seen: list[list[str]] = []
+
+        def recording(model: torch.nn.Module, shape: Shape) -> Callable[[], None]:
+            return lambda: seen.append(list(BACKENDS))
+
+        settings = {"encoding": "t5", "shape": dataclasses.asdict(Shape(8, 1, 2, 8, 1))}
+        monkeypatch.setattr(sys, "argv", ["", json.dumps(settings | {"threads": 1})])
+        monkeypatch.setattr(sys, "stdin", io.StringIO("step\nstep\n"))
+        monkeypatch.setattr(baseline_worker, "training_step", recording)
+        every = dict(BACKENDS)
+        try:
+            baseline_worker.main()
+        finally:
+            BACKENDS.update(every)
+        assert seen == [["sdpa", "reference"]] * 2
+        assert all(float(line) >= 0 for line in capsys.readouterr().out.splitlines())
