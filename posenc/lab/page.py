@@ -212,8 +212,8 @@ def _costs(study: Study) -> Child:
         "steps": ("Steps", 0),
         "ms_per_step": ("ms per step", 1),
         "peak_memory_mb": ("Memory, MB", 0),
-        "largest_position": ("Largest trained position", 0),
-        "largest_distance": ("Largest trained distance", 0),
+        "trained_position": ("Largest trained position", 0),
+        "trained_distance": ("Largest trained distance", 0),
     }
     rows = []
     for name in ranked_names(study):
@@ -229,7 +229,9 @@ def _costs(study: Study) -> Child:
     note = (
         "Means over seeds. Time and memory are of this machine, with as many runs at once as it "
         "was given; they compare encodings within this report only. Memory is what training "
-        "added to the process."
+        "added to the process. The largest trained position and distance are the last that the "
+        "trained encoding tells from the one before, among tokens that see each other; a dash "
+        "where it has none."
     )
     return [tag("h2", "What each encoding costs"), table(heads, rows, "Costs"), small(note)]
 

@@ -22,6 +22,7 @@ from posenc.lab.checkpoint import Clock, load_checkpoint, save_checkpoint, save_
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.hardware import peak_memory_mb
+from posenc.lab.trained_reach import trained_reach
 
 CHECKPOINT_SECONDS = 20.0
 VOCABULARY = 256
@@ -224,6 +225,8 @@ def _cost_row(
     config: RunConfig, model: nn.Module, clock: Clock, times: list[float], memory: float | None
 ) -> dict[str, Any]:
     # A run that was resumed after its last step has no times of its own.
+    encoding = next(module for module in model.modules() if isinstance(module, Encoding))
+    reach = trained_reach(encoding, config.train_length)
     step_seconds = statistics.median(times or [clock.seconds / clock.step])
     return {
         "kind": "cost",
@@ -233,8 +236,8 @@ def _cost_row(
         "seconds": round(clock.seconds, 3),
         "ms_per_step": 1000 * step_seconds,
         "peak_memory_mb": memory,
-        "largest_position": config.train_length - 1,
-        "largest_distance": config.train_length - 1,
+        "trained_position": reach.position,
+        "trained_distance": reach.distance,
     }
 
 

@@ -150,7 +150,7 @@ class TestTrain:
         assert cost["kind"] == "cost"
         assert cost["parameters"] == sum(parameter.numel() for parameter in model.parameters())
         assert cost["encoding_parameters"] == 0
-        assert (cost["largest_position"], cost["largest_distance"]) == (7, 7)
+        assert (cost["trained_position"], cost["trained_distance"]) == (7, 7)
         assert cost["ms_per_step"] > 0
         assert not (tmp_path / CHECKPOINT).exists()
 
