@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
 from posenc.errors import PositionsError, SettingError
@@ -18,6 +18,7 @@ from posenc.terms import Term
 Queries = Float64[Tensor, "b h tq d"]
 Keys = Float64[Tensor, "b h tk d"]
 Scores = Float64[Tensor, "b h tq tk"]
+Visible = Bool[Tensor, "b 1 tq tk"]
 
 Family = Literal["none", "absolute", "rotary", "bias", "content", "mask", "scale"]
 
@@ -63,24 +64,37 @@ class Context:
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a reference reads besides q and k: coordinates, the scale of q . k, and the context."""
+    """What a reference reads besides q and k: coordinates, the scale of q . k, and the context.
+
+    q_order, k_order  the index of each token in its own sequence, which masks read; None where
+                      coordinates are these indices
+    """
 
     q: Float64[Tensor, "b tq *axes"]
     k: Float64[Tensor, "b tk *axes"]
     scale: float
     context: Context | None = None
+    q_order: Int[Tensor, "b tq"] | None = None
+    k_order: Int[Tensor, "b tk"] | None = None
 
     def distance(self) -> Float64[Tensor, "b 1 tq tk"]:
         """k_position - q_position of every pair."""
         return self.k[:, None, None, :] - self.q[:, None, :, None]
+
+    def orders(self) -> tuple[Tensor, Tensor]:
+        """The order of every query (b, 1, tq, 1) and of every key (b, 1, 1, tk)."""
+        q = self.q if self.q_order is None else self.q_order
+        k = self.k if self.k_order is None else self.k_order
+        return q[:, None, :, None], k[:, None, None, :]
 
 
 class Encoding(nn.Module):
     """Base of every encoding: no position at all until a method is overridden.
 
     A member overrides `embed` (absolute) or `lower` (all others), and `reference_embed` or
-    `reference_scores` with the paper's formula. Each constructor argument is kept as an attribute
-    of the same name; the repr is made from them, and evaluates to an equal encoding.
+    `reference_scores` with the paper's formula; one that hides pairs also `reference_visible`.
+    Each constructor argument is kept as an attribute of the same name; the repr is made from them,
+    and evaluates to an equal encoding.
     """
 
     name: ClassVar[str] = ""
@@ -160,6 +174,11 @@ class Encoding(nn.Module):
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         """The paper's formula for the scores before any mask, slow and plain, in float64."""
         return at.scale * torch.einsum("bhid,bhjd->bhij", q, k)
+
+    def reference_visible(self, at: Pairs) -> Visible:
+        """The paper's rule of who may see whom, beside causality, documents and padding."""
+        q, k = at.orders()
+        return torch.ones_like(q - k, dtype=torch.bool)
 
     def reference_output(self, p: Scores, v: Keys, at: Pairs) -> Queries:
         """The paper's formula for the output from attention weights p, in float64."""

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import torch
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings._turning import check_layout
 from posenc.encodings._zones import rope_at, zones
 from posenc.errors import even, positive
@@ -68,3 +68,7 @@ class LMInfinite(Encoding):
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back = (-at.distance()).clamp(max=self.window)
         return at.scale * rope_at(q, k, back, base=self.base, layout=self.layout)
+
+    def reference_visible(self, at: Pairs) -> Visible:
+        q, k = at.orders()
+        return (k > q - self.window) | (k < self.sinks)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import torch
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings.rotary import Rotary
 from posenc.errors import SettingError, positive
 from posenc.positions import Positions, one_axis
@@ -95,3 +95,9 @@ class Sinks(Encoding):
         near = self.rotary.reference_scores(q, k, at)
         far = self.rotary.reference_scores(q, k, replace(at, q=at.q.minimum(last)))
         return torch.where(-at.distance() < self.window, near, far)
+
+    def reference_visible(self, at: Pairs) -> Visible:
+        if self.window is None:
+            return super().reference_visible(at)
+        q, k = at.orders()
+        return (k > q - self.window) | (k < self.count)

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import torch
 
-from posenc.encoding import Context, Encoding, Tags
+from posenc.encoding import Context, Encoding, Pairs, Tags, Visible
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import Mask, Term, Window
@@ -45,3 +45,7 @@ class SlidingWindow(Encoding):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         return (Mask(Window(self.width)),)
+
+    def reference_visible(self, at: Pairs) -> Visible:
+        q, k = at.orders()
+        return (q - self.width < k) & (k < q + self.width)

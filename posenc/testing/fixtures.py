@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend
 from posenc.backends import BACKENDS
-from posenc.encoding import Context, Encoding
+from posenc.encoding import Context, Encoding, Pairs
 from posenc.errors import CheckError
 from posenc.lowering import embeds_only, lower
 from posenc.model import Transformer
 from posenc.positions import Positions
-from posenc.terms import Mask
+from posenc.terms import Mask, Term
 
 VOCABULARY = 19
 LENGTH = 9
@@ -38,10 +38,13 @@ def attends(encoding: Encoding) -> bool:
 
 def hides(encoding: Encoding) -> bool:
     """Whether it brings a mask of its own."""
-    if not attends(encoding):
-        return False
-    lowered = lower(encoding, Positions.build(1, causal=True), context=context_for(encoding, 1))
-    return any(isinstance(term, Mask) for term in lowered.terms)
+    return attends(encoding) and any(isinstance(term, Mask) for term in terms_of(encoding))
+
+
+def terms_of(encoding: Encoding) -> tuple[Term, ...]:
+    """What it lowers to for a causal input."""
+    context = context_for(encoding, LENGTH)
+    return lower(encoding, Positions.build(LENGTH, causal=True), context=context).terms
 
 
 def copy_of(encoding: Encoding, dtype: torch.dtype = torch.float64) -> Encoding:
@@ -133,6 +136,17 @@ def shifted(offset: int, length: int = LENGTH, causal: bool = True) -> Positions
 def scattered(axes: int) -> Tensor:
     """Coordinates (2, LENGTH, axes) without order, different on each axis and in each row."""
     return torch.arange(2 * LENGTH * axes).view(2, LENGTH, axes).square() % 11
+
+
+def pairs_for(q: Tensor, positions: Positions, context: Context | None = None) -> Pairs:
+    """What references read of these positions, for a batch as large as that of q."""
+
+    def rows(values: Tensor) -> Tensor:
+        return values.expand(len(q), *values.shape[min(values.ndim - 1, 1) :])
+
+    coordinates = (rows(positions.q).double(), rows(positions.k).double())
+    q_order, k_order = map(rows, positions.orders())
+    return Pairs(*coordinates, q.shape[-1] ** -0.5, context, q_order, k_order)
 
 
 class Whole(nn.Module):

@@ -11,8 +11,6 @@ from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.attention import attend, scores
 from posenc.backends import BACKENDS
 from posenc.encoding import Context, Encoding
-from posenc.encodings.sinks import Sinks
-from posenc.encodings.sliding_window import SlidingWindow
 from posenc.errors import PosencError, ShapeError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions
@@ -23,7 +21,6 @@ from posenc.testing.fixtures import (
     backends_for,
     causalities,
     copy_of,
-    hides,
     in_float64,
     model_for,
     qkv,
@@ -193,50 +190,6 @@ def check_padding(encoding: Encoding) -> None:
             mask[:, at] = 1
             positions = Positions.build(attention_mask=mask, causal=causal)
             require_close(model(padded, positions)[:, at], alone, 1e-9, f"{side}, causal={causal}")
-
-
-@when(lambda e: attends(e) and not hides(e))
-def check_masks(encoding: Encoding) -> None:
-    """Window, sinks, documents and padding hide exactly the keys that they should."""
-    made = copy_of(encoding)
-    documents = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 1, 1]])
-    mask = torch.ones(2, LENGTH, dtype=torch.bool)
-    mask[:, -1] = False
-    for causal in causalities(made):
-        positions = Positions.build(documents=documents, attention_mask=mask, causal=causal)
-        parts = [made, SlidingWindow(5), SlidingWindow(3), Sinks(1)]
-        q, k, v = qkv(made)
-        context = context_for(made)
-        visible = scores(q, k, parts, positions=positions, context=context) > -torch.inf
-        for b in range(2):
-            for i in range(LENGTH):
-                for j in range(LENGTH):
-                    start = documents[b].tolist().index(int(documents[b, j]))
-                    near = 0 <= i - j < 3 if causal else abs(i - j) < 3
-                    sink = j == start and (i >= j or not causal)
-                    same = documents[b, i] == documents[b, j]
-                    wanted = bool((near or sink) and same and mask[b, j])
-                    got = bool(visible[b, 0, i, j])
-                    seen = "is seen" if got else "is hidden"
-                    require(got == wanted, f"row {b}, causal={causal}: key {j} {seen} by query {i}")
-        call = {"positions": positions, "context": context}
-        expected = attend(q, k, v, parts, **call, backend="reference")
-        for name in backends_for(made):
-            actual = attend(q, k, v, parts, **call, backend=name)
-            require_close(actual, expected, 1e-9, f"{name}, causal={causal}")
-
-
-@when(lambda e: attends(e) and not hides(e))
-def check_causality_reads_order(encoding: Encoding) -> None:
-    """Causality reads order, not positions: tied or descending positions open no future."""
-    made = copy_of(encoding)
-    q, k, _ = qkv(made)
-    past = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
-    for ids in (torch.zeros(LENGTH).long(), torch.arange(LENGTH).flip(0)):
-        positions = Positions.build(ids=ids, causal=True)
-        visible = scores(q, k, made, positions=positions, context=context_for(made)) > -torch.inf
-        wrong = int((visible != past).sum())
-        require(wrong == 0, f"{wrong} pairs of {visible.numel()} at positions {ids.tolist()}")
 
 
 @when(lambda e: e.heads not in (None, 1) and attends(e))

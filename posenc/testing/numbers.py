@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend, scores
-from posenc.encoding import Context, Encoding, Pairs
+from posenc.encoding import Context, Encoding
 from posenc.equation import weights_of
 from posenc.positions import Positions
 from posenc.testing.fixtures import (
@@ -16,6 +16,7 @@ from posenc.testing.fixtures import (
     causalities,
     copy_of,
     in_float64,
+    pairs_for,
     qkv,
     repeated,
     require,
@@ -24,6 +25,7 @@ from posenc.testing.fixtures import (
     shifted,
     when,
 )
+from posenc.testing.masks import visible_by_the_paper
 
 LOW = (torch.bfloat16, torch.float16)
 
@@ -47,27 +49,17 @@ def embedded_by_the_paper(encoding: Encoding, x: Tensor, positions: Positions) -
     return exact.reference_embed(x.double(), positions.q.double().expand(len(x), -1))
 
 
-def pairs_for(q: Tensor, positions: Positions, context: Context | None) -> Pairs:
-    rows = [
-        at.double().expand(len(q), *at.shape[min(at.ndim - 1, 1) :])
-        for at in (positions.q, positions.k)
-    ]
-    return Pairs(rows[0], rows[1], q.shape[-1] ** -0.5, context)
-
-
 def scores_by_the_paper(
     encoding: Encoding,
     q: Tensor,
     k: Tensor,
     positions: Positions,
-    like: Tensor,
     context: Context | None = None,
 ) -> Tensor:
-    """`reference_scores` in float64, hidden where `like` is."""
-    exact = copy.deepcopy(encoding).double()
-    k = repeated(k, q.shape[1]).double()
-    s = exact.reference_scores(q.double(), k, pairs_for(q, positions, context))
-    return s.masked_fill(like == -torch.inf, -torch.inf)
+    """`reference_scores` in float64, hidden where `reference_visible` and causality say so."""
+    exact, pairs = copy.deepcopy(encoding).double(), pairs_for(q, positions, context)
+    s = exact.reference_scores(q.double(), repeated(k, q.shape[1]).double(), pairs)
+    return s.masked_fill(~visible_by_the_paper(encoding, positions, pairs), -torch.inf)
 
 
 @when(embeds)
@@ -92,7 +84,7 @@ def check_reference_scores(encoding: Encoding) -> None:
                 q, k, _ = qkv(made, q_len, LENGTH)
                 context = context_for(made)
                 actual = scores(q, k, made, positions=positions, context=context)
-                expected = scores_by_the_paper(made, q, k, positions, actual, context)
+                expected = scores_by_the_paper(made, q, k, positions, context)
                 what = f"causal={causal}, {q_len} queries, positions of shape {tuple(ids.shape)}"
                 require_close(actual, expected, 1e-9, what)
 
@@ -127,7 +119,7 @@ def check_far_positions(encoding: Encoding) -> None:
             context = context_for(made, dtype=torch.float32)
             actual = scores(q, k, made, positions=positions, context=context)
             exact = in_float64(context)
-            expected = scores_by_the_paper(made, q, k, positions, actual, exact)
+            expected = scores_by_the_paper(made, q, k, positions, exact)
             require_close(actual, expected, 1e-5, f"scores at {offset}")
 
 
@@ -159,7 +151,7 @@ def check_low_precision(encoding: Encoding) -> None:
             context = context_for(low, dtype=dtype)
             actual = scores(q, k, low, positions=positions, context=context)
             exact = in_float64(context)
-            expected = scores_by_the_paper(low, q, k, positions, actual, exact)
+            expected = scores_by_the_paper(low, q, k, positions, exact)
             require_close(actual, expected, 1e-5, f"scores of {dtype} inputs")
 
 

@@ -17,12 +17,13 @@ from posenc.testing.fixtures import (
     attends,
     causalities,
     copy_of,
+    pairs_for,
     qkv,
     repeated,
     scattered,
     shifted,
 )
-from posenc.testing.numbers import pairs_for
+from posenc.testing.masks import visible_by_the_paper
 
 
 def paper_of(kind: type[Encoding]) -> Peer:
@@ -63,25 +64,22 @@ def _attended(made: Encoding, at: Positions) -> Iterator[Case]:
     context, other = context_for(made), copy.deepcopy(made)
     q, k, v = qkv(made)
     pairs = pairs_for(q, at, context)
-    hidden = scores(q, k, made, positions=at, context=context) == -torch.inf
+    visible = visible_by_the_paper(other, at, pairs)
     weights = list(zip(made.parameters(), other.parameters(), strict=True))
 
-    def ours(q: Tensor, k: Tensor) -> Tensor:
-        found = scores(q, k, made, positions=at, context=context)
-        return found.masked_fill(hidden, 0.0)
-
     def by_the_paper(q: Tensor, k: Tensor) -> Tensor:
-        return other.reference_scores(q, repeated(k, q.shape[1]), pairs)
+        found = other.reference_scores(q, repeated(k, q.shape[1]), pairs)
+        return found.masked_fill(~visible, -torch.inf)
 
     def output_by_the_paper(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        p = weights_of(by_the_paper(q, k).masked_fill(hidden, -torch.inf))
+        p = weights_of(by_the_paper(q, k))
         return other.reference_output(p, repeated(v, q.shape[1]), pairs)
 
     name = f"{made!r}, causal={at.causal}, positions of shape {tuple(at.k.shape)}"
     yield Case(
         f"scores of {name}",
-        ours,
-        lambda q, k: by_the_paper(q, k).masked_fill(hidden, 0.0),
+        lambda q, k: scores(q, k, made, positions=at, context=context),
+        by_the_paper,
         (q, k),
         weights,
     )

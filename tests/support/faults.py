@@ -33,6 +33,12 @@ def rope() -> Encoding:
     return pe.Rotary(16)
 
 
+def second_rope() -> Encoding:
+    """Made after another of the same size has run."""
+    pe.Rotary(16, base=500.0).frequencies()
+    return pe.Rotary(16)
+
+
 def dynamic() -> Encoding:
     return pe.Rotary(16, scaling=pe.DynamicNTK(2.0, original_length=4))
 
@@ -102,7 +108,15 @@ FAULTS = [
         "posenc.encodings.rotary:Rotary.frequencies",
         "theta = geometric(self.base, self.turned, device)",
         "theta = CACHE.setdefault(self.turned, geometric(self.base, self.turned, device))",
-        rope,
+        second_rope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "the base of the latest instance",
+        "posenc.encodings.rotary:Rotary.__init__",
+        "self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim",
+        "type(self).base = base; self.rotary_dim, self.head_dim = rotary_dim, dim",
+        lambda: pe.Rotary(16, base=500.0),
         "check_instances_share_nothing",
     ),
     Fault(
@@ -303,7 +317,47 @@ FAULTS = [
         "past = self.order_distance() <= 0",
         "past = self.distance() <= 0",
         rope,
-        "check_causality_reads_order",
+        "check_reference_visible",
+    ),
+    Fault(
+        "a window wider than its encoding says",
+        "posenc.encodings.sliding_window:SlidingWindow.lower",
+        "Window(self.width)",
+        "Window(self.width + 1)",
+        lambda: pe.SlidingWindow(3),
+        "check_reference_visible",
+    ),
+    Fault(
+        "a window of coordinates",
+        "posenc.positions:Positions.visible",
+        "step = self.order_distance()",
+        "step = self.distance()",
+        lambda: pe.SlidingWindow(3),
+        "check_reference_visible",
+    ),
+    Fault(
+        "the sinks of a Lambda-shaped mask forgotten",
+        "posenc.encodings.lm_infinite:LMInfinite.lower",
+        ", Mask(Sink(self.sinks))",
+        "",
+        lambda: pe.LMInfinite(16, window=4, sinks=2),
+        "check_reference_visible",
+    ),
+    Fault(
+        "one sink too few",
+        "posenc.encodings.sinks:Sinks.lower",
+        "Mask(Sink(self.count))",
+        "Mask(Sink(self.count - 1))",
+        lambda: pe.Sinks(2, window=2, rotary=pe.Rotary(16)),
+        "check_reference_visible",
+    ),
+    Fault(
+        "a prefix ignored",
+        "posenc.positions:Positions.visible",
+        "past | (k_order < max(prefixes)) if prefixes else past",
+        "past",
+        alibi,
+        "check_masks",
     ),
     Fault(
         "padding seen",
@@ -940,7 +994,9 @@ def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = textwrap.dedent(fault.old), fault.new
     assert source.count(old) >= 1, f"{fault.name}: {old!r} is not in {fault.target}"
     namespace: dict[str, object] = {}
-    exec(source.replace(old, new), function.__globals__ | {"CACHE": {}}, namespace)
+    # Text that is compiled by itself knows no class that its super() could mean.
+    changed = source.replace(old, new).replace("super()", "super(OWNER, self)")
+    exec(changed, function.__globals__ | {"CACHE": {}, "OWNER": owner}, namespace)
     changed = namespace[name]
     monkeypatch.setattr(owner, name, changed)
     for module in [m for key, m in sys.modules.items() if key.startswith("posenc")]:
