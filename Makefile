@@ -6,7 +6,7 @@ JOBS ?= 2
 comma := ,
 empty :=
 # FlexAttention looks at the functions that it is given, which a check of shapes would wrap.
-SHAPED := analysis arrangements attention backends.blocked backends.call backends.native \
+SHAPED := analysis attention backends.blocked backends.call backends.native \
   backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
   linear lowering mask_decoder model native positions prepare rotation terms testing lab.evaluate lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked

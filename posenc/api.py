@@ -48,6 +48,7 @@ from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding
 from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
+from posenc.positions import Tokens as Tokens
 from posenc.testing import check_encoding as check_encoding
 
 __all__ = sorted(name for name in dir() if not name.startswith("_"))

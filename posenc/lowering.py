@@ -168,15 +168,7 @@ def _of_own_keys(
     """A rotation whose only keys are the queries' own tokens; None for what is not one."""
     if part.family != "rotary":
         return None
-    own = replace(
-        positions,
-        k=positions.q,
-        k_order=positions.q_order,
-        k_document=positions.q_document,
-        k_valid=None,
-        k_length=positions.q_length,
-        extent=positions.bound,
-    )
+    own = replace(positions, keys=positions.queries, extent=positions.bound)
     made = part.lower(own, context, dtype=dtype)
     return made if all(isinstance(term, Rotate) for term in made) else None
 

@@ -198,9 +198,8 @@ def matrix(encoding: Encoding, *, alike: bool, start: int = 0) -> Tensor:
     ids = start + STRIDE * torch.arange(TOKENS)
     causal = encoding.tags.causal_only
     # Tokens that are left out count in the order, as zones and windows read it.
-    at = pe.Positions(
-        ids, ids, q_order=ids, k_order=ids, extent=LENGTH, unit_step=True, causal=causal
-    )
+    tokens = pe.Tokens(ids, order=ids)
+    at = pe.Positions(tokens, tokens, causal, extent=LENGTH, unit_step=True)
     if embeds_only(encoding):
         rows = measure.position_table(encoding, at)
         width = rows.shape[1]

@@ -169,7 +169,7 @@ def _likely(best: Candidate, exchanged: bool) -> str:
 
 def _of_tokens(allowed: Results, kind: Kind, known: Computation | None) -> Results:
     """The same, but anything for padding, which means nothing."""
-    valid = None if known is None else known.positions.k_valid
+    valid = None if known is None else known.positions.keys.valid
     if valid is None or kind == "embedded":
         return allowed
     sides = (valid[:, valid.shape[1] - allowed[0].shape[-2] :], valid)

@@ -17,9 +17,9 @@ def aligned(positions: Positions) -> bool:
     if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
         return False
     steps = k[..., 1:] - k[..., :-1] == 1
-    documents = positions.k_document
-    if documents is not None and positions.q_document is not None:
-        if not torch.equal(*torch.broadcast_tensors(positions.q_document, documents[..., shift:])):
+    own, documents = positions.queries.document, positions.keys.document
+    if own is not None and documents is not None:
+        if not torch.equal(*torch.broadcast_tensors(own, documents[..., shift:])):
             return False
         steps = steps | (documents[..., 1:] != documents[..., :-1])
     return bool(steps.all())

@@ -50,7 +50,7 @@ def refusal(call: Call) -> str | None:
         if isinstance(term, (DistanceTable, Slope)):
             if term.inside and any(isinstance(s, Scale) and _varies(s) for s in terms):
                 return "a bias inside a scale that differs by query was not written for it"
-            if positions.q.ndim > 2:
+            if positions.queries.position.ndim > 2:
                 return "distances need one axis"
         tensors += _tensors(term)
     if not on_gpu and torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
@@ -59,7 +59,7 @@ def refusal(call: Call) -> str | None:
         return "FlexAttention's kernels need heads of at least 16 dimensions"
     if on_gpu and call.q.shape[-1] != call.v.shape[-1]:
         return "FlexAttention's kernels fail where values have another head dimension than keys"
-    if positions.q_order is None and positions.q_len > positions.k_len:
+    if positions.queries.order is None and positions.q_len > positions.k_len:
         return "more queries than keys have no order"
     return None
 
@@ -187,7 +187,7 @@ def _difference(positions: Positions) -> Callable[[Tensor, Tensor, Tensor], Tens
     if positions.in_order and positions.unit_step:
         shift = positions.k_len - positions.q_len
         return lambda b, i, j: j - i - shift
-    q, k = _reader(positions.q), _reader(positions.k)
+    q, k = _reader(positions.queries.position), _reader(positions.keys.position)
     return lambda b, i, j: k(b, j) - q(b, i)
 
 
@@ -210,14 +210,14 @@ def _mask(
     width, causal = min(windows) if windows else 0, positions.causal
     sinks = max(sink_counts) if sink_counts else 0
     prefix = max(prefixes) if prefixes else 0
-    orders = positions.q_order, positions.k_order
+    orders = positions.queries.order, positions.keys.order
     shift = positions.k_len - positions.q_len
     # Counted, not read: a graph cannot hand a tensor that it made itself to a block mask.
     q_order = (lambda b, i: i + shift) if orders[0] is None else _reader(orders[0])
     k_order = (lambda b, j: j) if orders[1] is None else _reader(orders[1])
-    documents = positions.q_document, positions.k_document
+    documents = positions.queries.document, positions.keys.document
     q_document, k_document = (None if x is None else _reader(x) for x in documents)
-    valid = None if positions.k_valid is None else _reader(positions.k_valid)
+    valid = None if positions.keys.valid is None else _reader(positions.keys.valid)
     if not (causal or width or q_document or valid):
         return None, False
 
@@ -233,7 +233,7 @@ def _mask(
             seen = seen & (q_document(b, i) == k_document(b, j))
         return seen if valid is None else seen & valid(b, j)
 
-    told_apart = (*orders, *documents, positions.k_valid)
+    told_apart = (*orders, *documents, positions.keys.valid)
     return mask_mod, any(x is not None and x.ndim > 1 and x.shape[0] > 1 for x in told_apart)
 
 

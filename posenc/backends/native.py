@@ -96,11 +96,11 @@ def attend(call: Call) -> Tensor:
         v,
         **_biases(terms, scale, dtype),
         **_rows(terms, dtype),
-        q_order=positions.q_order,
-        k_order=positions.k_order,
-        q_document=positions.q_document,
-        k_document=positions.k_document,
-        valid=positions.k_valid,
+        q_order=positions.queries.order,
+        k_order=positions.keys.order,
+        q_document=positions.queries.document,
+        k_document=positions.keys.document,
+        valid=positions.keys.valid,
         scale=scale,
         causal=positions.causal,
         window=min(widths) if widths else -1,
@@ -140,7 +140,7 @@ def _positions_refusal(call: Call) -> str | None:
     reads = (DistanceTable, Slope, GatherTable, ValueTable)
     if not positions.unit_step and any(isinstance(term, reads) for term in call.lowered.terms):
         return "distances of explicit positions do not follow the order of the tokens"
-    if positions.q_order is None and positions.q_len > positions.k_len:
+    if positions.queries.order is None and positions.q_len > positions.k_len:
         return "more queries than keys have no order"
     return None
 

@@ -131,7 +131,7 @@ def _mask_size(call: Call) -> int:
     if call.dropout and call.q.device.type == "cpu":
         return every
     square = positions.in_order and q_len == call.k.shape[2]
-    hides = bool(mask_rules(terms)) or positions.k_document is not None
+    hides = bool(mask_rules(terms)) or positions.keys.document is not None
     if hides or (positions.causal and not square):
         return every // h
     return 0

@@ -38,7 +38,7 @@ def refusal(call: Call) -> str | None:
     if max(call.q.shape[-1], call.v.shape[-1]) > _WIDEST:
         return f"heads wider than {_WIDEST} do not fit its tiles"
     plain = positions.in_order and positions.unit_step
-    if not plain and positions.q_order is None and positions.q_len > positions.k_len:
+    if not plain and positions.queries.order is None and positions.q_len > positions.k_len:
         return "more queries than keys have no order"
     varies = any(isinstance(term, Scale) and isinstance(term.factor, Tensor) for term in terms)
     for term in terms:
@@ -50,7 +50,8 @@ def refusal(call: Call) -> str | None:
             continue
         if term.inside and varies:
             return "a bias inside a scale that differs by query is no function of the distance"
-        if not plain and (positions.q.ndim > 2 or positions.q.is_floating_point()):
+        at = positions.queries.position
+        if not plain and (at.ndim > 2 or at.is_floating_point()):
             return "distances must be whole numbers of one axis"
         if not plain and _learns(term) and not (positions.unit_step and aligned(positions)):
             return "a table's gradient is summed along diagonals, and these positions have none"
@@ -156,13 +157,13 @@ def _places(call: Call) -> list[Tensor]:
     positions = call.lowered.positions
     needed = any(isinstance(term, (DistanceTable, Slope)) for term in call.lowered.terms)
     orders = positions.orders()
-    q_document, k_document = positions.q_document, positions.k_document
+    q_document, k_document = positions.queries.document, positions.keys.document
     if q_document is None or k_document is None:
         q_document, k_document = torch.zeros_like(orders[0]), torch.zeros_like(orders[1])
-    valid = positions.k_valid
+    valid = positions.keys.valid
     if valid is None:
         valid = torch.ones_like(orders[1], dtype=torch.bool)
-    coordinates = (positions.q, positions.k) if needed else orders
+    coordinates = (positions.queries.position, positions.keys.position) if needed else orders
     # Orders count tokens; coordinates and documents may be any int64.
     each = (*coordinates, *(x.int() for x in orders), q_document, k_document, valid)
     return [x.view(-1, x.shape[-1]) for x in each]

@@ -27,7 +27,7 @@ def parts_of(encoding: Lowerable) -> list[Part]:
 
 def check_counted(cache: object, placed: Positions | None, new: int) -> Positions:
     """Where the held keys are; CacheError where ids placed them, which cannot be continued."""
-    if placed is None or not placed.unit_step or placed.k.ndim == 3:
+    if placed is None or not placed.unit_step or placed.keys.position.ndim == 3:
         raise CacheError(
             f"{cache!r}: their positions are explicit ids, and nobody but you knows those of the "
             f"next {new}: pass positions= at every step"

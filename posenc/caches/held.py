@@ -1,12 +1,11 @@
 """Positions of keys that a cache holds: carried on, thinned out, reordered."""
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 
 
 def continued(held: Positions, new: int) -> Positions:
@@ -14,85 +13,46 @@ def continued(held: Positions, new: int) -> Positions:
 
     Only for positions that count tokens (`unit_step`). Padding, on either side, stays hidden.
     """
-    valid, device = held.k_valid, held.k.device
-    step = torch.arange(1, new + 1, device=device)
+    keys = held.keys if held.in_order else held.ordered().keys
+    step = torch.arange(1, new + 1, device=held.device)
 
     def last(x: Tensor) -> Tensor:
-        if valid is None:
+        if keys.valid is None:
             return x[..., -1:]
         rows = x.view(-1, held.k_len).expand(held.batch, -1)
-        real = valid.expand(held.batch, -1)
-        at = (real * torch.arange(held.k_len, device=device)).argmax(dim=-1, keepdim=True)
+        real = keys.valid.expand(held.batch, -1)
+        at = (real * torch.arange(held.k_len, device=held.device)).argmax(dim=-1, keepdim=True)
         # A row of padding alone has no token yet: its first one is at 0.
         return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, at), -1)
 
-    def joined(x: Tensor, more: Tensor) -> Tensor:
-        return torch.cat((x.expand(*more.shape[:-1], held.k_len), more), dim=-1)
+    def repeated(x: Tensor) -> Tensor:
+        return x.expand(*x.shape[:-1], new)
 
-    q = last(held.k) + step
-    extent = None if held.extent is None else held.extent + new
-    if held.in_order:
-        k = joined(held.k, q)
-        return Positions(q=q, k=k, extent=extent, unit_step=True, causal=held.causal)
-    k_order = held.orders()[1]
-    q_order, document = last(k_order) + step, held.k_document
-    q_document = k_document = None
-    if document is not None:
-        newest = last(document)
-        q_document = newest.expand(*newest.shape[:-1], new)
-        k_document = joined(document, q_document)
-    return Positions(
-        q=q,
-        k=joined(held.k, q),
-        q_order=q_order,
-        k_order=joined(k_order, q_order),
-        q_document=q_document,
-        k_document=k_document,
-        k_valid=None if valid is None else joined(valid, valid.new_ones(valid.shape[0], new)),
-        extent=extent,
-        unit_step=True,
-        causal=held.causal,
+    queries = Tokens(
+        last(keys.position) + step,
+        order=None if keys.order is None else last(keys.order) + step,
+        document=None if keys.document is None else repeated(last(keys.document)),
+        valid=None if keys.valid is None else keys.valid.new_ones(keys.valid.shape[0], new),
     )
+    extent = None if held.extent is None else held.extent + new
+    return Positions(queries, keys + queries, held.causal, extent, unit_step=True)
 
 
 def last_queries(positions: Positions, count: int) -> Positions:
     """The same keys before the last `count` queries alone."""
-    last = slice(positions.q_len - count, None)
-    order, document = positions.q_order, positions.q_document
-    return replace(
-        positions,
-        q=positions.q[..., last],
-        q_order=None if order is None else order[..., last],
-        q_document=None if document is None else document[..., last],
-    )
+    return replace(positions, queries=positions.queries.last(count))
 
 
 def first(positions: Positions, count: int) -> Positions:
     """The first `count` keys, and these as the queries."""
-    if not positions.in_order:
-        return selected(positions, torch.arange(count, device=positions.k.device))
-    k = positions.k[:count] if positions.k.ndim == 1 else positions.k[:, :count]
-    return replace(positions, q=k, k=k, q_length=None, k_length=None)
+    keys = replace(positions.keys[:count], length=None)
+    return replace(positions, queries=keys, keys=keys)
 
 
 def selected(positions: Positions, columns: Tensor) -> Positions:
     """The same queries before these keys only, columns in rising order."""
-
-    def pick(x: Tensor | None) -> Tensor | None:
-        return None if x is None else x.index_select(min(x.ndim - 1, 1), columns)
-
-    q_order, k_order = positions.orders()
-    k = positions.k.index_select(min(positions.k.ndim - 1, 1), columns)
-    return replace(
-        positions,
-        k=k,
-        q_order=q_order,
-        k_order=pick(k_order),
-        k_document=pick(positions.k_document),
-        k_valid=pick(positions.k_valid),
-        k_length=pick(positions.k_length),
-        extent=positions.bound,
-    )
+    positions = positions.ordered()
+    return replace(positions, keys=positions.keys[columns])
 
 
 def first_moved(held: Positions, now: Positions, count: int) -> int | None:
@@ -101,14 +61,14 @@ def first_moved(held: Positions, now: Positions, count: int) -> int | None:
     Padding moves as it likes.
     """
     count = min(count, held.k_len)
-    was, at = (_with_axes(x.k)[:, :count] for x in (held, now))
+    was, at = (_with_axes(x.keys[:count].position) for x in (held, now))
     fits = all(a == b or 1 in (a, b) for a, b in zip(was.shape, at.shape, strict=True))
     if not fits:
         # Positions of another batch, which whoever knows the tensors refuses.
         return None
     moved = (was != at).any(dim=-1)
-    if now.k_valid is not None:
-        moved = moved & now.k_valid[:, :count]
+    if now.keys.valid is not None:
+        moved = moved & now.keys.valid[:, :count]
     columns = moved.any(dim=0).nonzero()
     return int(columns[0]) if len(columns) else None
 
@@ -121,9 +81,4 @@ def _with_axes(k: Tensor) -> Tensor:
 
 def reordered(positions: Positions, rows: Tensor) -> Positions:
     """The same positions with these rows of the batch."""
-    changed: dict[str, Any] = {}
-    for field in fields(positions):
-        value = getattr(positions, field.name)
-        if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] > 1:
-            changed[field.name] = value.index_select(0, rows)
-    return replace(positions, **changed)
+    return replace(positions, queries=positions.queries.rows(rows), keys=positions.keys.rows(rows))

@@ -149,9 +149,10 @@ class RollingCache(Cache):
         """Columns of the keys that a later query of any row can see; None: all of them."""
         # The newest stays in any case, so that a payload is never without a token to fold into.
         recent, count = max(self.window - 1, 1), positions.k_len
-        order, device = positions.orders()[1], positions.k.device
-        counted = positions.k_order is None or positions.unit_step
-        alike = order.ndim == 1 and positions.k_valid is None and positions.k_document is None
+        order, device = positions.orders()[1], positions.device
+        keys = positions.keys
+        counted = keys.order is None or positions.unit_step
+        alike = order.ndim == 1 and keys.valid is None and keys.document is None
         # Then the first columns are the sinks, and no value need be read.
         if counted and alike:
             if count <= self.sinks + recent:
@@ -160,11 +161,11 @@ class RollingCache(Cache):
             return torch.cat((at[: self.sinks], at[count - recent :]))
         order = order.view(-1, count)
         real = torch.ones_like(order, dtype=torch.bool)
-        if positions.k_valid is not None:
-            order, real = torch.broadcast_tensors(order, positions.k_valid)
+        if keys.valid is not None:
+            order, real = torch.broadcast_tensors(order, keys.valid)
         last = torch.where(real, order, -1)
-        if positions.k_document is not None:
-            document = positions.k_document.view(-1, count).expand(order.shape)
+        if keys.document is not None:
+            document = keys.document.view(-1, count).expand(order.shape)
             newest = (real * torch.arange(1, count + 1, device=device)).argmax(-1, keepdim=True)
             real = real & (document == document.gather(1, newest))
             last = torch.where(real, order, -1)

@@ -29,7 +29,7 @@ class StaticCache(Cache):
     slots, of which those not yet written are hidden, so that no shape and no Python number
     changes: torch.compile(fullgraph=True) makes one graph for all steps with as many tokens.
     Padding and packing are carried on as in Cache; after explicit ids give
-    Positions(q, k, q_order, k_order, ...) of the new tokens and of all `length` slots.
+    Positions(queries, keys) of the new tokens and of all `length` slots, with their orders.
 
     Raises CacheError for more tokens than slots (in a compiled graph, which reads no values, it
     is torch's RuntimeError), for queries that need gradients, which writing in place would break,
@@ -75,18 +75,19 @@ class StaticCache(Cache):
             raise CacheError(f"{self!r} got {q_len} queries and {new} new keys: give as many")
         if positions is None:
             positions = self._next(self._slots(new), causal)
-        elif not isinstance(positions, Positions) or positions.q_order is None:
+        elif not isinstance(positions, Positions) or positions.queries.order is None:
             raise CacheError(
                 f"{self!r}: the new tokens are not the last of the slots, so positions= must tell "
-                f"their order: give Positions(q=..., k=..., q_order=..., k_order=...) of {new} "
-                f"queries and {self.capacity} keys, or none where tokens just count on"
+                "their order: give Positions(Tokens(..., order=...), Tokens(..., order=...)) of "
+                f"{new} queries and {self.capacity} keys, or none where tokens just count on"
             )
         else:
             self._check_unmoved(positions)
         positions = as_positions(positions, new, self.capacity, causal=causal)
-        written = torch.arange(self.capacity, device=positions.k.device) < self._position() + new
-        valid = written[None] if positions.k_valid is None else positions.k_valid & written
-        return replace(positions, k_valid=valid).with_extent(self.capacity)
+        written = torch.arange(self.capacity, device=positions.device) < self._position() + new
+        keys = positions.keys
+        valid = written[None] if keys.valid is None else keys.valid & written
+        return replace(positions, keys=replace(keys, valid=valid)).with_extent(self.capacity)
 
     def check(self, encoding: Lowerable, new: int) -> None:
         super().check(encoding, new)
@@ -194,13 +195,9 @@ class StaticCache(Cache):
 
     def _next(self, slots: Tensor, causal: bool | None) -> Positions:
         placed = check_counted(self, self.placed, len(slots))
-        order = placed.orders()[1]
-        document = placed.k_document
         return replace(
             placed,
-            q=placed.k.index_select(-1, slots),
-            q_order=order.index_select(-1, slots),
-            q_document=None if document is None else document.index_select(-1, slots),
+            queries=placed.ordered().keys[slots],
             causal=placed.causal if causal is None else causal,
         )
 
@@ -222,7 +219,7 @@ class StaticCache(Cache):
             self.payload[..., :new] = payload
         positions = lowered.positions
         self.placed = positions
-        if positions.unit_step and positions.k.ndim < 3:
+        if positions.unit_step and positions.keys.position.ndim < 3:
             # Where tokens to come will be is known, so that later steps only look it up.
             self.placed = self._continued(positions, self.capacity - new, None)
         self.position = (

@@ -35,7 +35,7 @@ class Table(Absolute):
 
     def vectors(self, positions: Positions, layer: int = 0) -> Float[Tensor, "#b t e"]:
         bound, kind = bound_for(self, positions), type(self).__name__
-        at = one_axis(positions.q, kind)
+        at = one_axis(positions.queries.position, kind)
         if at.is_floating_point():
             raise PositionsError(f"{kind} has one row per whole position: give int64 positions")
         if bound > self.max_length:

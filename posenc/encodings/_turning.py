@@ -48,8 +48,9 @@ def angle_by_axis(
 
 def rotation(positions: Positions, angle_of: Callable[[Tensor], Tensor], layout: Layout) -> Rotate:
     """One Rotate for queries and keys, whose angles are made once where positions are shared."""
-    k_angle = angle_of(positions.k)
-    q_angle = k_angle if positions.q is positions.k else angle_of(positions.q)
+    q, k = positions.queries.position, positions.keys.position
+    k_angle = angle_of(k)
+    q_angle = k_angle if q is k else angle_of(q)
     return Rotate(q_angle, k_angle, layout)
 
 

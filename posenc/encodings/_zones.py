@@ -23,7 +23,7 @@ def zones(
 
     far holds (t,) or (b, t) for the queries, and for the keys.
     """
-    frequencies = geometric(base, dim, positions.q.device)
+    frequencies = geometric(base, dim, positions.device)
     near = rotation(positions, lambda at: angle(at, frequencies), layout)
     far_q, far_k = (angle(at, frequencies) for at in far)
     return Zones(near, Rotate(far_q, far_k, layout), width)

@@ -96,17 +96,18 @@ class ALiBi(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        device = positions.q.device
+        device = positions.device
         slopes = self._initial(dtype, device) if self.log_slope is None else self.log_slope.exp()
         past, future = slopes[0], None if self.future is None else slopes[1]
-        if positions.q.ndim < 3 or self.axes == 1:
+        if positions.queries.position.ndim < 3 or self.axes == 1:
             return (Slope(past, future, self.inside),)
-        if positions.q.shape[-1] != self.axes:
+        if positions.queries.position.shape[-1] != self.axes:
             raise PositionsError(
                 f"{self!r} reads {self.axes} coordinates per token, but the positions have shape "
-                f"{tuple(positions.q.shape)}: give (b, t, {self.axes})"
+                f"{tuple(positions.queries.position.shape)}: give (b, t, {self.axes})"
             )
-        steps = positions.k.double()[:, None] - positions.q.double()[:, :, None]
+        q, k = positions.queries.position.double(), positions.keys.position.double()
+        steps = k[:, None] - q[:, :, None]
         return (DenseBias(-past[:, None, None] * steps.norm(dim=-1).to(past.dtype)[:, None]),)
 
     def _initial(

@@ -51,7 +51,7 @@ class Binary(Absolute):
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t e"]:
         if self.dim < 63:
             self._check_bound(bound_for(self, positions))
-        at = one_axis(positions.q, "Binary")
+        at = one_axis(positions.queries.position, "Binary")
         if at.is_floating_point():
             raise PositionsError("Binary reads the digits of whole positions: give int64 positions")
         # Division, for ONNX has no shift of int64; its digits end at 2**62.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import positive
-from posenc.positions import Positions, one_axis
+from posenc.positions import Positions
 from posenc.precision import autocast_off
 from posenc.terms import DenseBias, Term
 
@@ -67,7 +67,7 @@ class FIRE(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        i, j = (one_axis(at, "FIRE").double() for at in (positions.q, positions.k))
+        i, j = (at.double() for at in positions.one_axis("FIRE"))
         i, j = i.view(-1, i.shape[-1], 1), j.view(-1, 1, j.shape[-1])
         c, threshold = self.c.double(), (self.multiplier.double() * self.initial_threshold).abs()
         share = self._psi(c, (i - j).abs()) / (self._psi(c, i.maximum(threshold)) + self.eps)

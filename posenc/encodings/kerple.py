@@ -69,7 +69,7 @@ class KERPLE(Encoding):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         bound = bound_for(self, positions)
-        distance = torch.arange(1 - bound, bound, device=positions.q.device).abs()
+        distance = torch.arange(1 - bound, bound, device=positions.device).abs()
         values = -self.kernel(distance.double())
         # Never in half precision, where far distances are rounded together.
         wide = torch.promote_types(self.log_r1.dtype, dtype)

@@ -6,7 +6,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.encodings._turning import check_layout
 from posenc.encodings._zones import rope_at, zones
 from posenc.errors import even, positive
-from posenc.positions import Positions, one_axis
+from posenc.positions import Positions
 from posenc.terms import Layout, Mask, Sink, Term, Window
 
 
@@ -59,7 +59,7 @@ class LMInfinite(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        q, k = one_axis(positions.q, "LMInfinite"), one_axis(positions.k, "LMInfinite")
+        q, k = positions.one_axis("LMInfinite")
         far = torch.full_like(q, self.window), torch.zeros_like(k)
         rope = {"dim": self.dim, "base": self.base, "layout": self.layout}
         turned = zones(positions, far, self.window, **rope)

@@ -45,7 +45,7 @@ class Ordinal(Absolute):
         yield from (cls(merge="concat"), cls(merge="multiply"))
 
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t 1"]:
-        at = one_axis(positions.q, "Ordinal").double()
+        at = one_axis(positions.queries.position, "Ordinal").double()
         return at.view(-1, at.shape[-1], 1)
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t 1"]:

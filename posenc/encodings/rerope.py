@@ -7,7 +7,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.encodings._turning import check_layout
 from posenc.encodings._zones import rope_at, zones
 from posenc.errors import SettingError, even, positive
-from posenc.positions import Positions, one_axis
+from posenc.positions import Positions
 from posenc.terms import Layout, Term
 
 
@@ -70,7 +70,7 @@ class ReRoPE(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        q, k = one_axis(positions.q, "ReRoPE"), one_axis(positions.k, "ReRoPE")
+        q, k = positions.one_axis("ReRoPE")
         leak = math.inf if self.leak is None else self.leak
         far = q.double() / leak + (self.window - self.window / leak), k.double() / leak
         rope = {"dim": self.dim, "base": self.base, "layout": self.layout}

@@ -111,8 +111,9 @@ class Rotary(Encoding):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         q_length, k_length = positions.lengths() if self.tags.length_dependent else (None, None)
-        k_angle = self._angle(positions.k, k_length)
-        q_angle = k_angle if positions.q is positions.k else self._angle(positions.q, q_length)
+        q, k = positions.queries.position, positions.keys.position
+        k_angle = self._angle(k, k_length)
+        q_angle = k_angle if q is k else self._angle(q, q_length)
         return (Rotate(q_angle, k_angle, self.layout, gain=self._rule.gain),)
 
     def _angle(

@@ -54,7 +54,7 @@ class Sandwich(Encoding):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         assert self.heads is not None
-        bound, device = bound_for(self, positions), positions.q.device
+        bound, device = bound_for(self, positions), positions.device
         distance = torch.arange(1 - bound, bound, device=device).double()
         product = (distance[:, None] * geometric(self.base, self.dim, device)).cos().sum(dim=-1)
         if self.centered:

@@ -8,7 +8,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.encodings._turning import check_layout
 from posenc.encodings._zones import rope_at, zones
 from posenc.errors import even, positive
-from posenc.positions import Positions, one_axis
+from posenc.positions import Positions
 from posenc.terms import Layout, Term
 
 
@@ -71,7 +71,7 @@ class SelfExtend(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        q, k = one_axis(positions.q, "SelfExtend"), one_axis(positions.k, "SelfExtend")
+        q, k = positions.one_axis("SelfExtend")
         far = self._grouped(q) + self.window - self.window // self.group, self._grouped(k)
         rope = {"dim": self.dim, "base": self.base, "layout": self.layout}
         return (zones(positions, far, self.window, **rope),)

@@ -75,7 +75,7 @@ class Shaw(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        device = positions.q.device
+        device = positions.device
         keys = self._lookup(self.keys_weight, device, dtype)
         terms: list[Term] = [GatherTable(keys, zero=self.clip, side="q", saturates=True)]
         if self.values:

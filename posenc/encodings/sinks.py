@@ -81,7 +81,9 @@ class Sinks(Encoding):
             return (Mask(Sink(self.count)),)
         order = positions.orders()[0]
         dropped = (order - (self.count + self.window - 1)).clamp(min=0)
-        moved = replace(positions, q=one_axis(positions.q, "Sinks") - dropped)
+        queries = positions.queries
+        queries = replace(queries, position=one_axis(queries.position, "Sinks") - dropped)
+        moved = replace(positions, queries=queries)
         near, far = (self.rotary.lower(at, context, dtype=dtype)[0] for at in (positions, moved))
         assert isinstance(near, Rotate)
         assert isinstance(far, Rotate)

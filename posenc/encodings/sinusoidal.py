@@ -88,7 +88,7 @@ class Sinusoidal(Absolute):
         return F.pad(table, (0, self.dim - table.shape[-1]))
 
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t c"]:
-        return self.table(one_axis(positions.q, "Sinusoidal"))
+        return self.table(one_axis(positions.queries.position, "Sinusoidal"))
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t c"]:
         p = positions.new_zeros(*positions.shape, self.dim)

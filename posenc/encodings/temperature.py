@@ -112,7 +112,7 @@ class Temperature(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        growth = KINDS[self.kind](positions.q.double(), **self._own())
+        growth = KINDS[self.kind](positions.queries.position.double(), **self._own())
         if isinstance(growth, Tensor):
             growth = one_axis(growth, "Temperature").view(-1, 1, positions.q_len).to(dtype)
         return (Scale(growth),)

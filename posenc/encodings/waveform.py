@@ -116,7 +116,7 @@ class Waveform(Absolute):
         return radians / (2 * math.pi)
 
     def vectors(self, positions: Positions) -> Float[Tensor, "#b t c"]:
-        at = one_axis(positions.q, "Waveform").double()
+        at = one_axis(positions.queries.position, "Waveform").double()
         turns = at.view(-1, at.shape[-1], 1) * self.turns_per_token(at.device)
         if self.pairing != "single":
             turns = turns + torch.arange(self.dim, device=at.device) % 2 * 0.25

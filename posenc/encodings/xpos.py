@@ -62,7 +62,8 @@ class XPos(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        (q_angle, q_log), (k_angle, k_log) = map(self._at, (positions.q, positions.k))
+        q_angle, q_log = self._at(positions.queries.position)
+        k_angle, k_log = self._at(positions.keys.position)
         # q and k count from the same 0, so that a short q beside a long k keeps its distances.
         return (Rotate(q_angle, k_angle, self.layout, q_log_scale=q_log, k_log_scale=-k_log),)
 

@@ -72,8 +72,8 @@ def linear_attention(
             sums = within(tokens, None if visible is None else visible[:, 0])
         elif at.causal:
             sums, _ = scan(tokens, place_of(at, "linear_attention"), tokens.empty(), chunk)
-        elif at.k_document is not None:
+        elif at.keys.document is not None:
             sums = both_ways(tokens, place_of(at, "linear_attention"), chunk)
         else:
-            sums = read(absorb(tokens.empty(), tokens, Place(valid=at.k_valid)), tokens, None)
+            sums = read(absorb(tokens.empty(), tokens, Place(valid=at.keys.valid)), tokens, None)
         return divided(sums).flatten(1, 2).to(v.dtype)

@@ -60,7 +60,7 @@ def place_of(positions: Positions, caller: str) -> Place:
     document, or where a document comes twice. A traced graph takes values as they are.
     """
     length, queries = positions.k_len, positions.q_len
-    document, valid = positions.k_document, positions.k_valid
+    document, valid = positions.keys.document, positions.keys.valid
     document = None if document is None else document.view(-1, length)
     if queries > length:
         raise PositionsError(
@@ -75,11 +75,11 @@ def place_of(positions: Positions, caller: str) -> Place:
     follows = k_order[:, 1:] > k_order[:, :-1]
     if valid is not None:
         follows = follows | ~valid[:, 1:] | ~valid[:, :-1]
-    if document is not None and positions.q_document is not None:
+    if document is not None and positions.queries.document is not None:
         begins = document[:, 1:] != document[:, :-1]
         ordered = document.sort(dim=-1).values
         distinct = (ordered[:, 1:] != ordered[:, :-1]).sum(dim=-1)
-        alike = alike & (positions.q_document.view(-1, queries) == document[:, last]).all()
+        alike = alike & (positions.queries.document.view(-1, queries) == document[:, last]).all()
         alike = alike & (begins.sum(dim=-1) == distinct).all()
         follows = follows | begins
     if not (alike & follows.all()):

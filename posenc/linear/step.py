@@ -13,7 +13,7 @@ from posenc.errors import CacheError, PositionsError, ShapeError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan
 from posenc.lowering import Lowerable, Lowered
-from posenc.positions import Positions, as_positions
+from posenc.positions import Positions, Tokens, as_positions
 from posenc.precision import autocast_off
 from posenc.prepare import check_shapes
 
@@ -74,7 +74,8 @@ def _counted_on(state: LinearState | None, t: int, device: torch.device) -> Posi
             "on: give those of the new tokens as positions"
         )
     at = state.position[:, None] + torch.arange(t, device=device)
-    return Positions(q=at, k=at, extent=state.extent, causal=True)
+    tokens = Tokens(at)
+    return Positions(tokens, tokens, causal=True, extent=state.extent)
 
 
 def _ending_with(positions: Positions | Tensor, t: int) -> Positions:
@@ -95,7 +96,7 @@ def _following(
         return before + at.k_len
     if not at.unit_step:
         return None
-    end = at.k.view(-1, at.k_len)[:, at.k_len - at.q_len :] + 1
+    end = at.keys.position.view(-1, at.k_len)[:, at.k_len - at.q_len :] + 1
     if place.valid is not None:
         end = torch.where(place.valid, end, 0)
     if place.document is not None:

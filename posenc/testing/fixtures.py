@@ -144,9 +144,9 @@ def pairs_for(q: Tensor, positions: Positions, context: Context | None = None) -
     def rows(values: Tensor) -> Tensor:
         return values.expand(len(q), *values.shape[min(values.ndim - 1, 1) :])
 
-    coordinates = (rows(positions.q).double(), rows(positions.k).double())
+    q_at, k_at = (rows(side.position).double() for side in (positions.queries, positions.keys))
     q_order, k_order = map(rows, positions.orders())
-    return Pairs(*coordinates, q.shape[-1] ** -0.5, context, q_order, k_order)
+    return Pairs(q_at, k_at, q.shape[-1] ** -0.5, context, q_order, k_order)
 
 
 class Whole(nn.Module):

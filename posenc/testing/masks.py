@@ -14,7 +14,7 @@ from posenc.encodings.sinks import Sinks
 from posenc.encodings.sliding_window import SlidingWindow
 from posenc.errors import CheckError
 from posenc.lowering import Part
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.terms import Mask, Prefix
 from posenc.testing.fixtures import (
     LENGTH,
@@ -70,7 +70,8 @@ def arrangements(causal: bool) -> Iterator[Arrangement]:
     for ids in (tied, torch.zeros_like(tied), counted.flip(0)):
         moved = Positions.build(ids=ids, causal=causal)
         yield Arrangement(f"positions {ids.tolist()}", moved, rows, one)
-    far = replace(plain, q_order=FAR + counted, k_order=FAR + counted)
+    tokens = Tokens(counted, order=FAR + counted)
+    far = replace(plain, queries=tokens, keys=tokens)
     yield Arrangement("far orders", far, FAR + rows, one)
     padding = torch.tensor([[-1, -1, -1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, -1, -1, -1]])
     orders = torch.tensor([[0, 0, 0, 0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 0, 0, 0]])

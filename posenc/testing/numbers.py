@@ -46,7 +46,7 @@ def embedded(encoding: Encoding, positions: Positions, dtype: torch.dtype) -> Te
 def embedded_by_the_paper(encoding: Encoding, x: Tensor, positions: Positions) -> Tensor:
     """`reference_embed` of the encoding's parameters as they are, in float64."""
     exact = copy.deepcopy(encoding).double()
-    return exact.reference_embed(x.double(), positions.q.double().expand(len(x), -1))
+    return exact.reference_embed(x.double(), positions.queries.position.double().expand(len(x), -1))
 
 
 def scores_by_the_paper(
@@ -78,7 +78,9 @@ def check_reference_scores(encoding: Encoding) -> None:
     for causal in causalities(encoding):
         for q_len in (LENGTH, 4):
             at = shifted(5) if causal else reference_positions()
-            places = [at.k] if made.axes == 1 else [at.k, scattered(made.axes)]
+            places = [at.keys.position]
+            if made.axes > 1:
+                places.append(scattered(made.axes))
             for ids in places:
                 positions = Positions.build(q_len, ids=ids, causal=causal)
                 q, k, _ = qkv(made, q_len, LENGTH)

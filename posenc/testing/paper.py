@@ -49,7 +49,7 @@ def _embedded(made: Encoding) -> Case:
     generator = torch.Generator().manual_seed(17)
     shape = (2, LENGTH, sizes_for(made).model_dim)
     x = torch.randn(shape, generator=generator, dtype=torch.float64)
-    rows = at.q.double().expand(2, -1)
+    rows = at.queries.position.double().expand(2, -1)
     other = copy.deepcopy(made)
     return Case(
         f"{made!r}.embed",
@@ -75,7 +75,7 @@ def _attended(made: Encoding, at: Positions) -> Iterator[Case]:
         p = weights_of(by_the_paper(q, k))
         return other.reference_output(p, repeated(v, q.shape[1]), pairs)
 
-    name = f"{made!r}, causal={at.causal}, positions of shape {tuple(at.k.shape)}"
+    name = f"{made!r}, causal={at.causal}, positions of shape {tuple(at.keys.position.shape)}"
     yield Case(
         f"scores of {name}",
         lambda q, k: scores(q, k, made, positions=at, context=context),

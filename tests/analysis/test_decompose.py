@@ -124,7 +124,7 @@ def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: En
             expected = scores(projected(out, w_q), projected(out, w_k), positions=at)
             found = decompose(x, made, w_q, w_k, positions=at)
             adds_up(found, expected)
-            rows = at.q.double().view(-1, 9).expand(2, -1)
+            rows = at.queries.position.double().view(-1, 9).expand(2, -1)
             p = made.reference_embed(torch.zeros_like(x), rows)
             if made.merge == "concat":
                 sides = [(x, (w_q[:c], w_k[:c])), (p[..., c:], (w_q[c:], w_k[c:]))]

@@ -243,6 +243,13 @@ def both(encoding: object, q: Tensor, k: Tensor, v: Tensor, **options: object) -
     return pe.scores(q, k, encoding, **options), pe.attend(q, k, v, encoding, **options)
 
 
+def without(positions: pe.Positions, name: str) -> pe.Positions:
+    """The same positions where neither side tells of this."""
+    sides = (positions.queries, positions.keys)
+    queries, keys = (replace(side, **{name: None}) for side in sides)
+    return replace(positions, queries=queries, keys=keys)
+
+
 def alibi_bias(slopes: list[float], future: float = 1.0) -> Tensor:
     step = torch.arange(T)[None] - torch.arange(T)[:, None]
     distance = torch.where(step > 0, future * step, -step).double()
@@ -403,10 +410,11 @@ def test_positions_of_padding_packing_and_decoding_are_named() -> None:
         assert found.cause == cause, found
     # What is computed for padding means nothing, and is not compared.
     ours = both(rope, q, k, v, positions=padded)
-    seen = both(rope, q, k, v, positions=replace(padded, k_valid=None))
-    other = both(rope, q, k, v, positions=replace(packed, q_document=None, k_document=None))
+    seen = both(rope, q, k, v, positions=without(padded, "valid"))
+    other = both(rope, q, k, v, positions=without(packed, "document"))
     hidden = both(rope, q, k, v, positions=packed)
-    top = both(rope, q[:, :, -3:], k, v, positions=replace(decoding, q_order=torch.arange(3)))
+    aligned = replace(decoding, queries=replace(decoding.queries, order=torch.arange(3)))
+    top = both(rope, q[:, :, -3:], k, v, positions=aligned)
     last = both(rope, q[:, :, -3:], k, v, positions=decoding)
     for kind, values in enumerate((None, v)):
         given = {"k": k, "v": values}

@@ -251,7 +251,7 @@ def first_difference(
 
     What is computed for padding means nothing.
     """
-    real = padded().k_valid if scene == "padded" and kind != "embedded" else None
+    real = padded().keys.valid if scene == "padded" and kind != "embedded" else None
     names = {"turned": ("q", "k"), "embedded": ("embeddings",)}.get(kind, (kind,))
     places = []
     for number, (one, two) in enumerate(zip(ours, theirs, strict=True)):

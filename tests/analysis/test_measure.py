@@ -35,7 +35,7 @@ class Bumps(Encoding):
 
     def embed(self, x: Tensor, positions: object, *, layer: int = 0) -> Tensor:
         assert isinstance(positions, pe.Positions)
-        return x + (positions.q.double() % 3).view(1, -1, 1).to(x.dtype)
+        return x + (positions.queries.position.double() % 3).view(1, -1, 1).to(x.dtype)
 
 
 class Windowed(pe.Rotary):

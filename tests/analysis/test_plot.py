@@ -40,7 +40,7 @@ class Bumps(Encoding):
 
     def embed(self, x: Tensor, positions: object, *, layer: int = 0) -> Tensor:
         assert isinstance(positions, pe.Positions)
-        bumps = torch.arange(1, 5) * (positions.q.double() % 3).view(1, -1, 1)
+        bumps = torch.arange(1, 5) * (positions.queries.position.double() % 3).view(1, -1, 1)
         return x + bumps.to(x.dtype)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import Positions, UnsupportedError, attend
+from posenc import Positions, Tokens, UnsupportedError, attend
 from posenc import terms as t
 from tests.support.oracles import drawing
 from tests.support.term_examples import ADDITIONS, ARRANGEMENTS, TURNS, Sizes, arranged, inputs
@@ -54,7 +54,8 @@ def test_low_precision_keeps_scores_in_float32(dtype: torch.dtype) -> None:
 def test_a_row_that_sees_nothing_is_zero() -> None:
     q, k, v = inputs(Sizes(q_len=7), drawing())
     at, documents = torch.arange(7), torch.zeros(7).long()
-    positions = Positions(at, at, None, None, documents.index_fill(0, at[:2], 9), documents)
+    alone = documents.index_fill(0, at[:2], 9)
+    positions = Positions(Tokens(at, document=alone), Tokens(at, document=documents))
     far = t.DistanceTable(torch.full((1, 1), -1e4), 0, saturates=True)
     out = attend(q, k, v, far, positions=positions, backend="flex")
     expected = attend(q, k, v, far, positions=positions, backend="reference")

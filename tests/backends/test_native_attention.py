@@ -114,7 +114,7 @@ def arrangement(kind: str, causal: bool) -> Positions:
 
 def seen(positions: Positions) -> Tensor:
     """Queries that are no padding, whose outputs nobody reads."""
-    valid = positions.k_valid
+    valid = positions.keys.valid
     return torch.ones(LONG.q_len, 1) if valid is None else valid[:, None, :, None]
 
 

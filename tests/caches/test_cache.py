@@ -42,7 +42,7 @@ class Stretched(Encoding):
         frequency = base ** (-torch.arange(0, DIM, 2, dtype=torch.float64) / DIM)
         angles = [
             at.double().view(-1, 1, at.shape[-1], 1) * frequency
-            for at in (positions.q, positions.k)
+            for at in (positions.queries.position, positions.keys.position)
         ]
         return (t.Rotate(*angles, "half"),)
 
@@ -78,9 +78,8 @@ class Terms(Encoding):
 
 def angles(positions: Positions, heads: int = 1) -> tuple[Tensor, Tensor]:
     frequency = torch.linspace(0.1, 1.0, heads * 2, dtype=torch.float64).view(heads, 1, 2)
-    return tuple(
-        at.double().view(-1, 1, at.shape[-1], 1) * frequency for at in (positions.q, positions.k)
-    )
+    sides = (positions.queries.position, positions.keys.position)
+    return tuple(at.double().view(-1, 1, at.shape[-1], 1) * frequency for at in sides)
 
 
 def growing(positions: Positions) -> list[t.Term]:
@@ -442,7 +441,7 @@ def test_a_row_that_begins_later() -> None:
     cache, first = Cache(), Positions.build(attention_mask=mask, causal=True)
     attend(*(x[:, :, :4] for x in (q, k, v)), pe.Rotary(DIM), positions=first, cache=cache)
     place = cache.place(5, causal=True)
-    assert place.q.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
+    assert place.queries.position.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
     got = attend(*(x[:, :, 4:] for x in (q, k, v)), pe.Rotary(DIM), positions=place, cache=cache)
     alone = attend(*(x[:1, :, 4:] for x in (q, k, v)), pe.Rotary(DIM), causal=True)
     torch.testing.assert_close(got[:1], alone)
@@ -590,7 +589,7 @@ def test_positions_that_start_elsewhere_go_on_from_there(length: int | None) -> 
             new = (x[:, :, at : at + 1] for x in (q, k, v))
             got = attend(*new, encoding, causal=True, cache=cache)
             torch.testing.assert_close(got, expected[:, :, at : at + 1])
-        assert cache.placed.k[-1] == 10
+        assert cache.placed.keys.position[-1] == 10
         assert cache.placed.bound >= 11
 
 

@@ -19,6 +19,7 @@ from posenc import (
     SettingError,
     ShapeError,
     StaticCache,
+    Tokens,
     attend,
     rerotate,
 )
@@ -173,7 +174,7 @@ def test_positions_of_the_new_tokens_alone_are_too_few(kind: str) -> None:
     cache = KINDS[kind]()
     call(cache, 0, FIRST)
     said = (
-        "Positions\\(q="
+        "Positions\\(Tokens"
         if kind == "static"
         else "positions of 1: give those of all 6, held and new"
     )
@@ -185,9 +186,8 @@ def test_positions_of_the_new_tokens_alone_are_too_few(kind: str) -> None:
 def test_turned_keys_stay_where_they_were_turned(kind: str) -> None:
     """Positions that go back, are drawn again, or were read from a page too early."""
     at = torch.arange(6)
-    order = {"q_order": at[5:], "k_order": torch.arange(TOKENS)} if kind == "static" else {}
-    count = TOKENS if kind == "static" else 6
-    moved = Positions(q=at[5:] - 1, k=torch.arange(count).roll(1), **order, causal=True)
+    slots = torch.arange(TOKENS if kind == "static" else 6)
+    moved = Positions(Tokens(at[5:] - 1, at[5:]), Tokens(slots.roll(1), slots), causal=True)
     parts, cache = [pe.Rotary(DIM), *MASKS], KINDS[kind]()
     call(cache, 0, FIRST, parts)
     with pytest.raises(CacheError, match=r'put token 0 elsewhere.*policy="raw"'):

@@ -16,6 +16,7 @@ from posenc import (
     Positions,
     SettingError,
     StaticCache,
+    Tokens,
     attend,
     lower,
 )
@@ -149,10 +150,10 @@ def test_explicit_ids_are_given_for_all_slots() -> None:
     with pytest.raises(CacheError, match="explicit ids, and nobody but you knows"):
         attend(*new, rope, causal=True, cache=cache)
     grown = Positions.build(5, ids=ids, causal=True)
-    with pytest.raises(CacheError, match=r"give Positions\(q=..., k=..., q_order=..., k_order="):
+    with pytest.raises(CacheError, match=r"give Positions\(Tokens\(..., order=...\), Tokens"):
         attend(*new, rope, positions=grown, cache=cache)
-    order = {"q_order": slots[4:], "k_order": slots}
-    positions = Positions(q=ids[:, 4:], k=ids, **order, causal=True)
+    queries, keys = Tokens(ids[:, 4:], slots[4:]), Tokens(ids, slots)
+    positions = Positions(queries, keys, causal=True)
     out.append(attend(*new, rope, positions=positions, cache=cache))
     torch.testing.assert_close(torch.cat(out, dim=2), expected)
 

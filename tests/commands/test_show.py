@@ -125,7 +125,7 @@ class TestStrangers:
             "        super().__init__()\n"
             "        self.model_dim = self.dim = dim\n"
             "    def embed(self, x, positions, *, layer=0):\n"
-            "        return x + positions.q.view(1, -1, 1).to(x.dtype)\n",
+            "        return x + positions.queries.position.view(1, -1, 1).to(x.dtype)\n",
         )
         assert show(f"{name}:Mine", "dim=4", "--figure", "heatmap")
         assert "missing 1 required" in refused(f"{name}:Mine", "--figure", "heatmap")

@@ -205,7 +205,8 @@ def test_waves_are_right_far_out(scaling: Scaling | None) -> None:
             for position in (10**3, 10**4, 10**5, 10**6, 10**7, 10**8, 2**31 - 1)
         ]
         for terms in lowered:
-            waves, position = torch.cat(terms.q_turn).view(2, -1), int(terms.positions.q)
+            waves = torch.cat(terms.q_turn).view(2, -1)
+            position = int(terms.positions.queries.position)
             assert waves.dtype == torch.float32
             allowed = 6e-8 if position <= 10**8 else 4e-7
             # Beyond 1 float32 is coarser.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc import Encoding, Positions, Temperature, attend, scores
+from posenc import Encoding, Positions, Temperature, Tokens, attend, scores
 from posenc.errors import SettingError
 from tests.support.oracles import drawing
 
@@ -21,7 +21,7 @@ def growth(encoding: Encoding, positions: Tensor) -> Tensor:
 
 def at(queries: Tensor) -> Positions:
     """Queries at these positions, and one key."""
-    return Positions(q=queries, k=queries[:1])
+    return Positions(Tokens(queries), Tokens(queries[:1]))
 
 
 def test_log_n_grows_beyond_the_training_length_only() -> None:

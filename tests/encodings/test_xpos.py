@@ -13,7 +13,8 @@ from tests.support.oracles import drawing
 
 def by_the_paper(encoding: XPos, q: Tensor, k: Tensor, at: Positions) -> Tensor:
     q, k = q.double(), k.double()
-    pairs = Pairs(at.q.double()[None], at.k.double()[None], q.shape[-1] ** -0.5)
+    rows = (side.position.double()[None] for side in (at.queries, at.keys))
+    pairs = Pairs(*rows, q.shape[-1] ** -0.5)
     found = encoding.reference_scores(q, k, pairs)
     visible = at.visible()
     assert visible is not None

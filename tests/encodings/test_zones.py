@@ -7,7 +7,18 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc import Cache, Encoding, LMInfinite, Positions, ReRoPE, Rotary, SelfExtend, Sinks, attend
+from posenc import (
+    Cache,
+    Encoding,
+    LMInfinite,
+    Positions,
+    ReRoPE,
+    Rotary,
+    SelfExtend,
+    Sinks,
+    Tokens,
+    attend,
+)
 from posenc.errors import CacheError, SettingError
 from tests.support.oracles import drawing
 
@@ -23,7 +34,7 @@ def qkv(length: int = LENGTH) -> tuple[Tensor, Tensor, Tensor]:
 def turned_apart(q: Tensor, k: Tensor, distance: float, rotary: Rotary = PLAIN) -> Tensor:
     """Scores of every pair as if each key were `distance` tokens behind its query."""
     start = torch.zeros(LENGTH, dtype=torch.float64)
-    q, k = pe.rotate(q, k, rotary, positions=Positions(q=start + distance, k=start))
+    q, k = pe.rotate(q, k, rotary, positions=Positions(Tokens(start + distance), Tokens(start)))
     return q @ k.repeat_interleave(HEADS // KEY_HEADS, dim=1).mT * DIM**-0.5
 
 
@@ -165,7 +176,7 @@ def test_while_nothing_is_dropped_ids_are_what_the_rotary_reads(ids: Tensor) -> 
     torch.testing.assert_close(full, attend(q, k, v, PLAIN, positions=at), **EXACT)
     # The last query drops one token, so it stands one position nearer to the sink.
     found = pe.scores(q, k, Sinks(1, LENGTH - 2, PLAIN), positions=at)[:, :, -1, 0]
-    one_back = torch.cat((at.k.double(), at.k[-1:].double() - 1))
+    one_back = torch.cat((at.keys.position.double(), at.keys.position[-1:].double() - 1))
     expected = pe.scores(
         *(torch.cat((x, x[:, :, -1:]), dim=2) for x in (q, k)),
         PLAIN,

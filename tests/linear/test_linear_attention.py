@@ -13,7 +13,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc as pe
-from posenc import CacheError, Positions, PositionsError, SettingError, ShapeError, UnsupportedError
+from posenc import (
+    CacheError,
+    Positions,
+    PositionsError,
+    SettingError,
+    ShapeError,
+    Tokens,
+    UnsupportedError,
+)
 from posenc.linear.attention import linear_attention
 from posenc.linear.features import elu_plus_one
 from posenc.linear.scan import LinearState
@@ -410,16 +418,16 @@ def test_other_orders_need_the_parallel_form() -> None:
     """A state meets each key once; a mask of all pairs takes them as they come."""
     q, k, v = inputs(Sizes(batch=1, q_len=4, k_len=4), drawing(18))
     at, order = torch.arange(4), torch.tensor([2, 0, 3, 1])
-    mixed = Positions(q=at, k=at, q_order=order, k_order=order, causal=True)
+    mixed = Positions(Tokens(at, order), Tokens(at, order), causal=True)
     out = linear_attention(q, k, v, pe.Rotary(10), positions=mixed, form="parallel")
     unsorted = [x[:, :, order.argsort()] for x in (q, k, v)]
     ids = Positions.build(ids=order.argsort(), causal=True)
     expected = linear_attention(*unsorted, pe.Rotary(10), positions=ids)
     close(out[:, :, order.argsort()], expected)
     again = torch.tensor([0, 1, 1, 0])
-    reappearing = Positions(q=at, k=at, q_document=again, k_document=again)
-    other = replace(reappearing, q_document=torch.tensor([0, 0, 1, 1]), k_document=again.sort()[0])
-    for positions in (mixed, reappearing, replace(other, q_document=again)):
+    torn = Tokens(at, document=again)
+    sides = Positions(torn, torn), Positions(torn, Tokens(at, document=again.sort()[0]))
+    for positions in (mixed, *sides):
         for form in FORMS[1:]:
             with pytest.raises(PositionsError, match="a state meets each key once"):
                 linear_attention(q, k, v, pe.Rotary(10), positions=positions, form=form)
@@ -428,12 +436,13 @@ def test_other_orders_need_the_parallel_form() -> None:
 def test_queries_of_another_sequence_see_all_keys() -> None:
     s = Sizes(q_len=5, k_len=3)
     q, k, v = inputs(s, drawing(19))
-    across = Positions(q=torch.arange(5), k=torch.arange(3) * 2)
+    queries, keys = Tokens(torch.arange(5)), Tokens(torch.arange(3) * 2)
+    across = Positions(queries, keys)
     outs = [linear_attention(q, k, v, pe.Rotary(10), positions=across, form=form) for form in FORMS]
     close(outs[1], outs[0])
     close(outs[2], outs[0])
     zeros = torch.zeros(5).long()
-    packed = replace(across, q_document=zeros, k_document=zeros[:3])
+    packed = Positions(replace(queries, document=zeros), replace(keys, document=zeros[:3]))
     close(linear_attention(q, k, v, pe.Rotary(10), positions=packed, form="parallel"), outs[0])
     with pytest.raises(PositionsError, match=r'5 queries and 3 keys.*form="parallel"'):
         linear_attention(q, k, v, pe.Rotary(10), positions=packed)

@@ -138,12 +138,12 @@ def test_roberta_starts_behind_its_padding_index() -> None:
     theirs = module.RobertaEmbeddings.create_position_ids_from_input_ids(tokens, padding_idx)
     real = tokens != padding_idx
     ours = Positions.build(attention_mask=real, start=padding_idx + 1)
-    assert torch.equal(ours.k[real], theirs[real])
+    assert torch.equal(ours.keys.position[real], theirs[real])
     assert ours.unit_step
     assert ours.bound == 8
     assert ours.lengths()[1][:, -1].tolist()[1:] == [5, 8]
     whole = Positions.build(6, start=padding_idx + 1)
-    assert torch.equal(whole.k, ours.k[2])
+    assert torch.equal(whole.keys.position, ours.keys.position[2])
     assert (whole.bound, whole.in_order) == (8, True)
     assert whole.lengths()[0].tolist() == [[8] * 6]
 
@@ -186,17 +186,17 @@ def test_lengths_numbers_and_cumulative_lengths_say_the_same() -> None:
     for each in said:
         for q_len in (None, 4):
             at = Positions.build(q_len, causal=True, **each)
-            assert at.k.tolist() == [0, 1, 2, 0, 0, 1]
-            assert at.q.tolist() == [0, 1, 2, 0, 0, 1][-(q_len or 6) :]
-            same = at.k_document[:, None] == at.k_document
+            assert at.keys.position.tolist() == [0, 1, 2, 0, 0, 1]
+            assert at.queries.position.tolist() == [0, 1, 2, 0, 0, 1][-(q_len or 6) :]
+            same = at.keys.document[:, None] == at.keys.document
             assert torch.equal(same, torch.block_diag(*(torch.ones(n, n) for n in (3, 1, 2))) > 0)
             assert at.lengths()[1].tolist() == [[3, 3, 3, 1, 2, 2]]
 
 
 def test_documents_without_tokens_are_nobody() -> None:
     at = Positions.build(cu_seqlens=[0, 0, 2, 2, 3, 3])
-    assert at.k.tolist() == [0, 1, 0]
-    assert at.k_document.tolist() == [1, 1, 3]
+    assert at.keys.position.tolist() == [0, 1, 0]
+    assert at.keys.document.tolist() == [1, 1, 3]
 
 
 def test_what_padding_is_numbered_does_not_matter() -> None:
@@ -205,7 +205,7 @@ def test_what_padding_is_numbered_does_not_matter() -> None:
         at = Positions.build(
             attention_mask=mask, documents=torch.tensor([[pad, 9, 9, 4, pad]]), causal=True
         )
-        assert at.k[0, 1:4].tolist() == [0, 1, 0]
+        assert at.keys.position[0, 1:4].tolist() == [0, 1, 0]
 
 
 SHARES = st.lists(
@@ -249,7 +249,7 @@ def test_past_tokens_are_in_front(past: int, new: int) -> None:
         Positions.build(new, past + new, past=past, causal=True),
     ):
         assert (at.q_len, at.k_len) == (new, past + new)
-        assert at.q.tolist() == list(range(past, past + new))
+        assert at.queries.position.tolist() == list(range(past, past + new))
 
 
 @settings(max_examples=30)
@@ -268,8 +268,8 @@ def test_slots_hold_each_row_as_far_as_it_has_got(pasts: list[int], new: int) ->
         alone = pe.attend(q[one], k[one, :, :end], v[one, :, :end], encoding, positions=own)
         torch.testing.assert_close(together[one], alone, rtol=0, atol=1e-12)
     shared = Positions.static(new, slots, pasts[0])
-    assert torch.equal(shared.q[0], at.q[0])
-    assert torch.equal(shared.k_valid[0], at.k_valid[0])
+    assert torch.equal(shared.queries.position[0], at.queries.position[0])
+    assert torch.equal(shared.keys.valid[0], at.keys.valid[0])
 
 
 ROLLED = st.tuples(st.integers(0, 12), st.integers(1, 3), st.integers(1, 4), st.integers(0, 3))
@@ -287,8 +287,8 @@ def test_a_rolling_cache_sees_what_the_window_sees(sizes: tuple[int, int, int, i
     past, new, window, sinks = sizes
     kept = held(past, new, window, sinks)
     at = Positions.rolling(new, past=past, window=window, sinks=sinks)
-    assert at.k.tolist() == at.orders()[1].tolist() == kept
-    assert at.q.tolist() == list(range(past, past + new))
+    assert at.keys.position.tolist() == at.orders()[1].tolist() == kept
+    assert at.queries.position.tolist() == list(range(past, past + new))
     assert (at.unit_step, at.bound) == (True, past + new)
     draw = drawing(6)
     q, k, v = (draw(1, 4, past + new, 8) for _ in range(3))
@@ -308,7 +308,7 @@ def test_a_renumbered_cache_is_streaming_llm(past: int, window: int, sinks: int)
     """The same as `Sinks`, which holds all keys and moves the query by what a cache drops."""
     kept = held(past, 1, window, sinks)
     at = Positions.rolling(past=past, window=window, sinks=sinks, renumbered=True)
-    assert at.k.tolist() == list(range(len(kept)))
+    assert at.keys.position.tolist() == list(range(len(kept)))
     assert at.orders()[1].tolist() == kept
     assert at.unit_step == (len(kept) == past + 1)
     assert at.lengths()[0].tolist() == [[len(kept)]]

@@ -36,20 +36,20 @@ def test_drawn_positions_rise_below_the_longest(
             Positions.skipping(**said, chunks=chunks, generator=generator),
         ]
     for first, again in zip(drawn["first"], drawn["again"], strict=True):
-        assert torch.equal(first.k, again.k)
+        assert torch.equal(first.keys.position, again.keys.position)
     for at, skips in zip(drawn["first"], (length, chunks), strict=True):
         assert (at.bound, at.unit_step, at.batch) == (longest, False, len(lengths))
-        for row, real in zip(at.k, mask, strict=True):
+        for row, real in zip(at.keys.position, mask, strict=True):
             own = row[real].tolist()
             assert own == sorted(set(own))
             assert own[0] >= 0
             assert own[-1] < longest
             assert sum(step > 1 for step in torch.tensor(own).diff().tolist()) <= skips - 1
-        assert torch.equal(at.lengths()[1][mask], length_by_hand(at.k, mask)[mask])
-        assert torch.equal(at.orders()[1], Positions.build(attention_mask=mask).k)
+        assert torch.equal(at.lengths()[1][mask], length_by_hand(at.keys.position, mask)[mask])
+        assert torch.equal(at.orders()[1], Positions.build(attention_mask=mask).keys.position)
         # What is hidden of padding is what a mask hides.
-        assert torch.equal(at.k_valid, mask)
-    starts = drawn["first"][1].k.masked_fill(~mask, longest).amin(1)
+        assert torch.equal(at.keys.valid, mask)
+    starts = drawn["first"][1].keys.position.masked_fill(~mask, longest).amin(1)
     assert starts.eq(0).all()
 
 
@@ -60,15 +60,15 @@ def length_by_hand(k: Tensor, mask: Tensor) -> Tensor:
 def test_every_subset_is_as_likely() -> None:
     generator = torch.Generator().manual_seed(0)
     at = Positions.random(2, longest=4, batch=6_000, generator=generator)
-    pairs, counts = at.k.unique(dim=0, return_counts=True)
+    pairs, counts = at.keys.position.unique(dim=0, return_counts=True)
     assert pairs.tolist() == [list(pair) for pair in itertools.combinations(range(4), 2)]
     # Six outcomes of a thousand each; the deviation of a count is 29.
     assert (counts - 1_000).abs().max() < 150
     mask = torch.tensor([[1, 0, 0, 0], [0, 0, 1, 1]]).repeat(3_000, 1)
     at = Positions.random(longest=4, attention_mask=mask, generator=generator)
-    first = at.k[::2, 0].bincount()
+    first = at.keys.position[::2, 0].bincount()
     assert (first - 750).abs().max() < 130
-    pairs, counts = at.k[1::2, 2:].unique(dim=0, return_counts=True)
+    pairs, counts = at.keys.position[1::2, 2:].unique(dim=0, return_counts=True)
     assert len(pairs) == 6
     assert (counts - 500).abs().max() < 110
 
@@ -77,7 +77,7 @@ def test_skips_are_drawn_as_the_paper_says() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = 8_000
     at = Positions.skipping(3, longest=6, chunks=3, batch=rows, generator=generator)
-    skips = (at.k - torch.arange(3)).tolist()
+    skips = (at.keys.position - torch.arange(3)).tolist()
     assert {row[0] for row in skips} == {0}
     # u[1] is uniform over 0 .. 3, u[2] over u[1] .. 3.
     for one in range(4):
@@ -87,14 +87,14 @@ def test_skips_are_drawn_as_the_paper_says() -> None:
             assert abs(of_one.count(two) - len(of_one) / (4 - one)) < 150
     # Two chunks of four tokens begin anew at one of the three later ones.
     at = Positions.skipping(4, longest=1_000, batch=rows, generator=generator)
-    jumps = (at.k.diff(dim=-1) > 1).sum(0)
+    jumps = (at.keys.position.diff(dim=-1) > 1).sum(0)
     assert (jumps - rows / 3).abs().max() < 250
 
 
 def test_one_draw_serves_all_rows() -> None:
     for draw in (Positions.random, Positions.skipping):
-        assert draw(5, longest=9).k.shape == (5,)
-        assert draw(5, longest=9, batch=1).k.shape == (1, 5)
-        assert draw(5, longest=5).k.tolist() == [0, 1, 2, 3, 4]
+        assert draw(5, longest=9).keys.position.shape == (5,)
+        assert draw(5, longest=9, batch=1).keys.position.shape == (1, 5)
+        assert draw(5, longest=5).keys.position.tolist() == [0, 1, 2, 3, 4]
         # A table of `longest` rows holds them.
         assert pe.Learned(4, 9).embed(torch.zeros(1, 5, 4), draw(5, longest=9)).shape == (1, 5, 4)

@@ -54,7 +54,7 @@ def test_everything_lies_where_the_tokens_do(name: str, monkeypatch: pytest.Monk
 def test_a_graph_must_be_told_how_many_tokens_there_are() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(
-        lambda cu: Positions.build(cu_seqlens=cu).k, fullgraph=True, backend="eager"
+        lambda cu: Positions.build(cu_seqlens=cu).keys.position, fullgraph=True, backend="eager"
     )
     with pytest.raises(Exception, match="tell the number of tokens"):
         compiled(torch.tensor([0, 2, 5]))

@@ -91,7 +91,7 @@ def test_mrope_counts_as_qwen2_vl(rows: list[list[Piece]], left: bool, version: 
     step = 4 * seconds if version == "qwen2_5_vl" else 1.0
     ours = Positions.mrope(**said, merge=2, frame_step=step, text_after="side")
     real = said["attention_mask"].bool()
-    assert torch.equal(ours.k[real], theirs.movedim(0, -1)[real])
+    assert torch.equal(ours.keys.position[real], theirs.movedim(0, -1)[real])
     # What comes next in decoding is one behind the text, wherever its row has got to.
     length = ours.lengths()[1].masked_fill(~real, 0).amax(1)
     assert torch.equal(length, deltas[:, 0] + real.sum(1))
@@ -112,7 +112,7 @@ def test_mrope_counts_as_qwen3_vl(rows: list[list[Piece]], left: bool) -> None:
     for text_after in ("largest", "side"):
         # Of single frames the larger side is the largest position.
         ours = Positions.mrope(**said, merge=2, frames_apart=True, text_after=text_after)
-        assert torch.equal(ours.k[real], theirs.movedim(0, -1)[real])
+        assert torch.equal(ours.keys.position[real], theirs.movedim(0, -1)[real])
 
 
 def test_text_after_a_long_video_has_times_of_its_own() -> None:
@@ -122,14 +122,14 @@ def test_text_after_a_long_video_has_times_of_its_own() -> None:
     theirs, _ = qwen("qwen2_vl").get_rope_index(types, types, None, clip)
     assert theirs[0, 0].tolist() == [0, 1, 2, 3, 4, 5, 2, 3]
     ours = Positions.mrope(types, videos=clip, merge=2)
-    assert ours.k[0, :, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert ours.k[0, :, 1].tolist() == [0, 1, 1, 1, 1, 1, 6, 7]
+    assert ours.keys.position[0, :, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert ours.keys.position[0, :, 1].tolist() == [0, 1, 1, 1, 1, 1, 6, 7]
 
 
 def test_an_image_takes_the_larger_side_of_its_grid() -> None:
     types = torch.tensor([[0, 0, *[1] * 6, 0, 0]])
     at = Positions.mrope(types, torch.tensor([[1, 2, 3]]), causal=True)
-    assert at.k[0].tolist() == [
+    assert at.keys.position[0].tolist() == [
         [0, 0, 0],
         [1, 1, 1],
         *([2, 2 + row, 2 + column] for row in range(2) for column in range(3)),
@@ -140,7 +140,7 @@ def test_an_image_takes_the_larger_side_of_its_grid() -> None:
     assert at.orders()[1].tolist() == list(range(10))
     # Two images without a word between them are two.
     at = Positions.mrope(types.clamp(min=1), torch.tensor([[1, 2, 3], [1, 2, 2]]))
-    assert at.k[0, :, 2].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 3, 4]
+    assert at.keys.position[0, :, 2].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 3, 4]
 
 
 def test_mrope_in_chunks_is_mrope() -> None:
@@ -148,5 +148,5 @@ def test_mrope_in_chunks_is_mrope() -> None:
     grid = torch.tensor([[1, 2, 3]])
     whole = Positions.mrope(types, grid, causal=True)
     last = Positions.mrope(types, grid, q_len=4, causal=True)
-    assert torch.equal(last.q, whole.q[:, -4:])
-    assert torch.equal(last.k, whole.k)
+    assert torch.equal(last.queries.position, whole.queries.position[:, -4:])
+    assert torch.equal(last.keys.position, whole.keys.position)

@@ -1,6 +1,5 @@
 """Positions against tokens counted one by one, and every way of contradicting oneself."""
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
-from posenc import Documents, Positions, PositionsError, lower
+from posenc import Documents, Positions, PositionsError, Tokens, lower
 from posenc.positions import as_positions
 from posenc.terms import Prefix, Sink, Window
 from tests.support.oracles import Rows, Scene, scene, visible
@@ -101,8 +100,8 @@ def test_the_builder_counts_real_tokens_of_each_document(said: dict[str, Any]) -
     batch = len(counted.k_at)
     q_order, k_order = built.orders()
     for got, wanted, valid in (
-        (built.q, counted.q_at, counted.q_valid),
-        (built.k, counted.k_at, counted.k_valid),
+        (built.queries.position, counted.q_at, counted.q_valid),
+        (built.keys.position, counted.k_at, counted.k_valid),
         (q_order, counted.q_order, counted.q_valid),
         (k_order, counted.k_order, counted.k_valid),
     ):
@@ -142,33 +141,33 @@ def test_unit_step_holds_for_every_visible_pair(said: dict[str, Any], drawn: Dra
 def test_bound_is_above_every_position(said: dict[str, Any]) -> None:
     built, _ = made(said)
     assert built.bound is not None
-    assert built.q.max() < built.bound
-    assert built.k.max() < built.bound
+    assert built.queries.position.max() < built.bound
+    assert built.keys.position.max() < built.bound
 
 
 @given(said=arrangements())
 def test_queries_are_the_last_keys(said: dict[str, Any]) -> None:
     built, _ = made(said)
     last = slice(built.k_len - built.q_len, None)
-    assert torch.equal(built.q, built.k[..., last])
-    for name in ("order", "document"):
-        q, k = getattr(built, f"q_{name}"), getattr(built, f"k_{name}")
+    assert torch.equal(built.queries.position, built.keys.position[..., last])
+    for name in ("order", "document", "length", "valid"):
+        q, k = getattr(built.queries, name), getattr(built.keys, name)
         assert (q is None) == (k is None)
         assert q is None or torch.equal(q, k[..., last])
 
 
 def test_lengths_are_documents_of_one_row() -> None:
     built = Positions.build(4, lengths=[3, 1, 2])
-    assert built.k.tolist() == [0, 1, 2, 0, 0, 1]
-    assert built.q.tolist() == [2, 0, 0, 1]
-    assert built.k_document.tolist() == [0, 0, 0, 1, 2, 2]
+    assert built.keys.position.tolist() == [0, 1, 2, 0, 0, 1]
+    assert built.queries.position.tolist() == [2, 0, 0, 1]
+    assert built.keys.document.tolist() == [0, 0, 0, 1, 2, 2]
     assert (built.q_len, built.k_len, built.bound) == (4, 6, 6)
 
 
 def test_plain_positions_are_nothing_but_a_range() -> None:
     built = Positions.build(3, 5, causal=True)
-    assert built.k.tolist() == [0, 1, 2, 3, 4]
-    assert built.q.tolist() == [2, 3, 4]
+    assert built.keys.position.tolist() == [0, 1, 2, 3, 4]
+    assert built.queries.position.tolist() == [2, 3, 4]
     assert (built.in_order, built.unit_step, built.bound, built.batch) == (True, True, 5, 1)
     assert built.visible().int().tolist() == [[[[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1] * 5]]]
     # A single query, the last token, sees all of them without a mask.
@@ -179,12 +178,12 @@ def test_plain_positions_are_nothing_but_a_range() -> None:
 def test_ids_may_have_axes_and_fractions() -> None:
     axes = torch.tensor([[[0, 0], [0, 1], [1, 0], [5, 2]]])
     built = Positions.build(2, ids=axes)
-    assert torch.equal(built.q, axes[:, 2:])
+    assert torch.equal(built.queries.position, axes[:, 2:])
     assert (built.bound, built.unit_step, built.k_len, built.q_len) == (6, False, 4, 2)
     with pytest.raises(PositionsError, match=r"one coordinate per token.*\(1, 2, 2\)"):
         built.distance()
     built = Positions.build(ids=torch.tensor([0.0, 2.5, 3.7], dtype=torch.float32))
-    assert built.k.dtype == torch.float64
+    assert built.keys.position.dtype == torch.float64
     # A bound on position + 1, which is 4.7.
     assert built.bound == 5
 
@@ -199,18 +198,18 @@ def test_ids_do_not_decide_who_sees_whom() -> None:
 
 
 def test_a_single_query_need_not_be_the_last_token() -> None:
-    orders = {"q_order": torch.tensor([1]), "k_order": torch.arange(4)}
-    built = Positions(q=torch.tensor([1]), k=torch.arange(4), causal=True, **orders)
+    one, order = torch.tensor([1]), torch.arange(4)
+    built = Positions(Tokens(one, one), Tokens(order, order), causal=True)
     assert built.visible()[0, 0, 0].tolist() == [True, True, False, False]
 
 
 def test_cross_attention_has_two_sides() -> None:
-    built = Positions(q=torch.arange(5), k=torch.arange(0, 30, 10))
+    built = Positions(plain(5), Tokens(torch.arange(0, 30, 10)))
     assert built.visible() is None
     assert built.distance()[0, 0, 4].tolist() == [-4, 6, 16]
     assert built.bound is None
-    orders = {"q_order": torch.arange(5), "k_order": torch.arange(3)}
-    near = Positions(q=torch.arange(5), k=torch.arange(3), **orders).visible([Window(1)])
+    five, three = torch.arange(5), torch.arange(3)
+    near = Positions(Tokens(five, five), Tokens(three, three)).visible([Window(1)])
     assert near[0, 0].nonzero().tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
@@ -222,10 +221,10 @@ def test_extent_is_what_the_caller_knows() -> None:
 
 def test_a_tensor_has_coordinates_and_no_bound() -> None:
     positions = as_positions(torch.tensor([5, 6, 9]), 2, 3, causal=True)
-    assert positions.q.tolist() == [6, 9]
+    assert positions.queries.position.tolist() == [6, 9]
     assert positions.bound is None
     assert not positions.unit_step
-    assert as_positions(torch.tensor([[0.5, 1.5]]), 2).k.dtype == torch.float64
+    assert as_positions(torch.tensor([[0.5, 1.5]]), 2).keys.position.dtype == torch.float64
 
 
 @given(rows=st.data())
@@ -235,10 +234,10 @@ def test_documents_stand_for_packed_positions(rows: st.DataObject) -> None:
     q_len = rows.draw(st.integers(1, length))
     placed = Documents(ids).place(Positions.build(q_len, length, causal=True, extent=99))
     built = Positions.build(q_len, length, causal=True, documents=ids, extent=99)
-    for field in fields(Positions):
-        got, wanted = getattr(placed, field.name), getattr(built, field.name)
-        same = torch.equal(got, wanted) if isinstance(got, torch.Tensor) else got == wanted
-        assert same, field.name
+    got, wanted = pytree.tree_flatten(placed), pytree.tree_flatten(built)
+    assert got[1] == wanted[1]
+    for one, other in zip(got[0], wanted[0], strict=True):
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
 @given(said=arrangements())
@@ -248,13 +247,18 @@ def test_positions_are_a_pytree(said: dict[str, Any]) -> None:
     again = pytree.tree_unflatten(leaves, spec)
     assert isinstance(again, Positions)
     moved = pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), built)
-    for field in fields(Positions):
-        before, after = getattr(built, field.name), getattr(moved, field.name)
+    assert isinstance(moved.keys, Tokens)
+    for before, after in zip(leaves, pytree.tree_leaves(moved), strict=True):
         if isinstance(before, torch.Tensor):
             assert before is not after
             assert torch.equal(before, after)
         else:
-            assert before == after == getattr(again, field.name)
+            assert before == after
+    assert again.keys.position is built.keys.position
+
+
+def plain(count: int) -> Tokens:
+    return Tokens(torch.arange(count))
 
 
 def ids(*values: float) -> torch.Tensor:
@@ -320,44 +324,54 @@ BAD = {
     ),
     "more queries than keys": (
         lambda: Positions.build(5, 3),
-        ["5 queries", "3 keys", r"Positions\(q=\.\.\., k=\.\.\.\)"],
+        ["5 queries", "3 keys", r"Positions\(Tokens\(\.\.\.\), Tokens\(\.\.\.\)\)"],
     ),
     "no length": (lambda: Positions.build(), ["needs q_len"]),
     "int32": (
-        lambda: Positions(q=torch.arange(3).int(), k=torch.arange(3)),
-        [r"q=", "torch.int32", "int64"],
+        lambda: Tokens(torch.arange(3).int()),
+        ["position=", "torch.int32", "int64"],
     ),
     "float32": (
-        lambda: Positions(q=torch.arange(3), k=torch.arange(3.0)),
-        [r"k=", "torch.float32", r"\.double\(\)"],
+        lambda: Tokens(torch.arange(3.0)),
+        ["position=", "torch.float32", r"\.double\(\)"],
     ),
     "no token dimension": (
-        lambda: Positions(q=torch.tensor(1), k=torch.arange(3)),
+        lambda: Tokens(torch.tensor(1)),
         [r"shape \(\)", r"\(b, t, axes\)"],
     ),
     "causal with more queries": (
-        lambda: Positions(q=torch.arange(5), k=torch.arange(3), causal=True),
+        lambda: Positions(plain(5), plain(3), causal=True),
         ["5 queries", "3 keys"],
     ),
     "a window over fewer keys than queries": (
-        lambda: Positions(q=torch.arange(5), k=torch.arange(3)).visible([Window(2)]),
-        ["5 queries", "3 keys", "q_order and k_order"],
+        lambda: Positions(plain(5), plain(3)).visible([Window(2)]),
+        ["5 queries", "3 keys", "an order for each"],
     ),
     "an order of another length": (
-        lambda: Positions(q=torch.arange(3), k=torch.arange(4), q_order=torch.arange(4)),
-        ["q_order", r"\(4,\)", "3 queries"],
+        lambda: Tokens(torch.arange(3), order=torch.arange(4)),
+        ["order", r"\(4,\)", "3 positions"],
     ),
     "a mask without a batch": (
-        lambda: Positions(q=torch.arange(3), k=torch.arange(3), k_valid=torch.ones(3) > 0),
-        ["k_valid", r"\(3,\)", r"\(b, t\)"],
+        lambda: Tokens(torch.arange(3), valid=torch.ones(3) > 0),
+        ["valid", r"\(3,\)", r"\(b, t\)"],
     ),
     "a mask of numbers": (
-        lambda: Positions(q=torch.arange(3), k=torch.arange(3), k_valid=torch.ones(1, 3)),
-        ["k_valid", "torch.float32", "torch.bool"],
+        lambda: Tokens(torch.arange(3), valid=torch.ones(1, 3)),
+        ["valid", "torch.float32", "torch.bool"],
     ),
     "documents of keys alone": (
-        lambda: Positions(q=torch.arange(3), k=torch.arange(3), k_document=torch.arange(3)),
-        ["q_document", "missing", "give both"],
+        lambda: Positions(plain(3), Tokens(torch.arange(3), document=torch.arange(3))),
+        ["document of one side is missing", "give both"],
+    ),
+    "a bare tensor for a side": (
+        lambda: Positions(torch.arange(3), plain(3)),
+        ["queries=", "Tensor", r"give Tokens\(position"],
+    ),
+    "the midst of tokens that are counted": (lambda: plain(5)[1:3], ["ordered"]),
+    "a single token by its number": (lambda: plain(5)[2], [r"Tokens\[2\]", "a slice"]),
+    "tokens of which some have a document": (
+        lambda: plain(3) + Tokens(torch.arange(3), document=torch.arange(3)),
+        ["document", "give both"],
     ),
     "documents upon padding": (
         lambda: lower(

@@ -14,6 +14,7 @@ from posenc import (
     Positions,
     PositionsError,
     ShapeError,
+    Tokens,
     UnsupportedError,
     attend,
     explain_backend,
@@ -54,7 +55,7 @@ def test_more_queries_than_keys_need_positions() -> None:
     q, k, v = inputs(Sizes(q_len=7, k_len=4), drawing())
     with pytest.raises(PositionsError, match=r"7 queries but only 4 keys.*cross-attention"):
         attend(q, k, v, pe.NoPE())
-    positions = Positions(q=torch.arange(7), k=torch.arange(4))
+    positions = Positions(Tokens(torch.arange(7)), Tokens(torch.arange(4)))
     out = attend(q, k, v, pe.Rotary(10), positions=positions)
     torch.testing.assert_close(
         out, attend(q, k, v, pe.Rotary(10), positions=positions, backend="reference")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from posenc import Positions, attend, scores
+from posenc import Positions, Tokens, attend, scores
 from posenc import terms as t
 from tests.support import oracles
 from tests.support.able import able
@@ -176,7 +176,7 @@ def test_a_bias_of_minus_infinity_hides_a_key() -> None:
 
 
 def cross(q_len: int, k_len: int) -> Positions:
-    return Positions(q=torch.arange(q_len), k=torch.arange(k_len))
+    return Positions(Tokens(torch.arange(q_len)), Tokens(torch.arange(k_len)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -220,10 +220,9 @@ def test_factors_that_grow_with_position_stay_right_far_out(length: int) -> None
     """xPos: queries shrink by what keys grow, from one origin: from 0 a factor reaches 1e408."""
     draw, pairs, places = drawing(13), 4, [100, length // 2, length - 1]
     order = torch.arange(length)
-    positions = Positions(
-        q=order[places], k=order, q_order=order[places], k_order=order, causal=True
-    )
-    q_at, k_at = (at.double()[:, None] for at in (positions.q, positions.k))
+    queries, keys = (Tokens(at, order=at) for at in (order[places], order))
+    positions = Positions(queries, keys, causal=True)
+    q_at, k_at = (side.position.double()[:, None] for side in (queries, keys))
     frequency = 10_000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     rate = torch.tensor([0.3, 0.5, 0.7, 0.9], dtype=torch.float64).log() / 512
     rotate = t.Rotate(

@@ -121,11 +121,16 @@ def test_an_exported_program_keeps_its_length_open(family: str) -> None:
 
 def test_an_exported_program_takes_positions() -> None:
     model, sizes = built([pe.Rotary(8), pe.T5Bias(4)]), dynamic()
-    # One entry per field of Positions; what is no tensor is a constant of the program.
-    fields = [sizes if isinstance(x, Tensor) else None for x in pytree.tree_leaves(padded(2, 9))]
-    shapes = {"tokens": sizes, "positions": fields}
+    # One entry per field that is told, of Positions and of its sides; what is no tensor is a
+    # constant: causal and unit_step.
+    positions = padded(2, 9)
+    sides = [
+        [sizes if isinstance(x, Tensor) else None for x in pytree.tree_leaves(side)]
+        for side in (positions.queries, positions.keys)
+    ]
+    shapes = {"tokens": sizes, "positions": [*sides, None, None]}
     program = torch.export.export(model, (tokens_of(2, 9), padded(2, 9)), dynamic_shapes=shapes)
-    # torch 2.13 writes its guards as text and takes the field `q_order` for a part of `q`.
+    # torch 2.13 writes its guards as text and takes the name of a field for a part of another.
     unguarded = "check_guards" in inspect.signature(program.module).parameters
     module = program.module(check_guards=False) if unguarded else program.module()
     for batch, length in SHAPES:

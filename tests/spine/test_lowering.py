@@ -63,7 +63,7 @@ def test_an_encoding_sees_positions_context_and_dtype() -> None:
     encoding, context = Relative(), Context(x=torch.zeros(1, 4, 8))
     lower(encoding, 4, causal=True, context=context, dtype=torch.float64)
     ((positions, got, dtype),) = encoding.calls
-    assert positions.k.tolist() == [0, 1, 2, 3]
+    assert positions.keys.position.tolist() == [0, 1, 2, 3]
     assert positions.causal
     assert got is context
     assert dtype == torch.float64
@@ -78,10 +78,10 @@ def test_a_nested_list_composes() -> None:
 
 
 def test_positions_may_be_a_number_or_a_tensor() -> None:
-    assert lower(pe.Rotary(4), 6).positions.k.tolist() == [0, 1, 2, 3, 4, 5]
+    assert lower(pe.Rotary(4), 6).positions.keys.position.tolist() == [0, 1, 2, 3, 4, 5]
     at = torch.tensor([4, 9, 9])
     lowered = lower(pe.Rotary(4), at, causal=True)
-    assert lowered.positions.k.tolist() == [4, 9, 9]
+    assert lowered.positions.keys.position.tolist() == [4, 9, 9]
     assert lowered.positions.causal
     rows = lower(pe.Rotary(4), torch.zeros(2, 3).long())
     assert rows.positions.k_len == 3

@@ -61,31 +61,30 @@ class Computation:
 
         return replace(self, edits=(*self.edits, edited))
 
-    def placed(self, **changes: Any) -> "Computation":
-        """The same with other fields of its positions."""
-        return replace(self, positions=replace(self.positions, **changes))
+    def placed(
+        self,
+        queries: dict[str, Any] | None = None,
+        keys: dict[str, Any] | None = None,
+        **changes: Any,
+    ) -> "Computation":
+        """The same with other fields of its positions, and of their queries and keys."""
+        positions = self.positions
+        changes["queries"] = replace(positions.queries, **(queries or {}))
+        changes["keys"] = replace(positions.keys, **(keys or {}))
+        return replace(self, positions=replace(positions, **changes))
 
     def cut(self, tokens: Tensor) -> "Computation":
         """The same for these queries alone; of turned heads for these keys too."""
-        at, axis = self.positions, min(self.positions.q.ndim - 1, 1)
-        sides = ("q", "k") if self.kind == "turned" else ("q",)
-        changes: dict[str, Any] = {"extent": at.bound, "unit_step": False}
-        for side, order in zip("qk", at.orders(), strict=True):
-            if side not in sides:
-                changes["k_order"] = order
-                continue
-            changes[f"{side}_order"] = order.index_select(-1, tokens)
-            changes[side] = getattr(at, side).index_select(axis, tokens)
-            for name in (f"{side}_document", f"{side}_length", f"{side}_valid"):
-                value = getattr(at, name, None)
-                if value is not None:
-                    changes[name] = value.index_select(-1, tokens)
+        at, both = self.positions.ordered(), self.kind == "turned"
+        keys = at.keys[tokens] if both else at.keys
+        at = replace(at, queries=at.queries[tokens], keys=keys, unit_step=False)
+        sides = ("q", "k") if both else ("q",)
         raw = {
             name: value.index_select(-2, tokens)
             for name in (*sides, "x")
             if (value := getattr(self, name)) is not None
         }
-        return replace(self.placed(**changes), **raw)
+        return replace(self, positions=at, **raw)
 
     def lowered(self) -> Lowered:
         """Its terms with their edits."""
@@ -112,7 +111,7 @@ class Computation:
     @torch.no_grad()
     def results(self) -> Results:
         if self.kind != "embedded":
-            with autocast_off(self.positions.k.device):
+            with autocast_off(self.positions.device):
                 return self._attended()
         assert self.x is not None
         x = self.x

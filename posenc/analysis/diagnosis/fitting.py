@@ -152,7 +152,7 @@ def offsets(at: Computation, theirs: Results) -> Iterator[Hypothesis]:
         yield offset(at, whole, whole)
     rows = best(torch.stack(turns).sum(0))
     if len(rows) > 1 and bool((rows != rows[0]).any()):
-        each = rows.view(-1, *[1] * max(at.positions.q.ndim - 1, 1))
+        each = rows.view(-1, *[1] * max(at.positions.queries.position.ndim - 1, 1))
         shown = ", ".join(f"{row:+d}" for row in rows.tolist()[:8])
         says = (
             f"counts positions of the rows {shown} from ours, as where padding on the left is "

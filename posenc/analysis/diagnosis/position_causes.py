@@ -25,19 +25,20 @@ from posenc.terms import Zones
 def placing(at: Computation) -> Iterator[Hypothesis]:
     """Other positions that are common mistakes."""
     positions, start = at.positions, "start of positions"
+    q, k = positions.queries.position, positions.keys.position
     missing = positions.k_len - positions.q_len
-    through = Positions.build(positions.q_len, positions.k_len, device=positions.k.device)
-    counted = _elsewhere(at, through.q, through.k, positions.k_len)
-    if positions.k_valid is not None:
+    through = Positions.build(positions.q_len, positions.k_len, device=positions.device)
+    counted = _elsewhere(at, through.queries.position, through.keys.position, positions.k_len)
+    if positions.keys.valid is not None:
         yield Hypothesis("padding counted", "counts padding as tokens, ours does not", counted)
-    if positions.k_document is not None:
+    if positions.keys.document is not None:
         says = "counts on through packed documents, ours anew in each"
         yield Hypothesis(start, says, counted)
     if missing > 0:
         says = f"counts queries from the first key, ours from key {missing}: the offset is ignored"
         yield Hypothesis(start, says, moved(at, q=-missing))
-        new = torch.arange(positions.k_len, device=positions.k.device) >= missing
-        new = (-missing * new).view(-1, *[1] * (positions.k.ndim == 3))
+        new = torch.arange(positions.k_len, device=positions.device) >= missing
+        new = (-missing * new).view(-1, *[1] * (k.ndim == 3))
         says = "counts the new tokens, queries and keys, from the first one: no offset is added"
         yield Hypothesis(start, says, moved(at, q=-missing, k=new))
         if at.k is not None:
@@ -50,10 +51,10 @@ def placing(at: Computation) -> Iterator[Hypothesis]:
             yield offset(at, 0, step)
     if at.kind != "embedded" and at.rotate() is None:
         says = "counts q - k where ours counts k - q"
-        changed = _elsewhere(at, -positions.q, -positions.k, positions.bound)
+        changed = _elsewhere(at, -q, -k, positions.bound)
         yield Hypothesis("sign of the distance", says, changed)
-    far = positions.k.amax() if positions.k.numel() else 0
-    changed = _elsewhere(at, far - positions.q, far - positions.k, positions.bound)
+    far = k.amax() if k.numel() else 0
+    changed = _elsewhere(at, far - q, far - k, positions.bound)
     yield Hypothesis("positions reversed", "counts positions from the last token", changed)
     if at.kind in ("scores", "output") and any(isinstance(t, Zones) for t in at.lowered().terms):
         says = "turns tokens far away by the angles of those nearby: it has one zone"
@@ -68,7 +69,7 @@ def _lengths(at: Computation) -> Iterator[Hypothesis]:
         return
     cause, positions = "length of the input", at.positions
     says = "reads the length of the whole buffer, with padding and other documents"
-    changed = at.placed(q_length=None, k_length=None, extent=positions.k_len)
+    changed = at.placed({"length": None}, {"length": None}, extent=positions.k_len)
     yield Hypothesis(cause, says, changed)
     says = "reads the length of the longest row or document for all of them"
     longest = int(positions.lengths()[1].amax())
@@ -78,7 +79,7 @@ def _lengths(at: Computation) -> Iterator[Hypothesis]:
 def _axes(at: Computation) -> Iterator[Hypothesis]:
     """The order of the coordinates that positions have, or a grid counts through."""
     positions = at.positions
-    q, k = positions.q, positions.k
+    q, k = positions.queries.position, positions.keys.position
     grids = [grid for part in at.parts if (grid := getattr(part, "grid", None)) is not None]
     if grids and k.ndim < 3:
         # The first axis never wraps.
@@ -88,12 +89,12 @@ def _axes(at: Computation) -> Iterator[Hypothesis]:
     for order in permutations(range(k.shape[-1])) if k.ndim == 3 else ():
         if list(order) != sorted(order):
             says = f"reads the axes of positions in the order {list(order)}"
-            changed = at.placed(q=q[..., order], k=k[..., order], unit_step=False)
+            changed = _elsewhere(at, q[..., order], k[..., order], positions.extent)
             yield Hypothesis("order of axes", says, changed)
 
 
 def _elsewhere(at: Computation, q: Tensor, k: Tensor, extent: int | None) -> Computation:
-    return at.placed(q=q, k=k, unit_step=False, extent=extent)
+    return at.placed({"position": q}, {"position": k}, unit_step=False, extent=extent)
 
 
 def moved(at: Computation, q: int | Tensor = 0, k: int | Tensor = 0) -> Computation:
@@ -101,13 +102,14 @@ def moved(at: Computation, q: int | Tensor = 0, k: int | Tensor = 0) -> Computat
     positions = at.positions
     most = max(int(torch.as_tensor(step).abs().max()) for step in (q, k))
     extent = None if positions.bound is None else positions.bound + most
-    changed = _elsewhere(at, positions.q + q, positions.k + k, extent)
-    return changed.placed(q_length=None, k_length=None)
+    queries = {"position": positions.queries.position + q, "length": None}
+    keys = {"position": positions.keys.position + k, "length": None}
+    return at.placed(queries, keys, unit_step=False, extent=extent)
 
 
 def offset(at: Computation, q: int, k: int) -> Hypothesis:
     """That queries and keys are counted from another position."""
-    k_positions = at.positions.k
+    k_positions = at.positions.keys.position
     first = k_positions.flatten()[0].item() if k_positions.numel() else 0
     if q and k and q != k:
         says = f"counts queries {q:+d} and keys {k:+d} from ours"
@@ -168,9 +170,10 @@ def embedding(at: Computation) -> Iterator[Hypothesis]:
             says = f"has the dimensions of a position in another order: {order}"
             yield Hypothesis("order of dimensions", says, found=(found[..., index],))
     for low, name in LOW.items():
-        q = at.positions.q.to(low).to(at.positions.q.dtype)
+        q = at.positions.queries.position
+        q = q.to(low).to(q.dtype)
         says = f"rounds positions to {name}: neighbours far out become equal"
-        yield Hypothesis("precision of positions", says, at.placed(q=q, k=q, unit_step=False))
+        yield Hypothesis("precision of positions", says, _elsewhere(at, q, q, at.positions.extent))
         (alone,) = replace(at, x=torch.zeros_like(at.x)).results()
         if alone.shape == at.x.shape:
             says = f"rounds what it adds to {name}"

@@ -33,7 +33,7 @@ def rounding_of(
     result = ours[0].double()
     finite = result.masked_fill(result.isinf(), 0.0)
     if kind == "embedded":
-        reach = 0 if at is None else at.positions.q.double().abs().amax().item()
+        reach = 0 if at is None else at.positions.queries.position.double().abs().amax().item()
         return (OPERATIONS * (eps * (finite.abs() + 1) + angle_eps * reach),)
     size = None if at is None else _of_products(at)
     eps += angle_eps * (0.0 if at is None else _largest_angle(at))

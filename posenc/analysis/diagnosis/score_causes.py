@@ -79,7 +79,8 @@ def _temperatures(at: Computation, terms: tuple[Term, ...]) -> Iterator[Hypothes
     for part in at.parts:
         if isinstance(part, Temperature) and part.kind == "log_n":
             assert part.original_length is not None
-            growth = (at.positions.q.double() + 1).log() / math.log(part.original_length)
+            position = at.positions.queries.position.double()
+            growth = (position + 1).log() / math.log(part.original_length)
             changed = replace(
                 at,
                 parts=tuple(p for p in at.parts if p is not part),
@@ -174,14 +175,15 @@ def _gates(at: Computation, terms: tuple[Term, ...]) -> Iterator[Hypothesis]:
     with_bias = at.edited(lambda term: None if isinstance(term, (CountTable, Mask)) else term)
     content = with_bias.edited(lambda term: None if isinstance(term, BIASES) else term)
     visible = at.positions.visible(mask_rules(terms))
-    last = torch.full((at.positions.q_len,), at.positions.k_len, device=at.positions.k.device)
-    everything = {"q_order": last, "k_valid": None, "q_document": None, "k_document": None}
+    last = torch.full((at.positions.q_len,), at.positions.k_len, device=at.positions.device)
+    queries = {"order": last, "document": None}
+    keys = {"valid": None, "document": None}
     for says, gates, seen in (
         ("counts keys that are hidden", content, None),
         ("opens its gates by q . k without the scale", replace(content, scale=1.0), visible),
         ("opens its gates by scores with their biases", with_bias, visible),
     ):
-        (s,) = replace(gates.placed(**everything), kind="scores").results()
+        (s,) = replace(gates.placed(queries, keys), kind="scores").results()
         bias = DenseBias(counted(found[0], at.q.to(s.dtype), s, seen))
         changed = at.edited(lambda term, bias=bias: bias if isinstance(term, CountTable) else term)
         yield Hypothesis("gates of the count", says, found=changed.results())
@@ -194,23 +196,26 @@ def _masks(at: Computation, terms: tuple[Term, ...]) -> Iterator[Hypothesis]:
     if positions.causal and positions.q_len <= positions.k_len:
         q_order = positions.orders()[0]
         says = "lets each query see the next key too: its causal mask is off by one"
-        yield Hypothesis(kind, says, at.placed(q_order=q_order + 1))
+        yield Hypothesis(kind, says, at.placed({"order": q_order + 1}))
         says = "does not let a query see its own key: its causal mask is off by one"
-        yield Hypothesis(kind, says, at.placed(q_order=q_order - 1))
+        yield Hypothesis(kind, says, at.placed({"order": q_order - 1}))
         if positions.q_len < positions.k_len:
             says = "aligns the causal mask at the first key, ours at the last"
-            first = torch.arange(positions.q_len, device=positions.k.device)
-            yield Hypothesis(kind, says, at.placed(q_order=first))
-        if positions.k.ndim < 3 and not positions.k.is_floating_point():
+            first = torch.arange(positions.q_len, device=positions.device)
+            yield Hypothesis(kind, says, at.placed({"order": first}))
+        q, k = positions.queries.position, positions.keys.position
+        if k.ndim < 3 and not k.is_floating_point():
             says = "hides keys of a greater position, ours those that come later"
-            changed = at.placed(q_order=positions.q, k_order=positions.k)
+            changed = at.placed({"order": q}, {"order": k})
             yield Hypothesis(kind, says, changed)
-    if positions.k_valid is not None:
-        yield Hypothesis("padding", "lets queries see padding", at.placed(k_valid=None))
+    valid = positions.keys.valid
+    if valid is not None:
+        changed = at.placed(keys={"valid": None})
+        yield Hypothesis("padding", "lets queries see padding", changed)
         says = "hides the tokens and shows the padding: its mask means the opposite"
-        yield Hypothesis("padding", says, at.placed(k_valid=~positions.k_valid))
-    if positions.q_document is not None:
-        changed = at.placed(q_document=None, k_document=None)
+        yield Hypothesis("padding", says, at.placed(keys={"valid": ~valid}))
+    if positions.queries.document is not None:
+        changed = at.placed({"document": None}, {"document": None})
         yield Hypothesis("documents", "lets tokens see other documents of the row", changed)
     if any(isinstance(term, Mask) and isinstance(term.rule, Window) for term in terms):
         for step, way in ((1, "wider"), (-1, "narrower")):

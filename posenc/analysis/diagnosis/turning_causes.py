@@ -207,9 +207,10 @@ def _precision(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
     step = _per_token(at, rotate)
     for low, name in LOW.items():
         tie = round(2 / torch.finfo(low).eps)
-        q, k = (side.to(low).to(side.dtype) for side in (at.positions.q, at.positions.k))
+        sides = (at.positions.queries.position, at.positions.keys.position)
+        queries, keys = ({"position": side.to(low).to(side.dtype)} for side in sides)
         says = f"rounds positions to {name}: neighbours beyond {tie} become equal"
-        yield Hypothesis("precision of positions", says, at.placed(q=q, k=k, unit_step=False))
+        yield Hypothesis("precision of positions", says, at.placed(queries, keys, unit_step=False))
         ratio = torch.where(step == 0, 1.0, step.to(low).double() / step)
         changed = by_angle(at, lambda a, r=ratio: a * r, lambda a, r=ratio: a * r)
         says = f"rounds frequencies to {name}: the error grows with position"
@@ -228,7 +229,9 @@ def _precision(at: Computation, rotate: Rotate) -> Iterator[Hypothesis]:
 def _per_token(at: Computation, rotate: Rotate) -> Tensor:
     """Radians per token of each pair, (1|b, 1|h, 1, r)."""
     now = replace(at, edits=())
-    later = now.placed(q=at.positions.q + 1, k=at.positions.k + 1, extent=at.positions.bound)
+    sides = (at.positions.queries.position, at.positions.keys.position)
+    queries, keys = ({"position": side + 1} for side in sides)
+    later = now.placed(queries, keys, extent=at.positions.bound)
     one, two = now.rotate(), later.rotate()
     if one is None or two is None:
         return torch.zeros_like(rotate.q_angle[..., :1, :])

@@ -12,7 +12,7 @@ from posenc.analysis.probe_context import sizes_for
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import embeds_only, lower
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.terms import DenseBias, DistanceTable, GatherTable, Offset, Slope
 
 ADDING = (DistanceTable, Slope, GatherTable, Offset, DenseBias)
@@ -43,7 +43,7 @@ def position_bias(encoding: Encoding, length: int) -> Bias:
     device, causal = device_of(encoding), encoding.tags.causal_only
     keys = torch.arange(length if causal else 2 * length - 1, device=device)
     query = keys[length - 1 : length]
-    at = Positions(query, keys, q_order=query, unit_step=True, causal=causal)
+    at = Positions(Tokens(query, query), Tokens(keys), causal, unit_step=True)
     context = context_of_one_token(encoding, len(keys))
     lowered = lower(encoding, at, context=context, dtype=torch.float64)
     if not any(isinstance(term, ADDING) for term in lowered.terms):

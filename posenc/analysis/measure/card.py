@@ -16,7 +16,7 @@ from posenc.encoding import Encoding
 from posenc.equation import output_of, scores_of
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lowering import embeds_only, lower
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 
 # How far apart numbers may be that are the same but for rounding, relative to the largest.
 NEAR = 1e-9
@@ -212,7 +212,7 @@ def _some_queries(length: int, causal: bool) -> Positions:
         at //= 2
         queries.append(at)
     q = torch.tensor(queries[::-1])
-    return Positions(q, torch.arange(length), q_order=q, unit_step=True, causal=causal)
+    return Positions(Tokens(q, q), Tokens(torch.arange(length)), causal, unit_step=True)
 
 
 def _where(mask: Bool[Tensor, "*shape"]) -> str:

@@ -100,7 +100,7 @@ def token_scores(
     given = next((x for x in (q, k) if x is not None), None)
     if given is None:
         sizes = sizes_for(encoding)
-        given = torch.ones(encoding.heads or 1, sizes.head_dim, device=positions.q.device)
+        given = torch.ones(encoding.heads or 1, sizes.head_dim, device=positions.device)
     ones = torch.ones_like(given, dtype=torch.float64)
     q, k = (ones if x is None else x.detach().double() for x in (q, k))
     found = scores(

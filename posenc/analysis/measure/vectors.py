@@ -40,7 +40,7 @@ def position_table(
     if embeds_only(encoding):
         at = _at(encoding, positions)
         zeros = torch.zeros(1, at.q_len, encoding.model_dim or 1, dtype=torch.float64)
-        return encoding.embed(zeros.to(at.q.device), at).detach()[0].double()
+        return encoding.embed(zeros.to(at.device), at).detach()[0].double()
     at = _at(encoding, positions, causal=True)
     context = context_of_one_token(encoding, at.k_len)
     lowered = lower(encoding, at, context=context, dtype=torch.float64)

@@ -10,7 +10,6 @@ from torch.utils.checkpoint import checkpoint
 from posenc.backends.call import Call
 from posenc.equation import mask_rules, output_of, scores_of, weights_of
 from posenc.lowering import Lowered
-from posenc.positions import Positions
 from posenc.terms import DenseBias, Offset, Rotate, Scale, Term, Window, Zones
 
 SCORES = 2**20
@@ -20,16 +19,21 @@ def attend(call: Call) -> Tensor:
     """The output; a gradient computes the scores of each part again instead of keeping them."""
     b, h, q_len = call.q.shape[:3]
     positions = call.lowered.positions
-    ordered = positions.q_order is not None or q_len <= call.k.shape[2]
-    if not ordered and any(isinstance(r, Window) for r in mask_rules(call.lowered.terms)):
-        # Raises, as it does for all queries at once: of some of them it would count wrong.
-        positions.order_distance()
+    if positions.queries.order is not None or q_len <= call.k.shape[2]:
+        positions = positions.ordered()
+    else:
+        if any(isinstance(r, Window) for r in mask_rules(call.lowered.terms)):
+            # Raises, as it does for all queries at once: of some of them it would count wrong.
+            positions.order_distance()
+        # No rule reads this order, which only lets the queries be cut.
+        order = torch.arange(q_len, device=positions.device)
+        positions = replace(positions, queries=replace(positions.queries, order=order))
+    lowered = replace(call.lowered, positions=positions)
     rows = max(1, SCORES // (b * h * call.k.shape[2]))
     parts = []
     for start in range(0, q_len, rows):
         part = slice(start, start + rows)
-        lowered = _lowered_of(call.lowered, part)
-        given = replace(call, q=call.q[:, :, part], lowered=lowered)
+        given = replace(call, q=call.q[:, :, part], lowered=_lowered_of(lowered, part))
         if torch.is_grad_enabled():
             parts.append(checkpoint(_attend, given, use_reentrant=False))
         else:
@@ -46,24 +50,8 @@ def _attend(call: Call) -> Tensor:
 
 def _lowered_of(lowered: Lowered, part: slice) -> Lowered:
     terms = tuple(_term_of(term, part) for term in lowered.terms)
-    return replace(
-        lowered, terms=terms, positions=_positions_of(lowered.positions, part), q_turn=None
-    )
-
-
-def _positions_of(positions: Positions, part: slice) -> Positions:
-    q_order, k_order = positions.q_order, positions.k_order
-    if q_order is None and positions.q_len <= positions.k_len:
-        q_order, k_order = positions.orders()
-    document, length = positions.q_document, positions.q_length
-    return replace(
-        positions,
-        q=positions.q[part] if positions.q.ndim == 1 else positions.q[:, part],
-        q_order=None if q_order is None else q_order[..., part],
-        k_order=k_order,
-        q_document=None if document is None else document[..., part],
-        q_length=None if length is None else length[..., part],
-    )
+    positions = replace(lowered.positions, queries=lowered.positions.queries[part])
+    return replace(lowered, terms=terms, positions=positions, q_turn=None)
 
 
 def _term_of(term: Term, part: slice) -> Term:

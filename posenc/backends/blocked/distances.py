@@ -8,7 +8,7 @@ from posenc.backends.call import Call
 from posenc.backends.diagonals import aligned
 from posenc.backends.turn import turned_by
 from posenc.equation import content_scale, distance_bias, group, mask_rules
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.terms import (
     DistanceTable,
     GatherTable,
@@ -90,8 +90,8 @@ def inputs_of(call: Call) -> Inputs:
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
-    order, documents = positions.orders()[1], positions.k_document is not None
-    ordered = positions.k_order is not None and len(rules) > 0
+    order, documents = positions.orders()[1], positions.keys.document is not None
+    ordered = positions.keys.order is not None and len(rules) > 0
     return Inputs(
         q=q,
         k=k,
@@ -104,9 +104,9 @@ def inputs_of(call: Call) -> Inputs:
         k_rows=tuple(k_rows),
         v_rows=tuple(v_rows),
         k_order=_per_row(order) if ordered else None,
-        q_document=_per_row(positions.q_document) if documents else None,
-        k_document=_per_row(positions.k_document) if documents else None,
-        k_valid=positions.k_valid,
+        q_document=_per_row(positions.queries.document) if documents else None,
+        k_document=_per_row(positions.keys.document) if documents else None,
+        k_valid=positions.keys.valid,
         scale=scale,
         causal=positions.causal,
         window=min(widths) if widths else None,
@@ -132,8 +132,8 @@ def _turned(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
 def _along(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
     """The bias of every distance, (1|h, tq + tk - 1)."""
     q_len, k_len = positions.q_len, positions.k_len
-    k = torch.arange(1 - k_len, q_len, device=positions.k.device)
-    one = Positions(q=torch.zeros_like(k[:1]), k=k)
+    k = torch.arange(1 - k_len, q_len, device=positions.device)
+    one = Positions(Tokens(torch.zeros_like(k[:1])), Tokens(k))
     return distance_bias(term, one, dtype)[0, :, 0]
 
 

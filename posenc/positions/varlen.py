@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from posenc.arrangements.packing import cumulative, documents_between, each_token, order_between
-from posenc.arrangements.tokens import Tokens, check_sizes, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.from_documents import cumulative, documents_between, each_token, order_between
+from posenc.positions.tokens import Tokens, check_sizes, reading_values
 
 
 def last_of_each(

@@ -15,35 +15,25 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from posenc.arrangements.agreed import device_of, sizes
-from posenc.arrangements.images import TextAfter, time_row_column
-from posenc.arrangements.keys import arranged
-from posenc.arrangements.packing import cumulative, documents_between, summed
-from posenc.arrangements.randomised import randomised, rows_to_draw
-from posenc.arrangements.rolling import rolled
-from posenc.arrangements.skipping import skipping
-from posenc.arrangements.static import in_slots
-from posenc.arrangements.tokens import Tokens
-from posenc.arrangements.varlen import last_of_each
 from posenc.errors import PositionsError
+from posenc.positions.build_keys import arranged
+from posenc.positions.consistency import device_of, sizes
+from posenc.positions.from_documents import cumulative, documents_between, summed
+from posenc.positions.mrope import TextAfter, time_row_column
+from posenc.positions.randomised import randomised, rows_to_draw
+from posenc.positions.rolling import rolled
+from posenc.positions.skipping import skipping
+from posenc.positions.static import in_slots
+from posenc.positions.tokens import Tokens
+from posenc.positions.varlen import last_of_each
 
 
 class Builder:
     """The constructors of `Positions`."""
 
-    @classmethod
-    def of(
-        cls,
-        queries: Tokens,
-        keys: Tokens,
-        k_valid: Tensor | None = None,
-        *,
-        extent: int | None = None,
-        unit_step: bool = True,
-        causal: bool = False,
-    ) -> Self:
-        """Positions of two sides."""
-        raise NotImplementedError
+    def __init__(
+        self, queries: Tokens, keys: Tokens, causal: bool, extent: int | None, unit_step: bool
+    ) -> None: ...
 
     @classmethod
     def build(
@@ -101,10 +91,8 @@ class Builder:
         given = {name: value for name, value in told.items() if value is not None}
         q_len, k_len = sizes(given, q_len, k_len, past)
         device = device_of(call, given, device)
-        keys, valid, bound = arranged(k_len, attention_mask, documents, ids, start, extent, device)
-        return cls.of(
-            keys.last(q_len), keys, valid, extent=bound, unit_step=ids is None, causal=causal
-        )
+        keys, bound = arranged(k_len, attention_mask, documents, ids, start, extent, device)
+        return cls(keys.last(q_len), keys, causal, bound, unit_step=ids is None)
 
     @classmethod
     def varlen(
@@ -127,7 +115,7 @@ class Builder:
         number of documents, and for a document of more queries than keys.
         """
         queries, keys = last_of_each(cu_seqlens_q, cu_seqlens_k, q_len, k_len, device)
-        return cls.of(queries, keys, causal=causal)
+        return cls(queries, keys, causal, None, unit_step=True)
 
     @classmethod
     def static(cls, q_len: int, slots: int, past: Tensor | int) -> Self:
@@ -140,8 +128,8 @@ class Builder:
 
         Raises PositionsError where the new tokens do not fit.
         """
-        queries, keys, valid = in_slots(q_len, slots, past)
-        return cls.of(queries, keys, valid, causal=True)
+        queries, keys = in_slots(q_len, slots, past)
+        return cls(queries, keys, True, None, unit_step=True)
 
     @classmethod
     def rolling(
@@ -170,7 +158,7 @@ class Builder:
         """
         keys, dropped, extent = rolled(q_len, past, window, sinks, renumbered, extent, device)
         unit_step = not renumbered or dropped == 0
-        return cls.of(keys.last(q_len), keys, extent=extent, unit_step=unit_step, causal=True)
+        return cls(keys.last(q_len), keys, True, extent, unit_step)
 
     @classmethod
     def mrope(
@@ -256,8 +244,8 @@ class Builder:
         )
         ids = randomised(order, real, longest, generator)
         ids = ids[0] if batch is None and attention_mask is None else ids
-        keys, valid, _ = arranged(order.shape[1], attention_mask, None, ids, 0, None, None)
-        return cls.of(keys, keys, valid, extent=longest, unit_step=False, causal=causal)
+        keys, _ = arranged(order.shape[1], attention_mask, None, ids, 0, None, None)
+        return cls(keys, keys, causal, longest, unit_step=False)
 
     @classmethod
     def skipping(
@@ -286,5 +274,5 @@ class Builder:
         )
         ids = skipping(order, real, longest, chunks, generator)
         ids = ids[0] if batch is None and attention_mask is None else ids
-        keys, valid, _ = arranged(order.shape[1], attention_mask, None, ids, 0, None, None)
-        return cls.of(keys, keys, valid, extent=longest, unit_step=False, causal=causal)
+        keys, _ = arranged(order.shape[1], attention_mask, None, ids, 0, None, None)
+        return cls(keys, keys, causal, longest, unit_step=False)

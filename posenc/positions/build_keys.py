@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.arrangements.explicit import extent_of, whole_or_double
-from posenc.arrangements.packing import document_numbers, index_in_document
-from posenc.arrangements.padding import from_mask
-from posenc.arrangements.tokens import Tokens, length_of, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.from_documents import document_numbers, index_in_document
+from posenc.positions.from_ids import extent_of, whole_or_double
+from posenc.positions.from_mask import from_mask
+from posenc.positions.tokens import Tokens, length_of, reading_values
 
 
 def arranged(
@@ -20,8 +20,8 @@ def arranged(
     start: int,
     extent: int | None,
     device: torch.device | str | None,
-) -> tuple[Tokens, Tensor | None, int | None]:
-    """The keys, which of them are real, and a bound on position + 1 where it is not k_len."""
+) -> tuple[Tokens, int | None]:
+    """The keys, and a bound on position + 1 where it is not k_len."""
     order = valid = length = None
     if attention_mask is not None:
         valid, order = from_mask(attention_mask)
@@ -40,7 +40,7 @@ def arranged(
             at = at + start
             length = at[-1:].expand(k_len) + 1 if length is None else length + start
     if extent is None:
-        return Tokens(at, order, documents, length), valid, bound
+        return Tokens(at, order, documents, length, valid), bound
     if reading_values():
         plain = ids is None and order is None
         least = k_len + start if plain else math.ceil(at.max().item()) + 1
@@ -49,4 +49,4 @@ def arranged(
                 f"Positions.build(extent={extent}): the largest position is {at.max().item()}, so "
                 f"extent must be at least {least}"
             )
-    return Tokens(at, order, documents), valid, extent
+    return Tokens(at, order, documents, valid=valid), extent

@@ -2,8 +2,8 @@
 
 import torch
 
-from posenc.arrangements.tokens import Tokens, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.tokens import Tokens, reading_values
 
 
 def rolled(

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arrangements.randomised import sorted_subsets, uniform
 from posenc.errors import PositionsError
+from posenc.positions.randomised import sorted_subsets, uniform
 
 
 def skipping(

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.arrangements.tokens import reading_values
 from posenc.errors import PositionsError
+from posenc.positions.tokens import reading_values
 
 
 def whole_or_double(coordinates: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arrangements.tokens import check_readable, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.tokens import check_readable, reading_values
 
 
 def from_mask(

@@ -1,17 +1,14 @@
 """A cache of fixed size, whose rows are filled from slot 0 on, each as far as its `past`."""
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
-from posenc.arrangements.tokens import Tokens, check_readable, check_sizes, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.tokens import Tokens, check_readable, check_sizes, reading_values
 
 
-def in_slots(
-    q_len: int, slots: int, past: Tensor | int
-) -> tuple[Tokens, Tokens, Bool[Tensor, "b k"]]:
-    """New tokens behind the `past` ones of each row, the slots, and which of these are filled."""
+def in_slots(q_len: int, slots: int, past: Tensor | int) -> tuple[Tokens, Tokens]:
+    """New tokens behind the `past` ones of each row, and the slots, those filled valid."""
     call = f"Positions.static({q_len}, slots={slots}, past=...)"
     past = torch.as_tensor(past)
     if past.ndim > 1 or past.dtype not in (torch.int32, torch.int64):
@@ -32,6 +29,5 @@ def in_slots(
     q_at = rows + torch.arange(q_len, device=past.device)
     k_at = torch.arange(slots, device=past.device)
     filled = rows + q_len
-    valid = k_at < filled
     queries = Tokens(q_at, q_at, length=filled.expand(-1, q_len))
-    return queries, Tokens(k_at, k_at, length=filled.expand(-1, slots)), valid
+    return queries, Tokens(k_at, k_at, length=filled.expand(-1, slots), valid=k_at < filled)

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from posenc.arrangements.padding import from_mask
-from posenc.arrangements.tokens import reading_values
 from posenc.errors import PositionsError
+from posenc.positions.from_mask import from_mask
+from posenc.positions.tokens import reading_values
 
 
 def sorted_subsets(

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from posenc.arrangements.tokens import check_readable, check_sizes
 from posenc.errors import PositionsError
+from posenc.positions.tokens import check_readable, check_sizes
 
 
 def sizes(

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from posenc.arrangements.agreed import device_of
-from posenc.arrangements.padding import from_mask
-from posenc.arrangements.tokens import reading_values
 from posenc.errors import PositionsError
+from posenc.positions.consistency import device_of
+from posenc.positions.from_mask import from_mask
+from posenc.positions.tokens import reading_values
 
 TextAfter = Literal["largest", "side"]
 _CALL = "Positions.mrope"

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arrangements.tokens import check_readable, length_of, reading_values
 from posenc.errors import PositionsError
+from posenc.positions.tokens import check_readable, length_of, reading_values
 
 
 def document_numbers(documents: Tensor, valid: Bool[Tensor, "b t"] | None) -> Int[Tensor, "*#b t"]:

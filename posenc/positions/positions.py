@@ -1,0 +1,190 @@
+"""Where the tokens are: coordinates, order, documents and padding of queries and keys.
+
+Letters: b batch, tq queries, tk keys; `1|b` broadcasts over the batch.
+A *position* is the coordinate an encoding reads; *order* is the index of a token in its own
+sequence, which causality, windows and sinks read. Distance is always k_position - q_position.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from posenc.errors import PositionsError
+from posenc.positions.builder import Builder
+from posenc.positions.tokens import Tokens, more_queries, one_axis
+from posenc.terms import MaskRule, Prefix, Sink, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Positions(Builder):
+    """Coordinates and visibility of tq queries and tk keys.
+
+    Made by `Positions.build` from what is at hand, or from both sides where queries and keys are
+    of different sequences.
+
+    queries, keys  both sides, as `Tokens`; what is padding is told by the keys
+    causal         a query sees no key of a higher order
+    extent         a bound on position + 1, where it is not the number of keys
+    unit_step      for every visible pair k - q equals k_order - q_order; fast paths ask this
+
+    Example: `Positions(Tokens(torch.arange(3)), Tokens(torch.arange(5)))`, cross-attention.
+
+    Raises PositionsError for what is no `Tokens`, for documents of one side alone, and for more
+    causal queries than keys where nothing tells their order.
+    """
+
+    queries: Tokens
+    keys: Tokens
+    causal: bool = False
+    extent: int | None = None
+    unit_step: bool = False
+
+    def __post_init__(self) -> None:
+        for name, side in (("queries", self.queries), ("keys", self.keys)):
+            if not isinstance(side, Tokens):
+                raise PositionsError(
+                    f"Positions({name}=...) is a {type(side).__name__}: give Tokens(position, ...)"
+                )
+        if (self.queries.document is None) != (self.keys.document is None):
+            raise PositionsError(
+                "Positions(queries, keys): the document of one side is missing, so nobody's "
+                "document could be told; give both"
+            )
+        if self.q_len > self.k_len and self.causal and self.queries.order is None:
+            raise PositionsError(more_queries(self.q_len, self.k_len))
+
+    @property
+    def q_len(self) -> int:
+        return self.queries.count
+
+    @property
+    def k_len(self) -> int:
+        return self.keys.count
+
+    @property
+    def batch(self) -> int:
+        """How many rows these positions tell apart; 1 where they hold for every row."""
+        return max(self.queries.batch, self.keys.batch)
+
+    @property
+    def device(self) -> torch.device:
+        return self.keys.position.device
+
+    @property
+    def bound(self) -> int | None:
+        """A bound on position + 1, or None where nothing static is known."""
+        if self.extent is not None:
+            return self.extent
+        return self.k_len if self.unit_step else None
+
+    @property
+    def in_order(self) -> bool:
+        """Keys count from 0, queries are the last of them, nothing is padded or packed."""
+        keys = self.keys
+        told = (self.queries.order, keys.order, keys.document, keys.valid)
+        return all(x is None for x in told)
+
+    def distance(self) -> Tensor:
+        """k - q, as (1|b, 1, tq, tk); for one coordinate only."""
+        q, k = self.one_axis("a distance")
+        return _pairs(k, q)
+
+    def one_axis(self, reader: str) -> tuple[Tensor, Tensor]:
+        """The one coordinate of queries and of keys; PositionsError where there are several."""
+        return one_axis(self.queries.position, reader), one_axis(self.keys.position, reader)
+
+    def order_distance(self) -> Tensor:
+        """k_order - q_order, as (1|b, 1, tq, tk)."""
+        if self.queries.order is None and self.q_len > self.k_len:
+            raise PositionsError(more_queries(self.q_len, self.k_len))
+        return _pairs(*reversed(self.orders()))
+
+    def orders(self) -> tuple[Tensor, Tensor]:
+        """The orders of queries and keys, made where they are the default."""
+        order = torch.arange(self.k_len, device=self.device)
+        q = self.queries.order
+        q = order[self.k_len - self.q_len :] if q is None else q
+        return q, order if self.keys.order is None else self.keys.order
+
+    def ordered(self) -> "Positions":
+        """The same positions, with orders where they were counted, so that any part can be taken.
+
+        Raises PositionsError for more queries than keys, whose order nothing tells.
+        """
+        if self.queries.order is None and self.q_len > self.k_len:
+            raise PositionsError(more_queries(self.q_len, self.k_len))
+        q, k = self.orders()
+        return replace(
+            self,
+            queries=replace(self.queries, order=q),
+            keys=replace(self.keys, order=k),
+            extent=self.bound,
+        )
+
+    def lengths(self) -> tuple[Tensor, Tensor]:
+        """How far the own sequence of each query and key reaches, int64 (1|b, 1|t).
+
+        What encodings depend on that scale with the length of their input. An extent that was
+        asked for stands in for all of them, so that tokens to come do not change the past.
+        """
+        q, k = self.queries.length, self.keys.length
+        if q is None or k is None:
+            if self.bound is None:
+                raise PositionsError(
+                    "the length of the input is not known from a bare tensor: pass "
+                    "Positions.build(ids=...), or Positions.build(ids=..., extent=...)"
+                )
+            whole = torch.full((1, 1), self.bound, device=self.device)
+            return whole, whole
+        return q.view(-1, self.q_len), k.view(-1, self.k_len)
+
+    def visible(self, rules: Sequence[MaskRule] = ()) -> Tensor | None:
+        """Who sees whom, bool (1|b, 1, 1|tq, tk); None where everyone sees everyone.
+
+            visible = valid and same document and (causal order or in the prefix)
+                      and (in the narrowest window or a sink)
+
+        Rules read order, never coordinates: tied or permuted coordinates open no future.
+        """
+        windows = [rule.width for rule in rules if isinstance(rule, Window)]
+        sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
+        prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+        k_order = self.orders()[1]
+        k_order = k_order.view(-1, 1, 1, self.k_len)
+        parts: list[Tensor] = []
+        if self.causal and not (self.in_order and self.q_len == 1):
+            past = self.order_distance() <= 0
+            parts.append(past | (k_order < max(prefixes)) if prefixes else past)
+        if windows:
+            step = self.order_distance()
+            near = step.abs() < min(windows)
+            parts.append(near | (k_order < max(sinks)) if sinks else near)
+        if self.queries.document is not None and self.keys.document is not None:
+            parts.append(_pairs(self.keys.document, self.queries.document) == 0)
+        if self.keys.valid is not None:
+            parts.append(self.keys.valid[:, None, None, :])
+        if not parts:
+            return None
+        visible = parts[0]
+        for part in parts[1:]:
+            visible = visible & part
+        return visible
+
+    def with_extent(self, extent: int) -> "Positions":
+        """The same positions with a bound that covers at least `extent`, for every row alike."""
+        extent = max(extent, self.extent or 0)
+        queries, keys = (
+            side if side.length is None else replace(side, length=None)
+            for side in (self.queries, self.keys)
+        )
+        return replace(self, queries=queries, keys=keys, extent=extent)
+
+
+torch.export.register_dataclass(Positions, serialized_type_name="posenc.Positions")
+
+
+def _pairs(k: Tensor, q: Tensor) -> Tensor:
+    k, q = k.view(-1, 1, 1, k.shape[-1]), q.view(-1, 1, q.shape[-1], 1)
+    return k - q

@@ -1,0 +1,214 @@
+"""One side of Positions: the queries or the keys.
+
+Letters: b batch, t tokens; `1|b` broadcasts over the batch.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc.errors import PositionsError
+
+_PER_TOKEN = ("order", "document", "length", "valid")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Where t tokens are: coordinates, order, document, length of their sequence, and padding.
+
+    position  (t,), (b, t) or (b, t, axes); int64 or float64
+    order     int64 (t,) or (b, t); None: counted, keys from 0, queries as the last of the keys
+    document  int64 (t,) or (b, t): only tokens of one document see each other
+    length    int64 (t,) or (b, t): how far the own sequence of each token reaches
+    valid     bool (b, t): False marks padding
+
+    Example: `Tokens(torch.arange(4))`.
+
+    Raises PositionsError for wrong dtypes and shapes. Values are checked by `Positions.build`.
+    """
+
+    position: Tensor
+    order: Tensor | None = None
+    document: Tensor | None = None
+    length: Tensor | None = None
+    valid: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        position = self.position
+        if position.dtype not in (torch.int64, torch.float64):
+            raise PositionsError(
+                f"Tokens(position=...) has dtype {position.dtype}: positions are int64 or "
+                "float64, never the activations' dtype; convert with .long() or .double()"
+            )
+        if not 1 <= position.ndim <= 3:
+            raise PositionsError(
+                f"Tokens(position=...) has shape {tuple(position.shape)}: "
+                "(t,), (b, t) or (b, t, axes) is needed"
+            )
+        for name in _PER_TOKEN:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            dtype, dims = (torch.bool, (2,)) if name == "valid" else (torch.int64, (1, 2))
+            if value.ndim not in dims or value.shape[-1] != self.count or value.dtype != dtype:
+                shapes = " or ".join(("(t,)", "(b, t)")[dim - 1] for dim in dims)
+                raise PositionsError(
+                    f"Tokens({name}=...) has shape {tuple(value.shape)} and {value.dtype}, "
+                    f"but there are {self.count} positions: {shapes} of {dtype} is needed"
+                )
+
+    @property
+    def count(self) -> int:
+        """How many tokens there are."""
+        return self.position.shape[self._axis]
+
+    @property
+    def batch(self) -> int:
+        """How many rows these tokens tell apart; 1 where they hold for every row."""
+        return max(x.shape[0] if x is not None and x.ndim > 1 else 1 for x in self._tensors())
+
+    def __getitem__(self, index: slice | Tensor) -> "Tokens":
+        """The tokens of a slice, or of an index (n,) int64.
+
+        A counted order stays counted, which is right for the first keys and the last queries;
+        before taking others give them their orders, by `Positions.ordered`.
+
+        Example: `tokens[2:5]`, `tokens[torch.tensor([0, 3])]`.
+
+        Raises PositionsError for another index, and for the midst of a counted order.
+        """
+        inner = True
+        if isinstance(index, slice):
+            inner = index.start is not None and index.stop is not None
+        elif not isinstance(index, Tensor) or index.ndim != 1 or index.dtype != torch.int64:
+            raise PositionsError(
+                f"Tokens[{index!r}]: a slice, or an index (n,) of int64, is needed"
+            )
+        if inner and self.order is None:
+            raise PositionsError(
+                f"Tokens[{index!r}] of tokens whose order is counted would count anew: "
+                "take them from positions.ordered()"
+            )
+
+        def cut(x: Tensor | None, axis: int) -> Tensor | None:
+            if x is None:
+                return None
+            if isinstance(index, Tensor):
+                return x.index_select(axis, index)
+            return x[index] if axis == 0 else x[:, index]
+
+        position = cut(self.position, self._axis)
+        assert position is not None
+        rest = (self.order, self.document, self.length, self.valid)
+        return Tokens(position, *(cut(x, 0 if x is None else x.ndim - 1) for x in rest))
+
+    def __add__(self, later: "Tokens") -> "Tokens":
+        """These tokens and later ones behind them; lengths, which grow by that, are left out.
+
+        Raises PositionsError where only one of both tells an order, a document or what is padded.
+        """
+
+        def joined(name: str, axis: int) -> Tensor | None:
+            x, y = getattr(self, name), getattr(later, name)
+            if x is None and y is None:
+                return None
+            if x is None or y is None:
+                raise PositionsError(
+                    f"Tokens + Tokens: one of them tells {name}, the other does not: give both"
+                )
+            rows = torch.broadcast_shapes(x.shape[:axis], y.shape[:axis])
+            return torch.cat([t.expand(*rows, *t.shape[axis:]) for t in (x, y)], dim=axis)
+
+        position = joined("position", -2 if self.position.ndim == 3 else -1)
+        assert position is not None
+        told = {name: joined(name, -1) for name in ("order", "document", "valid")}
+        return Tokens(position, **told)
+
+    def rows(self, index: Tensor) -> "Tokens":
+        """The same tokens with these rows of the batch, int64 (b,)."""
+
+        def chosen(x: Tensor | None) -> Tensor | None:
+            return x if x is None or x.ndim == 1 or x.shape[0] == 1 else x.index_select(0, index)
+
+        position, *rest = map(chosen, self._tensors())
+        assert position is not None
+        return Tokens(position, *rest)
+
+    def last(self, count: int) -> "Tokens":
+        """The last `count` tokens: the queries among the keys. All of them are the same object."""
+        return self if count == self.count else self[self.count - count :]
+
+    @property
+    def _axis(self) -> int:
+        return 0 if self.position.ndim == 1 else 1
+
+    def _tensors(self) -> tuple[Tensor | None, ...]:
+        return self.position, self.order, self.document, self.length, self.valid
+
+
+torch.export.register_dataclass(Tokens, serialized_type_name="posenc.Tokens")
+
+
+def one_axis(coordinates: Tensor, reader: str) -> Tensor:
+    """The coordinates (t,) or (b, t), or an error where there are several axes."""
+    if coordinates.ndim == 3:
+        raise PositionsError(
+            f"{reader} reads one coordinate per token, but the positions have shape "
+            f"{tuple(coordinates.shape)}, (b, t, axes): give one axis"
+        )
+    return coordinates
+
+
+def reading_values() -> bool:
+    """Whether values may be looked at: a traced graph takes Positions checked outside of it."""
+    return not torch.compiler.is_compiling()
+
+
+def check_readable(call: str, **tensors: Tensor) -> None:
+    """Raise PositionsError for tensors of the meta device, whose values nobody could check."""
+    for name, tensor in tensors.items():
+        if tensor.is_meta and reading_values():
+            raise PositionsError(
+                f"{call}({name}=...) is on the meta device, where tensors have no values: give it "
+                "on a device that has"
+            )
+
+
+def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tensor:
+    """The largest position + 1 in the own sequence of each token, (t,) or (b, t).
+
+    Padding, batch mates and other documents are aside.
+    """
+    reach = (at.amax(dim=-1) if at.ndim == 3 else at).ceil().long() + 1
+    for other in (document, valid):
+        if other is not None and other.ndim > reach.ndim:
+            reach = reach.expand(other.shape)
+    rows = reach.view(-1, reach.shape[-1])
+    if valid is not None:
+        rows = torch.where(valid, rows, torch.ones_like(rows))
+    if document is None:
+        return rows.amax(-1, keepdim=True).expand(rows.shape).view(reach.shape)
+    of = document.expand(rows.shape)
+    changes = (of[:, 1:] != of[:, :-1]).long().cumsum(-1)
+    segment = torch.cat((torch.zeros_like(rows[:, :1]), changes), dim=-1)
+    longest = torch.zeros_like(rows).scatter_reduce(1, segment, rows, "amax")
+    return longest.gather(1, segment).view(reach.shape)
+
+
+def check_sizes(call: str, q_len: int, k_len: int) -> None:
+    """Raise PositionsError where there is no token, or more queries than keys."""
+    if q_len < 1:
+        raise PositionsError(
+            f"{call}: {q_len} queries and {k_len} keys: at least one token is needed"
+        )
+    if q_len > k_len:
+        raise PositionsError(f"{call}: {more_queries(q_len, k_len)}")
+
+
+def more_queries(q_len: int, k_len: int) -> str:
+    return (
+        f"{q_len} queries but only {k_len} keys: the queries are the last tokens of the keys. "
+        "For cross-attention build Positions(Tokens(...), Tokens(...)) from both sides' "
+        "coordinates, with an order for each where a mask reads them"
+    )
