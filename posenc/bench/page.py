@@ -7,11 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from posenc.atomic_files import replace_file
 from posenc.bench.plots import Curve, log_log, picture_of, shown_length
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
 from posenc.bench.verdict import Figure, Line, Verdict, figures, lines
-from posenc.files import replace_file
 from posenc.lab import figures as drawing
 from posenc.lab.markup import Child, Markup, facts, small, table, tag, text
 from posenc.lab.prose import DASH, listed

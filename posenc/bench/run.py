@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posenc.atomic_files import write_json
 from posenc.bench.case import Case
 from posenc.bench.cases import chosen
 from posenc.bench.machine import machine
@@ -17,7 +18,6 @@ from posenc.bench.page import write_page
 from posenc.bench.result import Result
 from posenc.bench.verdict import headline, lines, noise
 from posenc.errors import positive
-from posenc.files import write_json
 from posenc.lab.hardware import cores
 
 VERSION = 2

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
+from posenc.atomic_files import write_json
 from posenc.bench.cases import all_cases
 from posenc.bench.measure import run
-from posenc.files import write_json
 
 if __name__ == "__main__":
     write_json(Path(sys.argv[2]), run(json.loads(sys.argv[1]), all_cases()))

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from posenc.atomic_files import write_json
 from posenc.commands.app import AsJson, app, errors
-from posenc.files import write_json
 
 if TYPE_CHECKING:
     from posenc.testing import Agreement, Result

@@ -26,16 +26,24 @@ def convert(
     out: Annotated[Path, typer.Argument(help="The new file or folder; it must not exist.")],
     source: Annotated[Layout, typer.Option("--from", help="Layout of the checkpoint.")],
     target: Annotated[Layout, typer.Option("--to", help="Layout of the copy.")],
-    head_dim: Annotated[int, typer.Option(help="Dimensions of a head of q and k.")],
+    head_dim: Annotated[
+        int | None,
+        typer.Option(help="Dimensions of a head of q and k.", show_default="as config.json says"),
+    ] = None,
     rotary_dim: Annotated[
-        int | None, typer.Option(help="How many of them turn.", show_default="all")
+        int | None,
+        typer.Option(help="How many of them rotate.", show_default="as config.json says, or all"),
     ] = None,
     start: Annotated[
         int | None,
-        typer.Option(help="The first that turns; negative from the end.", show_default="0"),
+        typer.Option(help="The first that rotates; negative from the end.", show_default="0"),
     ] = None,
-    heads: Annotated[int | None, typer.Option(help="Query heads, to check against.")] = None,
-    kv_heads: Annotated[int | None, typer.Option(help="Key heads, if fewer.")] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="Query heads.", show_default="as config.json says")
+    ] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(help="Key heads, if fewer.", show_default="as config.json says")
+    ] = None,
     names: Annotated[
         str, typer.Option(help="How tensors are named: llama, meta, deepseek, gpt_neox, phi3.")
     ] = "llama",
@@ -50,6 +58,7 @@ def convert(
     """Copy a checkpoint with its queries and keys in the other rotary layout."""
     with errors():
         from posenc.conversion.checkpoint import convert_checkpoint
+        from posenc.conversion.header import shown
         from posenc.conversion.names import Names
 
         # From here on Ctrl-C and kill have an unfinished file to remove.
@@ -72,7 +81,8 @@ def convert(
     if as_json:
         print(json.dumps({"out": str(out), "converted": changed}, indent=2))
     else:
-        print(f"{out}: {len(changed)} tensors from {source} to {target}, such as {changed[0]}")
+        first = shown(changed[0])
+        print(f"{out}: {len(changed)} tensors from {source} to {target}, such as {first}")
 
 
 @contextlib.contextmanager

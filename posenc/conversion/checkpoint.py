@@ -8,18 +8,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc.conversion.header import Header, read_header
+from posenc.atomic_files import whole_file, whole_folder
+from posenc.conversion.config import CONFIG, Geometry, geometry
+from posenc.conversion.header import Header, read_header, shown
 from posenc.conversion.names import Names, family
 from posenc.conversion.pairs import Change
 from posenc.conversion.plan import Heads, plan
 from posenc.conversion.stream import convert_file
 from posenc.errors import ConversionError, SettingError
-from posenc.files import replace_file, whole_file, whole_folder
 
 if TYPE_CHECKING:
     from posenc.terms import Layout
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# What else may hold weights, in the old layout: not copied.
+WEIGHTS = frozenset(
+    (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
+)
 Progress = Callable[[int, int], None]
 
 
@@ -29,7 +34,7 @@ def convert_checkpoint(
     source: "Layout",
     target: "Layout",
     *,
-    head_dim: int,
+    head_dim: int | None = None,
     rotary_dim: int | None = None,
     start: int | None = None,
     heads: int | None = None,
@@ -39,32 +44,45 @@ def convert_checkpoint(
 ) -> tuple[str, ...]:
     """Copy a checkpoint with its queries and keys in layout `target`; the names of what changed.
 
+        convert_checkpoint("model", "model-interleaved", "half", "interleaved")
+
     Tensors are copied in the order of the file, in chunks of 2 MiB; those of queries and keys are
     reordered as `convert_layout` does. Their dtype does not matter, and the header, with its
     metadata, stays the same byte for byte.
 
     path: a safetensors file, or a folder that holds model.safetensors or its shards and their
-    index; of a folder nothing else is copied.
+    index. Of a folder its other files (config.json, the tokenizer's) are copied too, but no
+    folders, and no weights in files of other names.
     out: the new file or folder. It must not exist, and appears whole or not at all.
     names: a family ("llama", "meta", "deepseek", "gpt_neox", "phi3"), or Names of your own.
-    head_dim, rotary_dim, start: as in `convert_layout`; in the family "deepseek" the last
-    rotary_dim dimensions turn unless start says otherwise.
-    heads, kv_heads: needed where q, k and v are fused; else every tensor found is held to them.
+    head_dim, rotary_dim, heads, kv_heads: as the config.json beside the tensors says, where there
+    is one; else head_dim is needed, and heads and kv_heads are where q, k and v are fused. Every
+    tensor found is held to them.
+    start: as in `convert_layout`; in the family "deepseek" the last rotary_dim dimensions rotate
+    unless it says otherwise.
     progress: called with the bytes written and the bytes in all.
 
     Raises ConversionError for a damaged file, a tensor that has no such layout, names that find
-    nothing and places that cannot be written, before anything is; SettingError for settings.
+    nothing, settings that contradict config.json and places that cannot be written, before
+    anything is; SettingError for settings.
     """
     path, out = Path(path), Path(out)
-    names = family(names)
+    names, family_name = family(names), names
     if source == target:
         raise SettingError(f"convert_checkpoint: {source!r} to {target!r} changes nothing")
-    change = Change(source, target, head_dim, rotary_dim, _start(start, rotary_dim, names))
     index = _index(path)
     headers = [read_header(file) for file in _files(path, index)]
     if index is not None:
         _check_index(path, index, headers)
-    turned = plan(headers, names, change, Heads(heads, kv_heads))
+    known = geometry(path, Geometry(head_dim, rotary_dim, heads, kv_heads))
+    if known.latent and isinstance(family_name, str) and names.one_head is None:
+        raise SettingError(
+            f"names={family_name!r}: {CONFIG} is of latent attention (MLA), whose names are "
+            "'deepseek'; or give Names"
+        )
+    start = _start(start, known.rotary_dim, names)
+    change = Change(source, target, known.head_dim or 0, known.rotary_dim, start)
+    reordered = plan(headers, names, change, Heads(known.heads, known.kv_heads))
     total = sum(header.size for header in headers)
     _check_place(path, out, total)
 
@@ -78,18 +96,21 @@ def convert_checkpoint(
 
     try:
         with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(whole_folder(out)) if path.is_dir() else None
-            for header in headers:
-                place = out if folder is None else folder / header.path.name
-                with whole_file(place) as file:
-                    convert_file(header, turned, file, wrote)
-            if folder is not None and index is not None:
-                replace_file(folder / INDEX, (path / INDEX).read_bytes())
+            targets = [out]
+            if path.is_dir():
+                folder = stack.enter_context(whole_folder(out))
+                targets = [folder / header.path.name for header in headers]
+                for other in path.iterdir():
+                    if other.is_file() and other.suffix not in WEIGHTS:
+                        shutil.copyfile(other, folder / other.name)
+            for header, place in zip(headers, targets, strict=True):
+                with whole_file(place, new=True) as file:
+                    convert_file(header, reordered, file, wrote)
     except OSError as error:
         raise ConversionError(
             f"{out} was not written, and nothing of it is left: {error.strerror or error}"
         ) from error
-    return tuple(turned)
+    return tuple(reordered)
 
 
 def _start(start: int | None, rotary_dim: int | None, names: Names) -> int:
@@ -97,8 +118,8 @@ def _start(start: int | None, rotary_dim: int | None, names: Names) -> int:
         return start or 0
     if rotary_dim is None:
         raise SettingError(
-            "rotary_dim= is needed (qk_rope_head_dim in the model's config): what turns is behind "
-            "other dimensions of the head"
+            "rotary_dim= is needed (qk_rope_head_dim in the model's config): what rotates is "
+            "behind other dimensions of the head"
         )
     return -rotary_dim if start is None else start
 
@@ -122,7 +143,7 @@ def _index(path: Path) -> dict[str, str] | None:
     for shard in shards.values():
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise ConversionError(
-                f"{place} names {shard!r}: a .safetensors file beside it is needed"
+                f"{place} names {shown(shard)}: a .safetensors file beside it is needed"
             )
     return shards
 
@@ -151,7 +172,7 @@ def _check_index(path: Path, index: dict[str, str], headers: list[Header]) -> No
         name, shard = astray[0]
         raise ConversionError(
             f"{path / INDEX} and its shards disagree on {len(astray)} tensors, "
-            f"such as {name!r} in {shard}"
+            f"such as {shown(name)} in {shard}"
         )
 
 

@@ -29,6 +29,19 @@ BITS = {
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
 }
 
+# What other formats of checkpoints begin with, and what to do with them.
+FORMATS = {
+    b"GGUF": "a GGUF file, whose q and k llama.cpp has already made interleaved: convert the "
+    "safetensors files that it was made from, or give its tensors to posenc.convert_layout",
+    b"PK\x03\x04": "a file of torch.save: load it and save its tensors with safetensors first",
+}
+
+
+def shown(value: object) -> str:
+    """A name or a shape from the file, as much of it as a message can bear."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -39,6 +52,9 @@ class Entry:
     shape: tuple[int, ...]
     begin: int
     end: int
+
+    def __str__(self) -> str:
+        return f"{shown(self.name)} {self.dtype}{shown(list(self.shape))}"
 
     @property
     def elements(self) -> int:
@@ -61,6 +77,9 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             prefix = file.read(8)
+            for magic, advice in FORMATS.items():
+                if prefix.startswith(magic):
+                    raise ConversionError(f"{path} is {advice}")
             if len(prefix) < 8:
                 raise _damaged(path, f"it ends after {len(prefix)} bytes, within the header length")
             length = int.from_bytes(prefix, "little")
@@ -72,17 +91,14 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise ConversionError(f"{path} cannot be read: {error.strerror or error}") from None
     data = 8 + length
-    entries = [
-        _entry(path, name, value, data, size)
-        for name, value in _parse(path, text).items()
-        if name != "__metadata__"
-    ]
+    parsed = _parse(path, text)
+    entries = [_entry(path, name, value, data, size) for name, value in parsed.items()]
     entries.sort(key=lambda entry: (entry.begin, entry.end))
     reached = data
     for entry in entries:
         if entry.begin != reached:
             kind = "overlaps" if entry.begin < reached else "leaves a hole after"
-            raise _damaged(path, f"the data of {entry.name!r} {kind} what comes before it")
+            raise _damaged(path, f"the data of {shown(entry.name)} {kind} what comes before it")
         reached = entry.end
     if reached != size:
         raise _damaged(path, f"its tensors end at byte {reached}, the file at byte {size}")
@@ -91,13 +107,13 @@ def read_header(path: Path) -> Header:
 
 def _parse(path: Path, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
+        parsed = dict(pairs)
         # Half a surrogate is JSON, but no text that could be shown or written.
-        "".join(found).encode()
-        if len(found) != len(pairs):
+        "".join(parsed).encode()
+        if len(parsed) != len(pairs):
             (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-            raise ValueError(f"{twice!r} is there twice")
-        return found
+            raise ValueError(f"{shown(twice)} is there twice")
+        return parsed
 
     try:
         parsed = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=_no_number)
@@ -105,8 +121,10 @@ def _parse(path: Path, text: bytes) -> dict[str, Any]:
         raise _damaged(path, f"its header is not JSON ({error})") from None
     if not isinstance(parsed, dict):
         raise _damaged(path, "its header is not a JSON object")
-    metadata = parsed.get("__metadata__") or {}
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+    # null stands for none; [], "", 0 and false are refused by safetensors too.
+    metadata = parsed.pop("__metadata__", None)
+    texts = metadata.values() if isinstance(metadata, dict) else () if metadata is None else [0]
+    if not all(isinstance(text, str) for text in texts):
         raise _damaged(path, "its __metadata__ does not map text to text")
     return parsed
 
@@ -117,21 +135,21 @@ def _no_number(constant: str) -> None:
 
 
 def _entry(path: Path, name: str, value: Any, data: int, size: int) -> Entry:
+    quoted = shown(name)
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():
-        raise _damaged(path, f"{name!r} lacks dtype, shape or data_offsets")
+        raise _damaged(path, f"{quoted} lacks dtype, shape or data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
-        raise _damaged(path, f"{name!r} has the unknown dtype {str(dtype)[:40]!r}")
+        raise _damaged(path, f"{quoted} has the unknown dtype {shown(str(dtype))}")
     if not _whole(shape) or not _whole(offsets) or len(offsets) != 2:
-        raise _damaged(path, f"{name!r} has a shape or data_offsets that are not whole numbers")
+        raise _damaged(path, f"{quoted} has a shape or data_offsets that are not whole numbers")
     begin, end = (data + offset for offset in offsets)
     if not begin <= end <= size:
-        raise _damaged(path, f"{name!r} has data_offsets outside of the file's {size} bytes")
+        raise _damaged(path, f"{quoted} has data_offsets outside of the file's {size} bytes")
+    entry = Entry(name, dtype, tuple(shape), begin, end)
     if _bits(shape, BITS[dtype], limit=8 * size) != 8 * (end - begin):
-        raise _damaged(
-            path, f"{name!r} is {dtype} of shape {str(shape)[:60]}, but holds {end - begin} bytes"
-        )
-    return Entry(name, dtype, tuple(shape), begin, end)
+        raise _damaged(path, f"{entry}, but holds {end - begin} bytes")
+    return entry
 
 
 def _whole(values: Any) -> bool:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from posenc.conversion.pairs import Change, FusedHeads, rows
+from posenc.conversion.pairs import Change, FusedHeads
 from posenc.errors import ShapeError
 from posenc.terms import Layout
 
@@ -36,9 +36,9 @@ def convert_layout(
     Linear (out, in), biases, and the factor B of LoRA (out, rank): dim=0; kernels stored (in, out)
     and cached q, k (b, h, t, d): dim=-1. The factor A of LoRA stays as it is. Norms of q and k
     (head_dim,) are converted as well.
-    rotary_dim, start: which dimensions of a head turn; all of them unless given. Partial rotary
+    rotary_dim, start: which dimensions of a head rotate; all of them unless given. Partial rotary
     (Rotary(rotary_dim=...)) needs rotary_dim; proportional rotary (scaling=Proportional(...)) pairs
-    over the whole head and needs none; MLA turns trailing dimensions, as with
+    over the whole head and needs none; MLA rotates trailing dimensions, as with
     rotary_dim=64, start=-64.
     fused: the heads along `dim` where queries, keys and values share one matrix.
 
@@ -50,13 +50,13 @@ def convert_layout(
     change = Change(source, target, head_dim, rotary_dim, start)
     if not -weight.dim() <= dim < weight.dim():
         raise ShapeError(f"convert_layout(dim={dim}): the tensor has shape {tuple(weight.shape)}")
-    turns = fused.turns if fused is not None else (True,)
     count, rest = divmod(weight.shape[dim], head_dim)
-    if rest or (fused is not None and count != len(turns)):
-        heads = f"{fused!r}, {len(turns)} heads of" if fused is not None else "heads of"
+    rotated = fused.rotated if fused is not None else (True,) * count
+    if rest or count != len(rotated):
+        heads = f"{fused!r}, {len(rotated)} heads of" if fused is not None else "heads of"
         raise ShapeError(
             f"convert_layout of shape {tuple(weight.shape)}: dimension {dim} has "
             f"{weight.shape[dim]} entries, which are not {heads} {head_dim}"
         )
-    index = torch.tensor(list(rows(change, count, turns)), dtype=torch.int64, device=weight.device)
-    return weight.index_select(dim, index)
+    rows = torch.tensor(change.rows(rotated), dtype=torch.int64, device=weight.device)
+    return weight.index_select(dim, rows)

@@ -4,7 +4,6 @@ With r = rotary_dim / 2, pair i is (start + i, start + r + i) in layout "half" a
 (start + 2i, start + 2i + 1) in layout "interleaved"; the other dimensions stay where they are.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -42,7 +41,7 @@ class FusedHeads:
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
-    def turns(self) -> tuple[bool, ...]:
+    def rotated(self) -> tuple[bool, ...]:
         """Of each head along the matrix, whether it is one of a query or a key."""
         if self.order == "concatenated":
             return (True,) * (self.heads + self._keys) + (False,) * self._keys
@@ -51,9 +50,9 @@ class FusedHeads:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of layout within heads of `head_dim` dimensions, of which `rotary_dim` turn.
+    """A change of layout within heads of `head_dim` dimensions, of which `rotary_dim` rotate.
 
-    `start` is the first dimension that turns; a negative one counts from the end of the head.
+    `start` is the first dimension that rotates; a negative one counts from the end of the head.
     """
 
     source: "Layout"
@@ -67,48 +66,36 @@ class Change:
             if getattr(self, name) not in LAYOUTS:
                 raise SettingError(f"{self!r}: {name} is 'half' or 'interleaved'")
         named = "head_dim" if self.rotary_dim is None else "rotary_dim"
-        turned = even("convert_layout", named, self.turned)
-        if self.first < 0 or self.first + turned > self.head_dim:
+        count = even("convert_layout", named, self._count)
+        if self._first < 0 or self._first + count > self.head_dim:
             raise SettingError(
-                f"{self!r}: {turned} dimensions from {self.start} on do not fit into a head of "
+                f"{self!r}: {count} dimensions from {self.start} on do not fit into a head of "
                 f"{self.head_dim}"
             )
 
     @property
-    def turned(self) -> int:
+    def _count(self) -> int:
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
     @property
-    def first(self) -> int:
-        """The first dimension that turns, counted from the beginning of the head."""
+    def _first(self) -> int:
         return self.start if self.start >= 0 else self.start + self.head_dim
 
-    @property
-    def moves(self) -> tuple[tuple[slice, slice], ...]:
-        """(to, from) slices along a head, such that new[to] = old[from] fills it."""
-        start, end = self.first, self.first + self.turned
-        middle = start + self.turned // 2
-        halves = slice(start, middle), slice(middle, end)
-        alternating = slice(start, end, 2), slice(start + 1, end, 2)
-        by_layout = {"half": halves, "interleaved": alternating}
-        around = ((slice(0, start),) * 2, (slice(end, self.head_dim),) * 2)
-        inside = zip(by_layout[self.target], by_layout[self.source], strict=True)
-        return tuple(move for move in (*around, *inside) if move[0].start < move[0].stop)
-
-    @property
-    def order(self) -> list[int]:
-        """Of each dimension of the new head, the one of the old head that it is."""
+    def rows(self, rotated: tuple[bool, ...]) -> list[int]:
+        """Of each row of a matrix of as many heads, the row of the old matrix that it is."""
         order = list(range(self.head_dim))
-        old = tuple(order)
-        for new_place, old_place in self.moves:
-            order[new_place] = old[old_place]
-        return order
-
-
-def rows(change: Change, count: int, turns: tuple[bool, ...]) -> Iterator[int]:
-    """Of each row of a matrix of `count` heads, the row of the old matrix that it is."""
-    order = change.order
-    for head in range(count):
-        first = head * change.head_dim
-        dimensions = order if turns[head % len(turns)] else range(change.head_dim)
-        yield from (first + dimension for dimension in dimensions)
+        inside = slice(self._first, self._first + self._count)
+        old, half = order[inside], self._count // 2
+        if self.source != self.target:
+            if self.target == "half":
+                order[inside] = old[::2] + old[1::2]
+            else:
+                order[inside] = [
+                    d for pair in zip(old[:half], old[half:], strict=True) for d in pair
+                ]
+        heads = (order if rotates else range(self.head_dim) for rotates in rotated)
+        return [
+            head * self.head_dim + dimension
+            for head, dimensions in enumerate(heads)
+            for dimension in dimensions
+        ]

@@ -5,29 +5,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from posenc.conversion.header import BITS, Entry, Header
+from posenc.conversion.header import BITS, Entry, Header, shown
 from posenc.conversion.names import Names
 from posenc.conversion.pairs import Change, FusedHeads
 from posenc.errors import ConversionError, SettingError
 
 
 @dataclass(frozen=True)
-class Turned:
-    """A tensor whose data is heads end to end, each of head_dim pieces of `width` bytes."""
+class Reordered:
+    """A tensor of rows of `width` bytes each, of which `rows` says where each came from.
 
-    change: Change
+    What holds for its first len(rows) rows holds for every as many that follow.
+    """
+
+    rows: tuple[int, ...]
     width: int
-    turns: tuple[bool, ...] = (True,)
-
-    @property
-    def size(self) -> int:
-        """Bytes of a head."""
-        return self.change.head_dim * self.width
 
     @property
     def period(self) -> int:
-        """Bytes after which heads that turn and heads that do not come in the same order again."""
-        return len(self.turns) * self.size
+        """Bytes after which the same order begins anew."""
+        return len(self.rows) * self.width
 
 
 @dataclass(frozen=True)
@@ -53,26 +50,23 @@ class Heads:
 
 def plan(
     headers: Iterable[Header], names: Names, change: Change, heads: Heads
-) -> dict[str, Turned]:
+) -> dict[str, Reordered]:
     """By name, the tensors whose layout changes; ConversionError where that cannot be done."""
     headers = tuple(headers)
-    found: dict[str, Turned] = {}
-    for header in headers:
-        for entry in header.entries:
-            turned = _turned(entry, names, change, heads)
-            if turned is not None:
-                found[entry.name] = turned
+    entries = [entry for header in headers for entry in header.entries]
+    by_name = {entry.name: _reordered(entry, names, change, heads) for entry in entries}
+    plans = {name: reordered for name, reordered in by_name.items() if reordered is not None}
     # Norms alone are of projections with other names, which would stay as they are.
-    if all(names.find("norms", name) for name in found):
-        first = next((entry.name for header in headers for entry in header.entries), None)
+    if all(names.find("norms", name) for name in plans):
+        first = shown(entries[0].name) if entries else "nothing"
         raise ConversionError(
             f"no tensor of {headers[0].path} is named like a projection of q or k (one is called "
-            f"{first!r}): choose another family, or give names that find them"
+            f"{first}): choose another family, or give names that find them"
         )
-    return found
+    return plans
 
 
-def _turned(entry: Entry, names: Names, change: Change, heads: Heads) -> Turned | None:
+def _reordered(entry: Entry, names: Names, change: Change, heads: Heads) -> Reordered | None:
     # A single number holds for the whole projection, as the scale of an fp8 weight does.
     if names.find("kept", entry.name) or entry.elements <= 1:
         return None
@@ -86,31 +80,31 @@ def _turned(entry: Entry, names: Names, change: Change, heads: Heads) -> Turned 
         return _heads_of(entry, change, -1 if by_column else 0, heads.fused(names), heads)
     if names.find("guarded", entry.name):
         raise ConversionError(
-            f"{entry.name!r} {entry.dtype}{list(entry.shape)} belongs to a projection of q or k, "
-            "but how to convert it is not known (packed and block-scaled weights cannot be)"
+            f"{entry} belongs to a projection of q or k, but how to convert it is not known "
+            "(packed and block-scaled weights cannot be)"
         )
     return None
 
 
 def _heads_of(
     entry: Entry, change: Change, dim: Literal[0, -1], fused: FusedHeads | None, heads: Heads
-) -> Turned:
-    turns = fused.turns if fused is not None else (True,)
+) -> Reordered:
+    rotated = fused.rotated if fused is not None else (True,)
     count, rest = divmod(_extent(entry, dim), change.head_dim)
-    if rest or (fused is not None and count != len(turns)):
-        made_of = f"{fused!r}, {len(turns)} heads of" if fused is not None else "heads of"
+    if rest or (fused is not None and count != len(rotated)):
+        made_of = f"{fused!r}, {len(rotated)} heads of" if fused is not None else "heads of"
         raise _misfit(entry, dim, f"are not {made_of} {change.head_dim}")
-    if fused is None and not _told(entry, dim, count, heads):
+    if fused is None and not _agrees(entry, dim, count, heads):
         raise _misfit(entry, dim, f"make {count} heads of {change.head_dim}, but {heads} was given")
     inner = math.prod(entry.shape[1:]) if dim == 0 else 1
     width, rest = divmod(inner * BITS[entry.dtype], 8)
     if rest:
         raise _misfit(entry, dim, "do not begin at whole bytes")
-    return Turned(change, width, turns)
+    return Reordered(tuple(change.rows(rotated)), width)
 
 
-def _told(entry: Entry, dim: int, count: int, heads: Heads) -> bool:
-    """Whether as many heads were told of."""
+def _agrees(entry: Entry, dim: int, count: int, heads: Heads) -> bool:
+    """Whether a tensor of `count` heads is one of a model with these."""
     known = (heads.heads, heads.kv_heads or heads.heads)
     if heads.heads is None or count in known:
         return True
@@ -120,12 +114,12 @@ def _told(entry: Entry, dim: int, count: int, heads: Heads) -> bool:
 
 def _extent(entry: Entry, dim: int) -> int:
     if not entry.shape:
-        raise ConversionError(f"{entry.name!r} has no dimensions")
+        raise ConversionError(f"{entry} has no dimensions")
     return entry.shape[dim]
 
 
 def _misfit(entry: Entry, dim: int, why: str) -> ConversionError:
+    which = "first" if dim == 0 else "last"
     return ConversionError(
-        f"{entry.name!r} {entry.dtype}{list(entry.shape)}: the {entry.shape[dim]} entries of its "
-        f"{'first' if dim == 0 else 'last'} dimension {why}"
+        f"{entry}: the {entry.shape[dim]} entries of its {which} dimension {why}"
     )

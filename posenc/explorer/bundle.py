@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from posenc.files import replace_file
+from posenc.atomic_files import replace_file
 
 SOURCE = Path(__file__).parent
 FOLDERS = ("core", "math", "panels", "data", "vendor")

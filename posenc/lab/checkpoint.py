@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from posenc.files import replace_file
+from posenc.atomic_files import replace_file
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import log
 

@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from posenc.atomic_files import replace_file
 from posenc.errors import LabError, SettingError
-from posenc.files import replace_file
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run, locked, read_run
 from posenc.lab.hardware import cores

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from posenc.atomic_files import flush, replace_file
 from posenc.errors import LabError, PosencError
-from posenc.files import flush, replace_file
 from posenc.lab.config import RunConfig
 
 MANIFEST = "manifest.json"

@@ -24,7 +24,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from posenc.files import replace_file
+from posenc.atomic_files import replace_file
 from posenc.lab.folder import Run
 from posenc.lab.markup import text
 from posenc.lab.page import page

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import posenc
-from posenc.files import write_json
+from posenc.atomic_files import write_json
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate
 from posenc.lab.folder import (

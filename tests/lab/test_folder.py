@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from posenc.atomic_files import replace_file, write_json
 from posenc.errors import LabError, SettingError
-from posenc.files import replace_file, write_json
 from posenc.lab import folder as module
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import (

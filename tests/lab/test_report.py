@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.files import write_json
+from posenc.atomic_files import write_json
 from posenc.lab.config import RunConfig
 from posenc.lab.figures import Curve, by_length, spread
 from posenc.lab.folder import MANIFEST, RESULTS, append_row, read_runs

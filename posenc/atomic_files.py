@@ -3,23 +3,29 @@
 import contextlib
 import json
 import os
+import re
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, *, new: bool = False) -> Iterator[IO[bytes]]:
     """A file to write in a stream: it becomes `path` where the block ends well, else nothing does.
 
-    The old content of `path` stays until the new one is on the disk.
+    The old content of `path` stays until the new one is on the disk. With `new` there must be none:
+    raises FileExistsError where somebody made one meanwhile.
     """
     temporary = _beside(path)
     try:
         with temporary.open("wb") as file:
             yield file
             flush(file)
+        if new:
+            # A rename would overwrite what has appeared since; every system can create exclusively.
+            path.open("xb").close()
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -35,6 +41,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         temporary.mkdir()
         yield temporary
+        # Fails where `path` has become a file, or a folder that holds anything.
         os.replace(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -60,8 +67,30 @@ def flush(file: IO[bytes]) -> None:
 
 
 def _beside(path: Path) -> Path:
+    """A name for what is not whole yet; what killed processes left of `path` is removed."""
+    host = re.sub(r"\W", "-", socket.gethostname())
+    leftover = re.compile(rf"{re.escape(f'.{path.name}.{host}.')}(\d+)\.tmp")
+    with contextlib.suppress(OSError):
+        for other in path.parent.iterdir():
+            match = leftover.fullmatch(other.name)
+            if match and not _runs(int(match[1])):
+                shutil.rmtree(other, ignore_errors=True)
+                other.unlink(missing_ok=True)
     # A rename is whole or nothing only within one file system.
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    return path.with_name(f".{path.name}.{host}.{os.getpid()}.tmp")
+
+
+def _runs(process: int) -> bool:
+    # Windows has no signal 0, and os.kill would end the process.
+    if os.name == "nt" or process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.conversion.names import Names
-from posenc.conversion.pairs import Change, rows
+from posenc.conversion.pairs import Change
 from posenc.errors import SettingError, ShapeError
 from posenc.terms import Rotate
 
@@ -28,13 +28,13 @@ def heads_of(x: Tensor, head_dim: int) -> Tensor:
 
 
 def trailing(dim: int, start: int, layout: Any) -> Rotate:
-    """MLA: `dim` dimensions turn, behind `start` that do not."""
+    """MLA: `dim` dimensions rotate, behind `start` that do not."""
     rates = 10_000.0 ** -(torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angle = torch.arange(TOKENS, dtype=torch.float64)[None, None, :, None] * rates
     return Rotate(angle, angle, layout, start=start)
 
 
-# Head dimension, what turns of it, and the encoding in a layout.
+# Head dimension, what rotates of it, and the encoding in a layout.
 HEADS: dict[str, tuple[int, dict[str, int], Callable[[Any], Any]]] = {
     "whole": (16, {}, lambda layout: pe.Rotary(16, layout=layout)),
     "one pair": (2, {}, lambda layout: pe.Rotary(2, layout=layout)),
@@ -67,13 +67,13 @@ def scores(x: Tensor, weights: list[Tensor], head_dim: int, encoding: Any) -> Te
 def test_scores_stay_what_they_were(source: Any, target: Any, kind: str) -> None:
     """With biases, and four query heads to two of keys."""
     torch.manual_seed(0)
-    head_dim, turned, encoding = HEADS[kind]
+    head_dim, rotated, encoding = HEADS[kind]
     x = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
     old = [
         torch.randn(count * head_dim, *rest, dtype=torch.float64)
         for count, rest in ((4, [WIDTH]), (4, []), (2, [WIDTH]), (2, []))
     ]
-    new = [pe.convert_layout(w, source, target, head_dim=head_dim, **turned) for w in old]
+    new = [pe.convert_layout(w, source, target, head_dim=head_dim, **rotated) for w in old]
     before = scores(x, old, head_dim, encoding(source))
     torch.testing.assert_close(
         scores(x, new, head_dim, encoding(target)), before, rtol=0, atol=1e-11
@@ -81,7 +81,7 @@ def test_scores_stay_what_they_were(source: Any, target: Any, kind: str) -> None
     # The weights of the one layout in the other are wrong, which is what conversion is for.
     if head_dim > 2:
         assert (scores(x, old, head_dim, encoding(target)) - before).abs().max() > 1e-2
-    back = [pe.convert_layout(w, target, source, head_dim=head_dim, **turned) for w in new]
+    back = [pe.convert_layout(w, target, source, head_dim=head_dim, **rotated) for w in new]
     assert all(torch.equal(a, b) for a, b in zip(back, old, strict=True))
 
 
@@ -92,8 +92,8 @@ def test_proportional_pairs_over_the_whole_head() -> None:
     encoding = pe.Rotary(16, layout="half", scaling=pe.Proportional(0.5))
     other = pe.Rotary(16, layout="interleaved", scaling=pe.Proportional(0.5))
     before = pe.scores(q, k, encoding)
-    for turned, right in ({}, True), ({"rotary_dim": 8}, False):
-        convert = {"head_dim": 16, "dim": -1, **turned}
+    for rotated, right in ({}, True), ({"rotary_dim": 8}, False):
+        convert = {"head_dim": 16, "dim": -1, **rotated}
         new = [pe.convert_layout(x, "half", "interleaved", **convert) for x in (q, k)]
         error = (pe.scores(*new, other) - before).abs().max()
         assert (error < 1e-12) == right
@@ -155,21 +155,21 @@ def test_gradients_pass_and_the_old_weight_stays() -> None:
 
 @given(st.data())
 def test_every_order_is_a_permutation_and_undone_by_its_inverse(data: st.DataObject) -> None:
-    turned = 2 * data.draw(st.integers(1, 12))
+    rotated = 2 * data.draw(st.integers(1, 12))
     start, after = (data.draw(st.integers(0, 9)) for _ in range(2))
-    head_dim = start + turned + after
+    head_dim = start + rotated + after
     source, target = data.draw(st.sampled_from(DIRECTIONS))
     first = data.draw(st.sampled_from([start, start - head_dim]))
-    order = list(rows(Change(source, target, head_dim, turned, first), 3, (True, False)))
-    back = list(rows(Change(target, source, head_dim, turned, first), 3, (True, False)))
+    order = Change(source, target, head_dim, rotated, first).rows((True, False, True))
+    back = Change(target, source, head_dim, rotated, first).rows((True, False, True))
     assert [order[i] for i in back] == list(range(3 * head_dim))
     assert order[head_dim : 2 * head_dim] == list(range(head_dim, 2 * head_dim))
     # Pairs of the new layout are the pairs of the old one, in their order.
     place = {
-        "half": lambda i: (start + i, start + turned // 2 + i),
+        "half": lambda i: (start + i, start + rotated // 2 + i),
         "interleaved": lambda i: (start + 2 * i, start + 2 * i + 1),
     }
-    for i in range(turned // 2):
+    for i in range(rotated // 2):
         assert tuple(order[j] for j in place[target](i)) == place[source](i)
 
 

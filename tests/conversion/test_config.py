@@ -1,0 +1,139 @@
+"""The config.json beside a checkpoint decides what a head is, or refuses what was asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+import posenc as pe
+from posenc.conversion.config import Geometry, read_config
+from posenc.errors import ConversionError, SettingError
+from tests.conversion.checkpoints import convert, llama, save
+
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+def model(folder: Path, **config: Any) -> Path:
+    """Four heads of queries and two of keys, all of 8 dimensions."""
+    save(folder / "model.safetensors", llama())
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+class TestHeads:
+    @pytest.mark.parametrize("size", [{"head_dim": 8}, {"hidden_size": 32}])
+    def test_its_head_dimension_is_taken(self, tmp_path: Path, size: dict[str, int]) -> None:
+        folder = model(tmp_path / "model", **size, **HEADS)
+        convert(folder, tmp_path / "out", head_dim=None)
+        convert(folder / "model.safetensors", tmp_path / "alone", head_dim=None)
+        convert(save(tmp_path / "other" / "a", llama()), tmp_path / "other" / "b")
+        expected = (tmp_path / "other" / "b").read_bytes()
+        assert (tmp_path / "out" / "model.safetensors").read_bytes() == expected
+        assert (tmp_path / "alone").read_bytes() == expected
+
+    @pytest.mark.parametrize(
+        ("asked", "message"),
+        [
+            ({"head_dim": 4}, r"head_dim=4 was given, but .*config\.json says 8"),
+            ({"head_dim": 16}, "head_dim=16 was given"),
+            ({"heads": 2}, "heads=2 was given"),
+            ({"heads": 4, "kv_heads": 4}, "kv_heads=4 was given"),
+        ],
+    )
+    def test_what_contradicts_it_is_refused(
+        self, tmp_path: Path, asked: dict[str, int], message: str
+    ) -> None:
+        """A head of 4 or 16 divides every tensor, and would destroy the model without a word."""
+        folder = model(tmp_path / "model", hidden_size=32, **HEADS)
+        with pytest.raises(ConversionError, match=message):
+            convert(folder, tmp_path / "out", **{"head_dim": None, **asked})
+        assert list(tmp_path.iterdir()) == [folder]
+
+    def test_tensors_are_held_to_its_heads(self, tmp_path: Path) -> None:
+        folder = model(tmp_path / "model", head_dim=8, num_attention_heads=8)
+        with pytest.raises(ConversionError, match="make 2 heads of 8, but Heads"):
+            convert(folder, tmp_path / "out", head_dim=None)
+
+    def test_without_it_the_head_dimension_is_asked_for(self, tmp_path: Path) -> None:
+        path = save(tmp_path / "a", llama())
+        with pytest.raises(SettingError, match=r"head_dim= is needed: no .*config\.json"):
+            convert(path, tmp_path / "b", head_dim=None)
+
+    def test_partial_rotary_is_taken_from_it(self, tmp_path: Path) -> None:
+        folder = model(tmp_path / "model", head_dim=8, partial_rotary_factor=0.5, **HEADS)
+        changed = convert(folder, tmp_path / "out", head_dim=None)
+        new = safetensors.torch.load_file(tmp_path / "out" / "model.safetensors")
+        for name in changed:
+            options = {"head_dim": 8, "rotary_dim": 4}
+            expected = pe.convert_layout(llama()[name], "half", "interleaved", **options)
+            assert torch.equal(new[name], expected)
+
+    def test_latent_attention_needs_its_own_names(self, tmp_path: Path) -> None:
+        latent = {"qk_nope_head_dim": 4, "qk_rope_head_dim": 4}
+        folder = model(tmp_path / "model", **latent, num_attention_heads=4)
+        with pytest.raises(SettingError, match=r"names='llama'.*MLA.*'deepseek'"):
+            convert(folder, tmp_path / "out", head_dim=None)
+
+
+class TestReading:
+    @pytest.mark.parametrize("kind", ["Llama", "Qwen3", "Gemma2", "Phi3", "GPTNeoX", "DeepseekV3"])
+    def test_those_of_transformers(self, tmp_path: Path, kind: str) -> None:
+        transformers = pytest.importorskip("transformers")
+        config = getattr(transformers, f"{kind}Config")()
+        config.save_pretrained(tmp_path)
+        known = read_config(tmp_path / "config.json")
+        assert known.heads == config.num_attention_heads
+        if kind == "DeepseekV3":
+            assert known == Geometry(192, 64, 128, None, latent=True)
+            return
+        assert known.head_dim == (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+        assert known.kv_heads == getattr(config, "num_key_value_heads", None)
+        share = {"GPTNeoX": known.head_dim // 4, "Phi3": known.head_dim}
+        assert known.rotary_dim == share.get(kind)
+
+    @pytest.mark.parametrize(
+        ("config", "known"),
+        [
+            ({}, Geometry()),
+            ({"text_config": {"head_dim": 8}, "head_dim": 4}, Geometry(8)),
+            ({"n_embd": 32, "n_head": 4, "rotary_dim": 4}, Geometry(8, 4, 4)),
+            ({"head_dim": 8, "rotary_pct": 0.25}, Geometry(8, 2)),
+            # Proportional rotary pairs over the whole head, whatever share of it rotates.
+            (
+                {
+                    "head_dim": 8,
+                    "rope_parameters": {"rope_type": "proportional", "partial_rotary_factor": 0.5},
+                },
+                Geometry(8),
+            ),
+        ],
+    )
+    def test_other_words_for_the_same(
+        self, tmp_path: Path, config: dict[str, Any], known: Geometry
+    ) -> None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert read_config(tmp_path / "config.json") == known
+
+    @pytest.mark.parametrize(
+        "text", ["[]", "nonsense", '{"head_dim": "x"}', '{"head_dim": 0}', '{"head_dim": true}']
+    )
+    def test_a_damaged_one_is_refused(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ConversionError, match=r"config\.json"):
+            read_config(tmp_path / "config.json")
+
+
+def test_the_rest_of_the_folder_is_copied_without_other_weights(tmp_path: Path) -> None:
+    folder = model(tmp_path / "model", head_dim=8)
+    for name in ("tokenizer.json", "pytorch_model.bin", "consolidated.safetensors"):
+        (folder / name).write_text(name)
+    (folder / "original").mkdir()
+    convert(folder, tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"model.safetensors", "config.json", "tokenizer.json"}
+    assert (tmp_path / "out" / "tokenizer.json").read_text() == "tokenizer.json"
