@@ -10,6 +10,7 @@ from posenc.equation import mask_rules
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Documents, Positions, as_positions
+from posenc.positions.rolling import kept
 from posenc.terms import Sink, Window
 
 
@@ -155,10 +156,8 @@ class RollingCache(Cache):
         alike = order.ndim == 1 and keys.valid is None and keys.document is None
         # Then the first columns are the sinks, and no value need be read.
         if counted and alike:
-            if count <= self.sinks + recent:
-                return None
-            at = torch.arange(count, device=device)
-            return torch.cat((at[: self.sinks], at[count - recent :]))
+            keep = kept(count, self.sinks, recent, device)
+            return None if len(keep) == count else keep
         order = order.view(-1, count)
         real = torch.ones_like(order, dtype=torch.bool)
         if keys.valid is not None:

@@ -3,34 +3,66 @@
 Letters: b batch, t tokens, n images and videos in reading order.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
+from posenc.positions.build import build
 from posenc.positions.consistency import device_of
 from posenc.positions.from_mask import from_mask
 from posenc.positions.tokens import reading_values
 
 TextAfter = Literal["largest", "side"]
 _CALL = "Positions.mrope"
+P = TypeVar("P")
 
 
-def time_row_column(
+def mrope(
+    make: Callable[..., P],
     token_types: Tensor,
-    images: Tensor | None,
-    videos: Tensor | None,
-    attention_mask: Tensor | None,
+    images: Tensor | None = None,
+    videos: Tensor | None = None,
     *,
-    merge: int,
-    frame_step: float | Tensor,
-    frames_apart: bool,
-    text_after: TextAfter,
-) -> Int[Tensor, "b t 3"]:
-    """Coordinates of each token; the arguments are those of `Positions.mrope`."""
+    merge: int = 1,
+    frame_step: float | Tensor = 1.0,
+    frames_apart: bool = False,
+    text_after: TextAfter = "largest",
+    q_len: int | None = None,
+    causal: bool = False,
+    attention_mask: Tensor | None = None,
+    extent: int | None = None,
+) -> P:
+    """Text with images and videos, as coordinates (b, t, 3) of time, row and column.
+
+    Text moves all three by 1. A token of an image is at the position where the image begins
+    plus its (frame, row, column); text goes on after the largest of them, so that an image
+    takes max(rows, columns) positions, however many tokens it has.
+
+    token_types   (b, k_len): 0 text, 1 image, 2 video (transformers' mm_token_type_ids)
+    images        (n, 3) time, height and width of each image of the batch, in reading order
+                  (image_grid_thw); videos the same (video_grid_thw)
+    merge         by which height and width shrink from these grids to tokens
+                  (spatial_merge_size: 2 in Qwen's models)
+    frame_step    positions from frame to frame of a video, or of each video, rounded down
+                  (Qwen2.5-VL: tokens_per_second * second_per_grid_ts)
+    frames_apart  the frames of a video are separate, each after its timestamp (Qwen3-VL)
+    text_after    "largest" is the paper; "side" takes max(rows, columns) for videos too, as
+                  transformers does since version 5, so that text may share their times
+    q_len         the queries are the last ones: pass all tokens so far to decode or prefill by
+                  chunks
+    attention_mask, extent   as in `build`
+
+    Example: `Positions.mrope(torch.tensor([[0, 1, 1, 0]]), torch.tensor([[1, 1, 2]]))`.
+
+    Raises PositionsError for grids that do not add up to the tokens, that the merge size does
+    not divide, and for images that are cut.
+    Source: Wang et al. 2024, arXiv:2409.12191, section 2.1.
+    """
     told = {"token_types": token_types, "images": images, "videos": videos}
     told["attention_mask"] = attention_mask
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
@@ -66,7 +98,8 @@ def time_row_column(
         own = torch.where(here, side, own)
     # A token starts where all before it have moved to, itself and its own image aside.
     begin = advance.cumsum(-1).sub_(own)
-    return torch.stack(within, dim=-1).add_(begin[..., None])
+    ids = torch.stack(within, dim=-1).add_(begin[..., None])
+    return build(make, q_len, ids=ids, attention_mask=attention_mask, causal=causal, extent=extent)
 
 
 @dataclass(frozen=True, eq=False)

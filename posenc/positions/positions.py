@@ -12,17 +12,30 @@ import torch
 from torch import Tensor
 
 from posenc.errors import PositionsError
-from posenc.positions.builder import Builder
+from posenc.positions.build import build
+from posenc.positions.mrope import mrope
+from posenc.positions.random import random
+from posenc.positions.rolling import rolling
+from posenc.positions.skipping import skipping
+from posenc.positions.static import static
 from posenc.positions.tokens import Tokens, more_queries, one_axis
+from posenc.positions.varlen import varlen
 from posenc.terms import MaskRule, Prefix, Sink, Window
 
 
 @dataclass(frozen=True, eq=False)
-class Positions(Builder):
+class Positions:
     """Coordinates and visibility of tq queries and tk keys.
 
-    Made by `Positions.build` from what is at hand, or from both sides where queries and keys are
-    of different sequences.
+    Made from both sides, as in cross-attention, or by a constructor named after what is at hand:
+
+    build       numbers of tokens, a mask, packed documents, position_ids
+    varlen      cumulative lengths of queries and of keys
+    static      a cache of fixed size
+    rolling     a cache that keeps the last tokens, and sinks
+    mrope       text with images and videos
+    random      training for longer inputs: a random subset of their positions
+    skipping    the same with chunks that skip ahead
 
     queries, keys  both sides, as `Tokens`; what is padding is told by the keys
     causal         a query sees no key of a higher order
@@ -40,6 +53,14 @@ class Positions(Builder):
     causal: bool = False
     extent: int | None = None
     unit_step: bool = False
+
+    build = classmethod(build)
+    varlen = classmethod(varlen)
+    static = classmethod(static)
+    rolling = classmethod(rolling)
+    mrope = classmethod(mrope)
+    random = classmethod(random)
+    skipping = classmethod(skipping)
 
     def __post_init__(self) -> None:
         for name, side in (("queries", self.queries), ("keys", self.keys)):

@@ -1,12 +1,18 @@
-"""Positions drawn at random from those of a longer sequence, in order."""
+"""What random positions are drawn by: rows of tokens, sorted subsets, and Positions of them."""
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
+from posenc.positions.build import keys_from
 from posenc.positions.from_mask import from_mask
 from posenc.positions.tokens import reading_values
+
+P = TypeVar("P")
 
 
 def sorted_subsets(
@@ -36,23 +42,6 @@ def uniform(
 ) -> Float64[Tensor, "..."]:
     """Numbers in [0, 1); torch.rand takes no generator in a graph of open sizes."""
     return torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
-
-
-def randomised(
-    order: Int[Tensor, "b t"],
-    real: Int[Tensor, "b 1"],
-    longest: int,
-    generator: torch.Generator | None,
-) -> Int[Tensor, "b t"]:
-    """Sorted positions below `longest` for the real tokens of each row; padding takes any."""
-    length = order.shape[1]
-    if longest < length:
-        raise PositionsError(
-            f"Positions.random(longest={longest}): {length} tokens need as many different "
-            f"positions, so longest must be at least {length}"
-        )
-    chosen = sorted_subsets(real, torch.full_like(real, longest), length, longest, generator)
-    return chosen.gather(1, order).clamp(max=longest - 1)
 
 
 def rows_to_draw(
@@ -88,3 +77,17 @@ def rows_to_draw(
             f"use torch.Generator({order.device.type!r})"
         )
     return order, real
+
+
+def drawn(
+    make: Callable[..., P],
+    ids: Int[Tensor, "b t"],
+    batch: int | None,
+    attention_mask: Tensor | None,
+    longest: int,
+    causal: bool,
+) -> P:
+    """Positions at these ids; one row of them where no batch was asked for."""
+    ids = ids[0] if batch is None and attention_mask is None else ids
+    keys, _ = keys_from(ids.shape[-1], attention_mask, ids=ids)
+    return make(keys, keys, causal, longest)
