@@ -110,7 +110,8 @@ def mask_rules(terms: tuple[Term, ...]) -> list[MaskRule]:
 def distance_bias(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
     """What a table or a slope adds to each pair: (1|b, 1|h, tq, tk)."""
     if isinstance(term, DistanceTable):
-        return term.values[:, rows_of(term, positions)[:, 0]].transpose(0, 1).to(dtype)
+        # Its gradient sums many pairs in one entry, which the dtype of a parameter may not hold.
+        return term.values.to(dtype)[:, rows_of(term, positions)[:, 0]].transpose(0, 1)
     distance = positions.distance().to(dtype)
     past, future = term.past, term.past if term.future is None else term.future
     slopes = [slope.to(dtype)[:, None, None] for slope in (past, future)]
@@ -245,6 +246,7 @@ def counted(term: CountTable, q: Tensor, s: Tensor, visible: Tensor | None) -> T
     below = counts.floor()
     fraction = counts - below
     products = q @ term.weight.to(q.dtype).mT
-    low = products.gather(-1, below.long())
-    high = products.gather(-1, counts.ceil().long())
+    # What is not a number stays so in the fraction, but is no row of a table.
+    low = products.gather(-1, below.nan_to_num(0.0).long())
+    high = products.gather(-1, counts.ceil().nan_to_num(0.0).long())
     return low + fraction * (high - low)

@@ -1,30 +1,24 @@
 """Checks of the lowering: every backend, cache, mask and graph gives what the equation says."""
 
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.attention import attend, scores
-from posenc.backends import BACKENDS
 from posenc.encoding import Context, Encoding
-from posenc.errors import PosencError, ShapeError, UnsupportedError
+from posenc.errors import PosencError, ShapeError
 from posenc.lowering import lower
 from posenc.positions import Positions
 from posenc.testing.fixtures import (
     LENGTH,
     Whole,
     attends,
-    backends_for,
     causalities,
     copy_of,
-    in_float64,
     model_for,
     qkv,
-    repeated,
     require,
     require_close,
     tokens_for,
@@ -32,108 +26,10 @@ from posenc.testing.fixtures import (
 )
 
 
-def arrangements(causal: bool) -> dict[str, Positions]:
-    """Ways in which tokens come: plain, fewer queries, padded, packed, explicit."""
-    mask = torch.ones(2, LENGTH, dtype=torch.bool)
-    mask[0, :3], mask[1, 6:] = False, False
-    ids = torch.tensor([0, 4, 1, 1, 9, 2, 3, 8, 5])
-    return {
-        "plain": Positions.build(LENGTH, causal=causal),
-        "fewer queries": Positions.build(4, LENGTH, causal=causal),
-        "one query": Positions.build(1, LENGTH, causal=causal),
-        "padded": Positions.build(attention_mask=mask, causal=causal),
-        "packed": Positions.build(lengths=[2, 1, 6], causal=causal),
-        "explicit": Positions.build(ids=ids, causal=causal),
-    }
-
-
 def with_gradients(out: Tensor, leaves: list[Tensor]) -> list[Tensor]:
     """An output and the gradients of a fixed function of it."""
     grads = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)
     return [out, *(grad for grad in grads if grad is not None)]
-
-
-@when(attends)
-def check_backends(encoding: Encoding) -> None:
-    """Every backend equals the reference, forward and backward, however the tokens come."""
-    made = copy_of(encoding)
-    names = [name for name in backends_for(made) if name != "reference"]
-    for causal in causalities(made):
-        for arrangement, positions in arrangements(causal).items():
-            drawn = [t.requires_grad_() for t in qkv(made, positions.q_len, LENGTH)]
-            where = {"positions": positions, "context": context_for(made)}
-            expected = _computed(made, drawn, "reference", where)
-            for name in names:
-                # A backend may refuse an arrangement, but not compute it wrongly.
-                with suppress(UnsupportedError):
-                    found = _computed(made, drawn, name, where)
-                    for got, wanted in zip(found, expected, strict=True):
-                        require_close(got, wanted, 1e-9, f"{name}, {arrangement}, causal={causal}")
-
-
-def _computed(
-    encoding: Encoding, drawn: list[Tensor], backend: str, where: dict[str, Any]
-) -> list[Tensor]:
-    q, k, v = drawn
-    out = attend(q, k, v, encoding, backend=backend, **where)
-    return with_gradients(out, [*drawn, *encoding.parameters()])
-
-
-@when(attends)
-def check_backends_in_low_precision(encoding: Encoding) -> None:
-    """Every backend agrees with float64 within the rounding of its inputs' dtype."""
-    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)):
-        made = copy_of(encoding).to(dtype)
-        exact = copy_of(encoding)
-        exact.load_state_dict(made.state_dict())
-        q, k, v = qkv(made, dtype=dtype)
-        context = context_for(made, dtype=dtype)
-        wide_q, wide_k, wide_v = (t.double() for t in (q, k, v))
-        expected = attend(wide_q, wide_k, wide_v, exact, causal=True, context=in_float64(context))
-        for name in backends_for(made):
-            actual = attend(q, k, v, made, causal=True, context=context, backend=name)
-            require_close(actual, expected, bound, f"{name} in {dtype}")
-
-
-@when(attends)
-def check_grouped_heads(encoding: Encoding) -> None:
-    """Query heads that share key heads get what they would get from keys repeated for each."""
-    made = copy_of(encoding)
-    q, k, v = qkv(made)
-    all_k, all_v = repeated(k, q.shape[1]), repeated(v, q.shape[1])
-    context = context_for(made)
-    expected = attend(q, all_k, all_v, made, causal=True, backend="reference", context=context)
-    for name in backends_for(made):
-        actual = attend(q, k, v, made, causal=True, backend=name, context=context)
-        require_close(actual, expected, 1e-9, f"{name} with {k.shape[1]} of {q.shape[1]} heads")
-
-
-@when(attends)
-def check_short_queries(encoding: Encoding) -> None:
-    """Fewer queries than keys are the last ones: their rows equal those of the full square."""
-    made = copy_of(encoding)
-    q, k, v = qkv(made)
-    for causal in causalities(made):
-        context = context_for(made)
-        full = attend(q, k, v, made, causal=causal, backend="reference", context=context)
-        for count in (1, 4):
-            last = q[:, :, -count:]
-            for name in backends_for(made):
-                actual = attend(last, k, v, made, causal=causal, backend=name, context=context)
-                require_close(actual, full[:, :, -count:], 1e-9, f"{name}, last {count}")
-
-
-@when(attends)
-def check_strides(encoding: Encoding) -> None:
-    """Tensors that are not contiguous give what their contiguous copies give."""
-    made = copy_of(encoding)
-    q, k, v = qkv(made)
-    far_q, far_k, far_v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
-    for name in backends_for(made):
-        context = context_for(made)
-        expected = attend(q, k, v, made, causal=True, backend=name, context=context)
-        actual = attend(far_q, far_k, far_v, made, causal=True, backend=name, context=context)
-        require_close(actual, expected, 1e-12, name)
 
 
 @when(attends)
@@ -252,18 +148,3 @@ def check_exports(encoding: Encoding) -> None:
     for at in (2, LENGTH, 2 * LENGTH):
         x = torch.randn(2, at, sizes.heads * sizes.head_dim, dtype=torch.float64)
         require_close(exported(x), whole(x), 1e-12, f"length {at}")
-
-
-@when(attends)
-def check_no_fallback(encoding: Encoding) -> None:
-    """The reference computes it, and a backend asked for by name raises rather than be replaced."""
-    made, able = copy_of(encoding), backends_for(encoding)
-    require("reference" in able, f"the reference refuses; able are {able}")
-    q, k, v = qkv(made)
-    context = context_for(made)
-    for name in sorted(set(BACKENDS) - set(able)):
-        try:
-            attend(q, k, v, made, causal=True, context=context, backend=name)
-        except UnsupportedError:
-            continue
-        require(False, f"backend {name!r} refuses this encoding, but answered")

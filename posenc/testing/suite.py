@@ -10,7 +10,7 @@ import torch
 
 from posenc.encoding import Encoding
 from posenc.errors import CheckError, PosencError
-from posenc.testing import caches, geometry, lowering, masks, numbers, objects
+from posenc.testing import backends, caches, geometry, lowering, masks, numbers, objects, precision
 
 Check = Callable[[Encoding], None]
 
@@ -27,10 +27,10 @@ class Result:
 
 
 def all_checks() -> dict[str, Check]:
-    """Every check by name: objects, numbers, geometry, masks, lowering, caches, in that order."""
+    """Every check by name, module after module."""
     return {
         name: check
-        for module in (objects, numbers, geometry, masks, lowering, caches)
+        for module in (objects, numbers, geometry, masks, backends, precision, lowering, caches)
         for name, check in vars(module).items()
         if name.startswith("check_") and inspect.isfunction(check) and _at_home(check, module)
     }
