@@ -14,7 +14,7 @@ from posenc.bench.timing import Interval
 from posenc.bench.verdict import Figure, Line, Verdict, figures, lines
 from posenc.lab import figures as drawing
 from posenc.lab.markup import Child, Markup, facts, small, table, tag, text
-from posenc.lab.prose import DASH, listed
+from posenc.lab.wording import DASH, listed
 
 CHIPS = {"met": "good", "not available": "open"}
 GROUPS = {

@@ -14,6 +14,7 @@ from posenc.errors import LabError, SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run, locked, read_run
 from posenc.lab.hardware import cores
+from posenc.lab.leftovers import own_prefix, remove_leftovers
 from posenc.lab.progress import Display
 from posenc.lab.run import Task
 from posenc.lab.text import Corpus, read_text, standard_library
@@ -184,7 +185,8 @@ def _carry_out(
     if all(done):
         return None
     jobs = _jobs(comparison)
-    with tempfile.TemporaryDirectory(prefix="posenc-") as temporary:
+    remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
         text = Path(temporary, "text")
         try:
             replace_file(text, corpus.train + corpus.test)

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from posenc.errors import SettingError
 
@@ -90,4 +90,18 @@ class RunConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RunConfig":
         """Raises TypeError or SettingError when `values` are not of this version."""
-        return cls(**values | {"test_lengths": tuple(values["test_lengths"])})
+        config = cls(**values | {"test_lengths": tuple(values["test_lengths"])})
+        for name, hint in get_type_hints(cls).items():
+            value = getattr(config, name)
+            if isinstance(value, bool) or not _is(value, hint):
+                raise TypeError(f"{name} is {value!r}")
+        return config
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value has the type of a field: a plain type, a union of them, or a tuple of one."""
+    if isinstance(value, tuple):
+        return all(_is(one, get_args(hint)[0]) for one in value)
+    # JSON writes a whole float as an int.
+    kinds = get_args(hint) or (hint,)
+    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))

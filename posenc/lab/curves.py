@@ -6,10 +6,10 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from posenc.lab.aggregate import Protocol, Study
 from posenc.lab.figures import Curve
-from posenc.lab.prose import number
-from posenc.lab.statistics import Interval
-from posenc.lab.study import Protocol, Study
+from posenc.lab.intervals import Interval
+from posenc.lab.wording import number
 
 MOST_POINTS = 40
 

@@ -6,8 +6,7 @@
     <out>/runs/<name>/weights.safetensors      the trained model
     <out>/runs/<name>/checkpoint.safetensors   only while the run is unfinished
 
-Kinds of rows: `train`, `loss` (per protocol and length), `missing` (a length that the encoding
-cannot serve, with the reason), `by_position`, `cost`, and `done` or `failed` at the end.
+What a row may hold stands in `rows`. What is read from here is checked here, and nowhere else.
 """
 
 import contextlib
@@ -22,6 +21,7 @@ from typing import Any, Literal
 from posenc.atomic_files import flush, replace_file
 from posenc.errors import LabError, PosencError
 from posenc.lab.config import RunConfig
+from posenc.lab.rows import check_plain, parse_row
 
 MANIFEST = "manifest.json"
 RESULTS = "results.jsonl"
@@ -44,20 +44,15 @@ class Run:
     problems: list[str]
 
 
-def read_runs(out: Path) -> list[Run]:
-    """Every run under `out`, in order of folder name; a folder without a manifest is logged."""
-    folders = sorted(path.parent for path in (out / "runs").glob(f"*/{MANIFEST}"))
-    return [run for folder in folders if (run := read_run(folder))]
-
-
 def read_run(folder: Path) -> Run | None:
     """The run in `folder`; None, and a line in the log, when its manifest cannot be used."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
+        check_plain(manifest)
         config = RunConfig.from_json(manifest["config"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, PosencError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, PosencError) as error:
         log.warning("%s is left out: its manifest cannot be used (%s)", folder, error)
         return None
     rows, problems = read_rows(folder / RESULTS)
@@ -69,7 +64,7 @@ def read_run(folder: Path) -> Run | None:
 def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a results file, and one sentence for each line that was not a row.
 
-    Such lines, torn by a kill or damaged since, move to `results.corrupt.jsonl` beside the file, so
+    Such lines, torn by a kill or changed since, move to `results.corrupt.jsonl` beside the file, so
     that the next row starts on a line of its own.
     """
     aside = path.with_name(CORRUPT)
@@ -81,25 +76,27 @@ def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         return [], problems
 
     data = path.read_bytes()
-    lines = data.split(b"\n")
-    rows = [_parse(line) for line in lines]
-    good = [line for line, row in zip(lines, rows, strict=True) if row is not None]
-    bad = [
-        (number, line)
-        for number, (line, row) in enumerate(zip(lines, rows, strict=True), start=1)
-        if row is None and line.strip()
-    ]
+    rows: list[dict[str, Any]] = []
+    good: list[bytes] = []
+    bad: list[bytes] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(parse_row(line))
+            good.append(line)
+        except ValueError as error:
+            bad.append(line)
+            problems.append(
+                f"line {number} of {path} is not a row ({error}) and was moved to {aside.name}"
+            )
     if bad:
         with aside.open("ab") as file:
-            file.write(b"".join(line + b"\n" for _, line in bad))
+            file.write(b"".join(line + b"\n" for line in bad))
             flush(file)
-        problems += [
-            f"line {number} of {path} is not a row and was moved to {aside.name}"
-            for number, _ in bad
-        ]
     if bad or not data.endswith(b"\n"):
         replace_file(path, b"".join(line + b"\n" for line in good))
-    return [row for row in rows if row is not None], problems
+    return rows, problems
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:
@@ -138,15 +135,3 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
                 f"another posenc works in {folder}: wait until it ends, or choose another folder"
             ) from None
         yield
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")

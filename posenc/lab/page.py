@@ -3,12 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from posenc.lab import curves, figures, record
+from posenc.lab import curves, figures, provenance
+from posenc.lab.aggregate import Protocol, Study
 from posenc.lab.folder import Run
+from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.markup import Child, Markup, small, table, tag, text
-from posenc.lab.prose import DASH, count, half_width, headline, listed, number, sentences, signed
-from posenc.lab.statistics import LEVEL, Interval
-from posenc.lab.study import Protocol, Study
 from posenc.lab.verdict import (
     BREAKS,
     BROKEN,
@@ -19,6 +18,7 @@ from posenc.lab.verdict import (
     UNDECIDED,
     Verdict,
 )
+from posenc.lab.wording import DASH, count, half_width, headline, listed, number, sentences, signed
 
 CHIPS = {HELD: "good", DEGRADED: "fair", BROKEN: "bad", DIVERGED: "bad"}
 TITLES: dict[Protocol, str] = {"targets": "Fixed targets", "windows": "Whole windows"}
@@ -33,8 +33,8 @@ def page(runs: Sequence[Run], study: Study | None, verdict: Verdict | None, comm
         parts += [_pictures(study, verdict)]
         parts += [_loss_tables(study, verdict), _costs(study)]
     if study:
-        parts += [record.not_finished(study), record.problem_list(runs)]
-        parts += [record.what_was_run(runs, study, command)]
+        parts += [provenance.not_finished(study), provenance.problem_list(runs)]
+        parts += [provenance.what_was_run(runs, study, command)]
     else:
         parts += [tag("h2", "The command"), tag("code", command, class_="command")]
     return Markup("\n".join(part for part in map(text, parts) if part))

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from posenc.atomic_files import replace_file
+from posenc.lab.aggregate import Study, study_of
 from posenc.lab.folder import Run
+from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.markup import text
 from posenc.lab.page import page
-from posenc.lab.prose import headline, sentences
-from posenc.lab.record import problems, why_not
-from posenc.lab.statistics import LEVEL, Interval
-from posenc.lab.study import Study, study_of
+from posenc.lab.provenance import problems, why_not
 from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
+from posenc.lab.wording import headline, sentences
 
 VERSION = 1
 

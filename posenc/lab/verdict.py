@@ -1,7 +1,7 @@
 """What the numbers allow to say: which encodings hold, degrade or break, and who is best.
 
 Every decision rests on the `targets` protocol, in which all lengths score the same bytes, and on
-`statistics.interval`; where an interval reaches across a threshold, nothing is decided.
+`intervals.interval`; where an interval reaches across a threshold, nothing is decided.
 
     breaks      loss(near) - loss(train) is above 1 nat per byte: the right byte got less than 1/e
                 of its probability; near is the first tested length of at least twice the train
@@ -13,8 +13,8 @@ Every decision rests on the `targets` protocol, in which all lengths score the s
 
 from dataclasses import dataclass
 
-from posenc.lab.statistics import LEVEL, Interval, Noise, fit_noise, interval
-from posenc.lab.study import PROTOCOLS, Protocol, Study
+from posenc.lab.aggregate import PROTOCOLS, Protocol, Study
+from posenc.lab.intervals import LEVEL, Interval, Noise, fit_noise, interval
 
 HOLDS = 0.05
 BREAKS = 1.0

@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from posenc.errors import LabError
+from posenc.lab.leftovers import sockets_in_own_folder
 from posenc.lab.run import Task, fail, prepare, work
 from posenc.lab.train import Progress
 
@@ -73,7 +74,7 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     # The server loads torch once, and each run is a fork of it with memory figures of its own.
     context.set_forkserver_preload(["posenc.lab.preload"])
-    with _interrupts_ignored(), _patient_threads():
+    with _interrupts_ignored(), _patient_threads(), sockets_in_own_folder():
         from multiprocessing import forkserver
 
         forkserver.ensure_running()

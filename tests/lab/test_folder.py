@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_runs import runs_of
 
 from posenc.atomic_files import replace_file, write_json
 from posenc.errors import LabError, SettingError
@@ -23,7 +24,6 @@ from posenc.lab.folder import (
     append_row,
     locked,
     read_rows,
-    read_runs,
 )
 
 ROWS = [
@@ -201,7 +201,7 @@ class TestRuns:
         self, tmp_path: Path, rows: list[dict[str, Any]], state: str
     ) -> None:
         folder = make_run(tmp_path, RunConfig("rotary"), rows)
-        (run,) = read_runs(tmp_path)
+        (run,) = runs_of(tmp_path)
         assert (run.path, run.state, run.rows) == (folder, state, rows)
         assert run.config == RunConfig("rotary")
         assert run.manifest["started"] == "now"
@@ -216,12 +216,12 @@ class TestRuns:
         damaged = make_run(tmp_path, RunConfig("alibi"), ROWS)
         (damaged / MANIFEST).write_bytes(manifest)
         with caplog.at_level(logging.WARNING):
-            runs = read_runs(tmp_path)
+            runs = runs_of(tmp_path)
         assert [run.config.encoding for run in runs] == ["rotary"]
         assert str(damaged) in caplog.text
 
     def test_an_empty_folder_has_no_runs(self, tmp_path: Path) -> None:
-        assert read_runs(tmp_path) == []
+        assert runs_of(tmp_path) == []
 
 
 class TestLock:

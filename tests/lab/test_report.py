@@ -4,137 +4,18 @@ import json
 import os
 import re
 from collections import Counter
-from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from lab_runs import COMMAND, HOSTILE, KNOWN, LENGTHS, Page, add_known, add_run, report, runs_of
 
 from posenc.atomic_files import write_json
 from posenc.lab.config import RunConfig
-from posenc.lab.figures import Curve, by_length, spread
-from posenc.lab.folder import MANIFEST, RESULTS, append_row, read_runs
-from posenc.lab.markup import Markup, tag
-from posenc.lab.prose import do, ends, half_width, number, signed
+from posenc.lab.folder import MANIFEST, RESULTS, append_row
 from posenc.lab.report import write_report
-from posenc.lab.statistics import Interval
-
-LENGTHS = (64, 128, 256, 512)
-KNOWN = {
-    "alibi": (1.85, 1.84, 1.83, 1.83),
-    "learned": (1.84, 2.95, 3.20, 3.32),
-    "none": (2.28, 2.40, 2.50, 2.59),
-    "rotary": (1.75, 1.97, 2.46, 2.84),
-}
-HOSTILE = "evil:</style><script>alert(1)</script><img src=//x onerror=y>\"'&$title"
-COMMAND = "posenc compare --out '<b>here</b>'"
-
-
-class Page(HTMLParser):
-    """What a browser would make of the page: its tags, its ids, its text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: Counter[str] = Counter()
-        self.ids: list[str] = []
-        self.addresses: list[str] = []
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        for key, value in attrs:
-            assert not key.startswith("on"), f"<{tag}> has {key}"
-            if key == "id":
-                self.ids.append(value or "")
-            if key in ("src", "href", "srcset", "data", "action"):
-                self.addresses.append(value or "")
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
 
 Known = tuple[Path, Page, str, dict[str, Any]]
-
-
-def add_run(
-    out: Path,
-    encoding: str,
-    seed: int,
-    losses: tuple[float | None, ...],
-    end: str = "done",
-    **over: Any,
-) -> Path:
-    """A run folder as the lab writes it; a loss of None is a length that could not be measured."""
-    config = RunConfig(
-        encoding=encoding, settings=f"{encoding}()", seed=seed, steps=over.get("steps", 800)
-    )
-    folder = out / "runs" / config.name
-    folder.mkdir(parents=True)
-    manifest = {
-        "config": config.to_json(),
-        "encoding": config.settings,
-        "versions": {"python": "3.11.9", "posenc": "0.1.0", "torch": "2.13.0"},
-        "hardware": {"cpu": "a <cpu>", "cores": 2, "threads": 1},
-        "corpus": {"source": "some text", "bytes": 123456, "sha256": "ab" * 32},
-        "started": over.get("started", "2026-11-21T08:00:00+00:00"),
-    }
-    write_json(folder / MANIFEST, manifest)
-    rows: list[dict[str, Any]] = [
-        {
-            "kind": "train",
-            "step": step,
-            "tokens": step * 2048,
-            "loss": 1.7 + 40 / step,
-            "seconds": 1.0,
-        }
-        for step in range(20, 801, 20)
-    ]
-    if end == "failed":
-        rows = [*rows[:3], {"kind": "failed", "error": over["error"]}]
-    elif end == "unfinished":
-        rows = rows[:5]
-    else:
-        for length, loss in zip(LENGTHS, losses, strict=True):
-            for protocol in ("windows", "targets"):
-                about = {"protocol": protocol, "length": length}
-                if loss is None:
-                    rows.append({"kind": "missing", **about, "reason": over["reason"]})
-                else:
-                    rows.append({"kind": "loss", **about, "loss": loss, "tokens": 4096})
-        edges = list(range(0, 513, 8))
-        rows += [
-            {"kind": "by_position", "length": 512, "edges": edges, "loss": [2.0] * 64},
-            {
-                "kind": "cost", "parameters": 432100, "encoding_parameters": 128, "steps": 800,
-                "ms_per_step": 28.25, "peak_memory_mb": 181.4, "trained_position": 63,
-                "trained_distance": 63,
-            },
-            {"kind": "done", "seconds": 21.5},
-        ]  # fmt: skip
-    (folder / RESULTS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-def add_known(out: Path, seeds: int = 2) -> None:
-    for seed in range(seeds):
-        for encoding, losses in KNOWN.items():
-            add_run(out, encoding, seed, tuple(loss + 0.01 * seed for loss in losses))
-
-
-def report(out: Path) -> tuple[Page, str, dict[str, Any]]:
-    path = write_report(out, read_runs(out), COMMAND)
-    assert path == out / "report.html"
-    html = path.read_text("utf-8")
-    data = json.loads((out / "report.json").read_text("utf-8"), parse_constant=pytest.fail)
-    return Page(html), html, data
 
 
 @pytest.fixture(scope="module")
@@ -393,7 +274,7 @@ def test_the_report_is_written_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     add_known(tmp_path)
-    runs = read_runs(tmp_path)
+    runs = runs_of(tmp_path)
     (tmp_path / "report.html").write_text("the old one")
 
     def full(*args: object) -> None:
@@ -404,74 +285,3 @@ def test_the_report_is_written_whole_or_not_at_all(
         write_report(tmp_path, runs, COMMAND)
     assert (tmp_path / "report.html").read_text() == "the old one"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "runs"]
-
-
-def test_values_far_above_a_guess_do_not_flatten_the_picture() -> None:
-    curves = [
-        Curve("calm", 0, (64.0, 512.0), (1.8, 1.9)),
-        Curve("wild", 1, (64.0, 512.0), (1.8, 80.0)),
-    ]
-    svg = by_length(curves, 64, (64, 512), "alt")
-    ticks = [float(found) for found in re.findall(r">(\d+(?:\.\d+)?)</text>", svg)]
-    assert max(tick for tick in ticks if tick not in (64, 512)) < 7
-    assert "wild \N{UPWARDS ARROW}" in svg
-
-
-def test_names_with_mathematics_stay_as_they_are() -> None:
-    svg = by_length([Curve("$x_1$", 0, (64.0, 128.0), (1.8, 1.9))], 64, (64, 128), "alt")
-    assert ">$x_1$<" in svg
-
-
-@given(
-    st.lists(st.floats(0, 100), min_size=1, max_size=12),
-    st.floats(0.1, 20),
-)
-def test_spread_keeps_order_distance_and_bounds(wanted: list[float], gap: float) -> None:
-    placed = spread(wanted, gap, 0.0, 100.0)
-    gap = min(gap, 100.0 / max(len(wanted) - 1, 1))
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    heights = [placed[i] for i in order]
-    assert all(b - a >= gap - 1e-6 for a, b in pairwise(heights))
-    assert heights[0] >= -1e-6
-    assert heights[-1] <= 100 + 1e-6
-
-
-def test_spread_leaves_what_is_free_where_it_is() -> None:
-    assert spread([10.0, 50.0, 90.0], 5.0, 0.0, 100.0) == [10.0, 50.0, 90.0]
-    assert spread([50.0, 50.0], 10.0, 0.0, 100.0) == pytest.approx([45.0, 55.0])
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (1.234, "1.23"),
-        (-0.5, "\N{MINUS SIGN}0.50"),
-        (-0.001, "0.00"),
-        (None, "\N{EN DASH}"),
-        (float("nan"), "diverged"),
-    ],
-)
-def test_numbers_as_people_read_them(value: float | None, shown: str) -> None:
-    assert number(value) == shown
-
-
-def test_signs_and_ranges_as_people_read_them() -> None:
-    assert [signed(x) for x in (0.5, 0.0, -0.5, 0.001)] == [
-        "+0.50",
-        "0.00",
-        "\N{MINUS SIGN}0.50",
-        "0.00",
-    ]
-    assert half_width(Interval(1.0, 0.123)) == "±0.12"
-    assert half_width(Interval(1.0, 0.001)) == "±<0.01"
-    assert ends(Interval(0.5, 0.2)) == "0.30 to 0.70"
-    assert ends(Interval(0.1, 0.097)) == "0.003 to 0.197"
-    assert do("holds", ["a"]) == "a holds"
-    assert do("holds", ["a", "b"]) == "a and b hold"
-    assert do("breaks", list("abcde")) == "5 encodings break"
-
-
-def test_markup_escapes_all_but_markup() -> None:
-    assert tag("p", "<b>", title='"') == '<p title="&quot;">&lt;b&gt;</p>'
-    assert tag("p", Markup("<b>x</b>"), None, ["y", 1], class_="z") == '<p class="z"><b>x</b>y1</p>'
-    assert isinstance(tag("p"), Markup)

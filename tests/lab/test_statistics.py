@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from posenc.lab.aggregate import Study, study_of
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run
-from posenc.lab.statistics import Interval, Noise, Sample, fit_noise, interval, student_t
-from posenc.lab.study import Study, study_of
+from posenc.lab.intervals import Interval, Noise, Sample, fit_noise, interval, student_t
 from posenc.lab.verdict import (
     BROKEN,
     DEGRADED,

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from posenc.lab.folder import Run
-from posenc.lab.statistics import Sample
+from posenc.lab.intervals import Sample
 
 Protocol = Literal["targets", "windows"]
 PROTOCOLS: tuple[Protocol, ...] = ("targets", "windows")
@@ -102,7 +102,7 @@ class Study:
         signs: dict[tuple[str, int], int],
         models: int,
     ) -> Sample | None:
-        """The signed sum of losses by seed, with what `statistics` wants to know of it."""
+        """The signed sum of losses by seed, with what `intervals` wants to know of it."""
         # A diverged seed must not be dropped from a mean, or the survivors would be compared.
         if not all(self._complete(protocol, *one) for one in signs):
             return None

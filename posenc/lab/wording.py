@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from posenc.lab.statistics import Interval
-from posenc.lab.study import Study
+from posenc.lab.aggregate import Study
+from posenc.lab.intervals import Interval
 from posenc.lab.verdict import (
     BROKEN,
     DEGRADED,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
+from posenc.lab.aggregate import Study
 from posenc.lab.folder import Run
 from posenc.lab.markup import Child, facts, small, table, tag
-from posenc.lab.prose import count, listed
-from posenc.lab.study import Study
+from posenc.lab.wording import count, listed
 
 # The configuration is shown once for all runs, the encodings one by one.
 HIDDEN = ("config", "encoding", "started")
