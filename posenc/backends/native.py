@@ -36,6 +36,8 @@ from posenc.terms import (
     Zones,
 )
 
+# A window wider than any two tokens are apart, whose sums with their distance are still numbers.
+_FARTHEST = 2**62
 # With fewer queries, packing the keys costs more than what the kernel saves.
 _FEW_QUERIES = 8
 # Keys from which on that is paid for where SDPA is slow.
@@ -103,7 +105,7 @@ def attend(call: Call) -> Tensor:
         valid=positions.keys.valid,
         scale=scale,
         causal=positions.causal,
-        window=min(widths) if widths else -1,
+        window=min(max(0, min(widths)), _FARTHEST) if widths else -1,
         sinks=max([0, *(rule.count for rule in rules if isinstance(rule, Sink))]),
         prefix=max([0, *(rule.count for rule in rules if isinstance(rule, Prefix))]),
     )

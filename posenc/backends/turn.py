@@ -27,6 +27,9 @@ def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Ten
     dtype = arithmetic(call.q, call.k, call.v)
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
     common = half if common == torch.float16 else common
+    if any(isinstance(term, Rotate) and term.q_angle.requires_grad for term in call.lowered.terms):
+        # The gradient of a frequency is a sum over all positions: errors of rounding add up.
+        common = dtype
     scale = content_scale(call.lowered.terms, call.scale, dtype)
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = call.q.to(dtype if isinstance(scale, Tensor) else common)

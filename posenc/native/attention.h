@@ -35,7 +35,11 @@ struct pe_attention {
     const void *q, *k, *v;
     int64_t q_stride[3], k_stride[3], v_stride[3];
     void *out;
-    /* Of each row the greatest score, in units of log 2, and the sum of exp(score - greatest). */
+    /* The output before it is rounded to `type`, of the arithmetic's type. The forward pass writes
+       it where it is not NULL; the backward pass reads it and not `out`, for gradients that are sums
+       over all tokens would add up the errors of rounding. */
+    void *exact_out;
+    /* Of each row the greatest score, in units of log 16, and the sum of exp(score - greatest). */
     void *peak, *mass;
 
     /* score += table[h, distance + zero], clamped at the ends; (1|heads, rows). */
@@ -51,22 +55,22 @@ struct pe_attention {
     struct pe_tokens q_tokens, k_tokens;
     const uint8_t *valid;
     int64_t valid_step;
-    /* window < 0 where there is none. */
+    /* window < 0 where there is none, and at most 2**62. */
     int64_t causal, window, sinks, prefix;
 
     const void *grad_out;
     int64_t grad_stride[3];
     void *grad_q, *grad_k, *grad_v;
-    /* (slots, table heads, rows), (slots, heads), zeros at first; (batch, heads, keys). */
-    double *grad_table, *grad_past, *grad_future, *grad_k_offset;
+    /* (slots, table heads, rows), (slots, heads), (chunks, batch, heads, queries) and
+       (batch, heads, keys), all zeros at first. */
+    double *grad_table, *grad_past, *grad_future, *grad_q_offset, *grad_k_offset;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys
        of one row of the batch and one key head. */
     int64_t workers, chunks, slots;
-    /* Scratch; a call without it only stores how many bytes are needed. */
+    /* Scratch, as many bytes as pe_attention_*_scratch says of this call. */
     void *memory;
-    int64_t *memory_bytes;
 };
 
 #endif

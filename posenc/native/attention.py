@@ -1,7 +1,8 @@
 """Attention with position terms by the C kernels, as two operators with fake and autograd rules.
 
-posenc::attention returns the output, and of each row what its gradient needs: the greatest score
-in units of log 2, and the sum of the weights relative to it. posenc::attention_backward returns
+posenc::attention returns the output and what its gradient needs: the output before it was rounded
+(empty where it is not), and of each row the greatest score in units of log 16 and the sum of the
+weights relative to it. posenc::attention_backward returns
 the gradients that are wanted, in the order of the inputs.
 """
 
@@ -25,48 +26,49 @@ _INPUTS = (
     "Tensor? value_rows, Tensor? query_bias, Tensor? key_bias, Tensor? q_order, "
     "Tensor? k_order, Tensor? q_document, Tensor? k_document, Tensor? valid, "
     "SymInt table_zero, SymInt query_zero, SymInt key_zero, SymInt value_zero, "
-    "float scale, bool causal, SymInt window, SymInt sinks, SymInt prefix"
+    "float scale, bool causal, SymInt window, SymInt sinks, SymInt prefix, "
+    "bool learns"
 )
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v), by the operator."""
     # Not vars(inputs), which graphs of torch 2.7 cannot follow.
-    values = [getattr(inputs, field.name) for field in fields(inputs)]
-    return torch.ops.posenc.attention.default(*values)[0]
+    *values, _ = [getattr(inputs, field.name) for field in fields(inputs)]
+    learns = any(isinstance(x, Tensor) and x.requires_grad for x in values)
+    return torch.ops.posenc.attention.default(*values, learns and torch.is_grad_enabled())[0]
 
 
-def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if isinstance(LIBRARY, str):
         raise UnsupportedError(f"posenc::attention: {LIBRARY}")
     return forward(LIBRARY, Inputs(*given))
 
 
-def _fake_forward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x = Inputs(*given)
     rows = x.q.shape[:3]
     out = x.q.new_empty(*rows, x.v.shape[3])
     peak, mass = (x.q.new_empty(rows, dtype=x.arithmetic) for _ in range(2))
-    return out, peak, mass
+    exact = x.q.new_empty(out.shape if x.keeps_exact else 0, dtype=x.arithmetic)
+    return out, exact, peak, mass
 
 
 def _backward(
-    grad: Tensor, out: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
+    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
 ) -> list[Tensor]:
     if isinstance(LIBRARY, str):
         raise UnsupportedError(f"posenc::attention_backward: {LIBRARY}")
     x = Inputs(*given)
-    made = backward(LIBRARY, x, (out, peak, mass), grad, wanted)
+    made = backward(LIBRARY, x, (exact, peak, mass), grad, wanted)
     found = []
     for name, like in _wanted(x, wanted):
-        # Softmax does not see what is the same for all keys of a query.
-        grad = torch.zeros_like(like) if name == "q_offset" else made[name]
-        found.append(grad.to(like.dtype))
+        found.append(made[name].to(like.dtype))
     return found
 
 
 def _fake_backward(
-    grad: Tensor, out: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
+    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
 ) -> list[Tensor]:
     return [like.new_empty(like.shape) for _, like in _wanted(Inputs(*given), wanted)]
 
@@ -81,7 +83,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     ctx.inputs = [None if isinstance(x, Tensor) else x for x in inputs]
     ctx.tensor = [isinstance(x, Tensor) for x in inputs]
-    ctx.save_for_backward(*output, *tensors)
+    out, exact, *rows = output
+    ctx.save_for_backward(exact if Inputs(*inputs).keeps_exact else out, *rows, *tensors)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
@@ -90,11 +93,12 @@ def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ..
     none = [None] * len(ctx.inputs)
     if grad is None:
         return tuple(none)
-    out, peak, mass, *tensors = ctx.saved_tensors
+    exact, peak, mass, *tensors = ctx.saved_tensors
     rest = iter(tensors)
     given = [next(rest) if tensor else x for tensor, x in zip(ctx.tensor, ctx.inputs, strict=True)]
     wanted = list(ctx.needs_input_grad[:_LEARNED])
-    found = iter(torch.ops.posenc.attention_backward.default(grad, out, peak, mass, wanted, *given))
+    backward = torch.ops.posenc.attention_backward.default
+    found = iter(backward(grad, exact, peak, mass, wanted, *given))
     grads = [next(found) if want else None for want in wanted]
     return (*grads, *none[_LEARNED:])
 
@@ -107,9 +111,9 @@ def _no_second(ctx: Any, *_: Any) -> None:
 
 
 _OPERATORS = torch.library.Library("posenc", "FRAGMENT")
-_OPERATORS.define(f"attention({_INPUTS}) -> (Tensor, Tensor, Tensor)")
+_OPERATORS.define(f"attention({_INPUTS}) -> (Tensor, Tensor, Tensor, Tensor)")
 _OPERATORS.define(
-    "attention_backward(Tensor grad, Tensor out, Tensor peak, Tensor mass, bool[] wanted, "
+    "attention_backward(Tensor grad, Tensor exact, Tensor peak, Tensor mass, bool[] wanted, "
     f"{_INPUTS}) -> Tensor[]"
 )
 _OPERATORS.impl("attention", _forward, "CPU")

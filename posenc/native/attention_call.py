@@ -13,18 +13,20 @@ from posenc.native.library import Library
 from posenc.native.tables import Table, merged, of_heads, part_of
 
 
-def forward(library: Library, x: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-    """out (b, h, tq, d_v); of each row the greatest score in units of log 2, and the mass."""
+def forward(library: Library, x: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out (b, h, tq, d_v), the same before rounding or nothing; peak and mass of each row."""
     x = _with_biases(_readable(x))
     batch, heads, queries = x.q.shape[:3]
     out = x.q.new_empty(batch, heads, queries, x.v.shape[3])
     peak, mass = (x.q.new_empty(batch, heads, queries, dtype=x.arithmetic) for _ in range(2))
+    exact = x.q.new_empty(out.shape if x.keeps_exact else 0, dtype=x.arithmetic)
     call = struct_of(x)
     call.out, call.peak, call.mass = out.data_ptr(), peak.data_ptr(), mass.data_ptr()
+    call.exact_out = exact.data_ptr() if x.keeps_exact else None
     call.workers = max(1, min(library.threads(), batch * heads * -(-queries // 256)))
     call.chunks = call.slots = 1
     _run(library, call, x.arithmetic)
-    return out, peak, mass
+    return out, exact, peak, mass
 
 
 def backward(
@@ -39,10 +41,10 @@ def backward(
     x = _with_biases(given)
     want = dict(zip(vars(x), wanted, strict=False))
     grad = _rows_contiguous(grad.to(x.q.dtype))
-    out, peak, mass = (t.contiguous() for t in saved)
+    exact, peak, mass = (t.contiguous() for t in saved)
     call = struct_of(x)
     call.backward = 1
-    call.out, call.peak, call.mass = out.data_ptr(), peak.data_ptr(), mass.data_ptr()
+    call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
     _share(call, x, library.threads())
 
@@ -68,6 +70,11 @@ def backward(
     call.grad_future = address(slots["future"])
     call.on_query.grad, call.on_key.grad = address(slots["query_rows"]), address(slots["key_rows"])
     call.on_value.grad = address(slots["value_rows"])
+    if want["q_offset"] and x.q_offset is not None:
+        # Zero but for rounding, which what sums offsets over all tokens must see cancelled.
+        shape = call.chunks, *x.q.shape[:3]
+        slots["q_offset"] = x.q.new_zeros(shape, dtype=double)
+        call.grad_q_offset = slots["q_offset"].data_ptr()
     if want["k_offset"] and x.k_offset is not None:
         shape = *x.q.shape[:2], x.k.shape[2]
         found["k_offset"] = x.q.new_zeros(shape, dtype=double)
@@ -78,8 +85,9 @@ def backward(
         if t is not None:
             # Along the first dimension, so in one order; the sum of one slot would be a copy.
             found[name] = t[0] if t.shape[0] == 1 else t.sum(0)
-    if x.k_offset is not None and "k_offset" in found:
-        found["k_offset"] = of_heads(found["k_offset"], x.k_offset.shape[0])
+    for name, given_offset in (("q_offset", x.q_offset), ("k_offset", x.k_offset)):
+        if given_offset is not None and name in found:
+            found[name] = of_heads(found[name], given_offset.shape[0])
     if of_bias:
         _add_biases(given, x.table_zero, want, found)
     return found
@@ -147,12 +155,8 @@ def _rows_contiguous(x: Tensor) -> Tensor:
 
 
 def _run(library: Library, call: CallStruct, arithmetic: torch.dtype) -> None:
-    kernels = library.kernels
-    double = arithmetic == torch.float64
-    kernel = kernels.pe_attention_double if double else kernels.pe_attention_float
-    needed = ctypes.c_int64()
-    call.memory_bytes = ctypes.addressof(needed)
-    kernel(ctypes.addressof(call))
-    memory = torch.empty(needed.value, dtype=torch.uint8)
+    name = "pe_attention_double" if arithmetic == torch.float64 else "pe_attention_float"
+    scratch, kernel = getattr(library.kernels, f"{name}_scratch"), getattr(library.kernels, name)
+    memory = torch.empty(scratch(ctypes.addressof(call)), dtype=torch.uint8)
     call.memory = memory.data_ptr()
     kernel(ctypes.addressof(call))

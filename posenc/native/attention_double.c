@@ -1,9 +1,11 @@
 /* Attention in float64. */
 #define REAL double
+#define REAL_TYPE PE_FLOAT64
 #define WHOLE int64_t
 #define IS_FLOAT 0
 #define EXP2 exp2
-#define LOG2E 1.4426950408889634
+/* log e to the base 16. */
+#define LOG16E 0.36067376022224085
 #define MANTISSA 52
 #define LOWEST -1022
 /* 1.5 * 2^52 + 1023 */
@@ -15,6 +17,9 @@
         0.000015252733856293466416, 1.3215486815999976975e-6, 1.017805119296064896e-7,         \
         7.0548943863483480445e-9, 4.4566753410492058782e-10, 2.5733568308756891235e-11
 #include "attention_kernels.h"
+
+int64_t PE_OWN(pe_attention_double_scratch)(const struct pe_attention *call);
+int64_t PE_OWN(pe_attention_double_scratch)(const struct pe_attention *call) { return scratch_bytes(call); }
 
 void PE_OWN(pe_attention_double)(const struct pe_attention *call);
 void PE_OWN(pe_attention_double)(const struct pe_attention *call) { attention(call); }

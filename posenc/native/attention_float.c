@@ -1,9 +1,11 @@
 /* Attention in float32, of float32 and bfloat16 tensors. */
 #define REAL float
+#define REAL_TYPE PE_FLOAT32
 #define WHOLE int32_t
 #define IS_FLOAT 1
 #define EXP2 exp2f
-#define LOG2E 1.4426950408889634
+/* log e to the base 16. */
+#define LOG16E 0.36067376022224085
 #define MANTISSA 23
 #define LOWEST -126
 /* 1.5 * 2^23 + 127 */
@@ -13,6 +15,9 @@
     1.0f, 0.69314720670283259577f, 0.24022650922288758071f, 0.055503272266703020589f,        \
         0.0096180566785246380754f, 0.001340042817761583794f, 0.00015461444698569129083f
 #include "attention_kernels.h"
+
+int64_t PE_OWN(pe_attention_float_scratch)(const struct pe_attention *call);
+int64_t PE_OWN(pe_attention_float_scratch)(const struct pe_attention *call) { return scratch_bytes(call); }
 
 void PE_OWN(pe_attention_float)(const struct pe_attention *call);
 void PE_OWN(pe_attention_float)(const struct pe_attention *call) { attention(call); }

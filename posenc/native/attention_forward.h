@@ -9,9 +9,10 @@ struct forward {
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words;
     int64_t head;
+    int finite_values, finite_table;
 };
 
-static void forward_scratch(const struct pe_attention *p, uintptr_t *memory, struct forward *w) {
+static void forward_scratch(const struct pe_attention *p, struct scratch *memory, struct forward *w) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     w->q = take(memory, BLOCK_ROWS * width);
     w->k = take(memory, TILE * width);
@@ -47,7 +48,7 @@ INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *
     REAL now = greatest_of(top), before = *peak;
     if (now > before) {
         *peak = now;
-        REAL factor = EXP2(before - now);
+        REAL factor = EXP2(4 * (before - now));
         put(sum, get(sum) * factor);
         for (int64_t c = 0; c < width; c += WIDE) put(out + c, get(out + c) * factor);
         far_sum[0] *= factor;
@@ -58,7 +59,7 @@ INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *
     vr total = {0};
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
-        vr e = exp2_of(s[n] - now);
+        vr e = exp16_of(s[n] - now);
         total += e;
         put(weights + n * WIDE, e);
     }
@@ -79,8 +80,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         product(m->rows, TILE, p->width, m->band, queries, pitch, w->k_columns, TILE, w->scores,
                 PITCH);
 
-    fill_bias(p, m, h, LOG2E, w->bias);
-    double origin = origin_of(p, b, h, q->start);
+    fill_bias(p, m, h, w->bias);
+    double origin = origin_of(p, b, h, q);
     int plain = !fill_offsets(p, k, b, h, origin, w->beside);
     const REAL *far = 0;
     if (p->on_query.weight) {
@@ -99,7 +100,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         int side = far_side(m, p->on_key.zero, rows);
         if (side) {
             for (int64_t j = 0; j < k->count; j++)
-                w->beside[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG2E);
+                w->beside[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
             plain = 0;
         } else {
             slice_columns(w->key_table, pitch_of(rows), rows, p->width, first, w->columns);
@@ -108,7 +109,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     }
 
     int side = p->on_value.weight ? far_side(m, p->on_value.zero, p->on_value.rows) : 0;
-    REAL scale = (REAL)(p->scale * LOG2E);
+    REAL scale = (REAL)(p->scale * LOG16E);
     for (int64_t i = 0; i < m->rows; i++) {
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
         const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
@@ -118,7 +119,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         if (plain) {
             scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
         } else {
-            REAL own = p->q_offset ? (REAL)((origin_of(p, b, h, q->start + i) - origin) * LOG2E) : 0;
+            REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
             own += far ? far[i] * scale : 0;
             scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
         }
@@ -130,7 +131,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
             far_sum[(side > 0) * BLOCK_ROWS] += sum_of(total);
         }
     }
-    product_add(m->rows, padded(p->value_width), m->columns, m->band, w->weights, PITCH, 1, w->v,
+    product_add(m->height, m->rows, padded(p->value_width), m->columns, m->band, w->weights, PITCH, 1, w->v,
                 values, w->out + row * values, values);
     if (p->on_value.weight && !side) {
         slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows, p->value_width,
@@ -158,6 +159,9 @@ static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t
     }
     unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->out, p->type,
                 at * p->value_width);
+    if (p->exact_out)
+        unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->exact_out, REAL_TYPE,
+                    at * p->value_width);
 }
 
 static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
@@ -168,6 +172,7 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
     if (w->head != h) {
         transpose_table(&p->on_query, h, p->width, w->query_table);
         transpose_table(&p->on_key, h, p->width, w->key_table);
+        w->finite_table = finite_table(&p->on_value, h, p->value_width);
         w->head = h;
     }
     for (int64_t i = 0; i < q_count; i++) {
@@ -199,10 +204,12 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);
+                w->finite_values = all_finite(w->v, k->count * values);
                 far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
                              w->columns);
                 packed = 1;
             }
+            if (!w->finite_values || !w->finite_table) m.height = 1;
             forward_meeting(p, w, &m, q + i, k, b, h, i * TILE);
         }
     }

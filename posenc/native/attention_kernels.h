@@ -10,31 +10,31 @@
 #include "attention_far.h"
 #include "attention_rows.h"
 #include "attention_forward.h"
+#include "attention_workspace.h"
+#include "attention_gradients.h"
 #include "attention_backward.h"
 
 /* The tiles of every row of the batch; one row where no row differs. */
 struct plan {
     struct tile *q, *k;
     int64_t *q_count, *k_count, q_most, k_most, rows;
+    /* Of every chunk of keys the gradient of q, where there are several. */
+    REAL *partial;
 };
 
-static void plan_scratch(const struct pe_attention *p, uintptr_t *memory, struct plan *plan) {
+static void plan_scratch(const struct pe_attention *p, struct scratch *memory, struct plan *plan) {
     const struct pe_tokens *q = &p->q_tokens, *k = &p->k_tokens;
     int64_t steps = q->order_step | q->document_step | k->order_step | k->document_step |
                     p->valid_step;
     plan->rows = steps ? p->batch : 1;
     plan->q_most = tiles_at_most(q, 0, p->queries);
     plan->k_most = tiles_at_most(k, p->valid, p->keys);
-    uintptr_t at = *memory, size = sizeof(struct tile);
-    plan->q = (struct tile *)at;
-    at += (uintptr_t)(plan->rows * plan->q_most) * size;
-    plan->k = (struct tile *)at;
-    at += (uintptr_t)(plan->rows * plan->k_most) * size;
-    plan->q_count = (int64_t *)at;
-    at += (uintptr_t)plan->rows * sizeof(int64_t);
-    plan->k_count = (int64_t *)at;
-    at += (uintptr_t)plan->rows * sizeof(int64_t);
-    *memory = (at + 63) / 64 * 64;
+    int64_t tile = (int64_t)sizeof(struct tile), number = (int64_t)sizeof(int64_t);
+    plan->q = take_bytes(memory, plan->rows * plan->q_most * tile);
+    plan->k = take_bytes(memory, plan->rows * plan->k_most * tile);
+    plan->q_count = take_bytes(memory, plan->rows * number);
+    plan->k_count = take_bytes(memory, plan->rows * number);
+    plan->partial = p->backward && p->chunks > 1 ? take(memory, p->chunks * chunk_size(p)) : 0;
 }
 
 static void cut_all(const struct pe_attention *p, struct plan *plan) {
@@ -76,33 +76,38 @@ static void backward_tasks(const struct pe_attention *p, const struct plan *plan
     }
 }
 
-static void attention(const struct pe_attention *p) {
-    uintptr_t memory = (uintptr_t)p->memory, start, each;
-    struct plan plan;
-    struct forward none;
-    struct backward other;
-    plan_scratch(p, &memory, &plan);
-    start = memory;
+static int64_t worker_bytes(const struct pe_attention *p) {
+    struct scratch count = {0};
+    struct forward forward;
+    struct backward backward;
     if (p->backward)
-        backward_scratch(p, &memory, &other);
+        backward_scratch(p, &count, &backward);
     else
-        forward_scratch(p, &memory, &none);
-    each = memory - start;
-    memory = start + (uintptr_t)p->workers * each;
-    if (!p->memory) {
-        *p->memory_bytes = (int64_t)memory + (p->backward ? chunks_bytes(p) : 0);
-        return;
-    }
+        forward_scratch(p, &count, &forward);
+    return count.used;
+}
+
+static int64_t scratch_bytes(const struct pe_attention *p) {
+    struct scratch count = {0};
+    struct plan plan;
+    plan_scratch(p, &count, &plan);
+    return count.used + p->workers * worker_bytes(p);
+}
+
+static void attention(const struct pe_attention *p) {
+    struct scratch memory = {p->memory, 0};
+    struct plan plan;
+    plan_scratch(p, &memory, &plan);
     cut_all(p, &plan);
-    int64_t next = 0;
+    int64_t next = 0, each = worker_bytes(p);
 #pragma omp parallel for num_threads((int)p->workers) schedule(static, 1) if (p->workers > 1)
     for (int64_t worker = 0; worker < p->workers; worker++) {
-        uintptr_t own = start + (uintptr_t)worker * each;
+        struct scratch own = {memory.start, memory.used + worker * each};
         if (p->backward) {
             struct backward w;
             backward_scratch(p, &own, &w);
             w.slot = p->slots == 1 ? 0 : worker;
-            w.partial = (REAL *)memory;
+            w.partial = plan.partial;
             clear(w.scores), clear(w.grad_weights), clear(w.weights), clear(w.grads);
             clear(w.mirror);
             memset(w.bias, 0, REACH * sizeof(REAL));
@@ -116,5 +121,6 @@ static void attention(const struct pe_attention *p) {
             forward_tasks(p, &plan, &w, &next);
         }
     }
-    if (p->backward) reduce_chunks(p, (REAL *)memory);
+    if (p->backward) reduce_chunks(p, plan.partial);
+    ASAN_UNPOISON_MEMORY_REGION(p->memory, memory.used + p->workers * each);
 }

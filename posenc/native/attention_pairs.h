@@ -81,10 +81,10 @@ static void pair_product(const struct meeting *m, int64_t depth, const REAL *a, 
     for (int64_t r = 0; r < m->rows; r += STRIP) {
         int64_t count = least(STRIP, m->rows - r), from, to;
         spanned(m->band, r, count, TILE, &from, &to);
+        if (to <= from) continue;
         from = from / WIDE * WIDE;
-        if (to > from)
-            blocks_of[count - 1]((to - from + WIDE - 1) / WIDE, depth, a + r * depth, depth,
-                                 b + from, c + r * PITCH + from);
+        blocks_of[count - 1]((to - from + WIDE - 1) / WIDE, depth, a + r * depth, depth, b + from,
+                             c + r * PITCH + from);
     }
 }
 #else

@@ -101,19 +101,19 @@ static void product(int64_t rows, int64_t columns, int64_t depth, struct band ba
     for (int64_t r = 0; r < rows; r += STRIP) {
         int64_t count = least(STRIP, rows - r), from, to;
         spanned(band, r, count, columns, &from, &to);
+        if (to <= from) continue;
         from = from / WIDE * WIDE;
-        if (to > from)
-            strip(count, to - from, depth, a + r * a_row, a_row, 1, b + from, b_row,
-                  c + r * c_row + from, c_row, 0);
+        strip(count, to - from, depth, a + r * a_row, a_row, 1, b + from, b_row,
+              c + r * c_row + from, c_row, 0);
     }
 }
 
-/* C += A B where A is zero outside the band of A. */
-static void product_add(int64_t rows, int64_t columns, int64_t depth, struct band band,
+/* C += A B where A is zero outside the band of A, by strips of `height` rows. */
+static void product_add(int64_t height, int64_t rows, int64_t columns, int64_t depth, struct band band,
                         const REAL *a, int64_t a_row, int64_t a_column, const REAL *b,
                         int64_t b_row, REAL *c, int64_t c_row) {
-    for (int64_t r = 0; r < rows; r += STRIP) {
-        int64_t count = least(STRIP, rows - r), from, to;
+    for (int64_t r = 0; r < rows; r += height) {
+        int64_t count = least(height, rows - r), from, to;
         spanned(band, r, count, depth, &from, &to);
         if (to > from)
             strip(count, columns, to - from, a + r * a_row + from * a_column, a_row, a_column,

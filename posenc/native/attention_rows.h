@@ -1,9 +1,8 @@
 /* The scores of one row of a tile: content, and what does not depend on the vectors. */
 
-/* Table and slopes of head h on a meeting's distances, times `unit`: bias[t], t = j - i + rows - 1.
-   Returns whether there are any. */
-static int fill_bias(const struct pe_attention *p, const struct meeting *m, int64_t h, double unit,
-                     REAL *bias) {
+/* Table and slopes of head h on a meeting's distances, in units of log 16: bias[t],
+   t = j - i + rows - 1. Returns whether there are any. */
+static int fill_bias(const struct pe_attention *p, const struct meeting *m, int64_t h, REAL *bias) {
     if (!p->table && !p->past) return 0;
     int64_t first = m->distance - (m->rows - 1);
     const REAL *table = p->table;
@@ -12,26 +11,32 @@ static int fill_bias(const struct pe_attention *p, const struct meeting *m, int6
         int64_t distance = first + t;
         double x = table ? (double)table[clamped(distance + p->table_zero, p->table_rows)] : 0.0;
         if (p->past) x += (double)distance * (distance <= 0 ? p->past[h] : -p->future[h]);
-        bias[t] = (REAL)(x * unit);
+        bias[t] = (REAL)(x * LOG16E);
     }
     return 1;
 }
 
-/* What a key adds in every row and a row in every key, in units of log 2, from one origin. */
+/* What a key adds in every row and a row in every key, in units of log 16, from one origin. */
 static int fill_offsets(const struct pe_attention *p, const struct tile *k, int64_t b, int64_t h,
                         double origin, REAL *beside) {
     for (int64_t j = 0; j < TILE; j++) beside[j] = 0;
     if (!p->k_offset) return 0;
     const double *x = p->k_offset + b * p->k_offset_step + h * p->keys + k->start;
-    for (int64_t j = 0; j < k->count; j++) beside[j] = (REAL)((x[j] + origin) * LOG2E);
+    for (int64_t j = 0; j < k->count; j++) beside[j] = (REAL)((x[j] + origin) * LOG16E);
     return 1;
 }
 
-INLINE double origin_of(const struct pe_attention *p, int64_t b, int64_t h, int64_t i) {
+INLINE double offset_of(const struct pe_attention *p, int64_t b, int64_t h, int64_t i) {
     return p->q_offset ? p->q_offset[b * p->q_offset_step + h * p->queries + i] : 0.0;
 }
 
-/* s = scale * content + bias + beside + row, -inf outside from .. to, in units of log 2. */
+/* The origin for the rows of a tile: the offset of its first, which may be one that no other knows. */
+INLINE double origin_of(const struct pe_attention *p, int64_t b, int64_t h, const struct tile *q) {
+    double x = offset_of(p, b, h, q->start);
+    return isfinite(x) ? x : 0.0;
+}
+
+/* s = scale * content + bias + beside + row, -inf outside from .. to, in units of log 16. */
 INLINE void scores_of_row(const int plain, const REAL *content, REAL scale, const REAL *bias,
                           const REAL *beside, REAL row, int masked, int64_t from, int64_t to,
                           vr *s, REAL *buffer) {

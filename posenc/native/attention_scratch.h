@@ -1,24 +1,44 @@
 /* Memory of one worker, out of what Python gave; and tables of vectors in it. */
 
-/* The next `count` numbers of the scratch, which only counts while its address is not known. */
-static REAL *take(uintptr_t *memory, int64_t count) {
-    REAL *x = (REAL *)*memory;
-    *memory += (uintptr_t)(count * (int64_t)sizeof(REAL) + 63) / 64 * 64;
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+/* Between two buffers nobody may read or write, which the sanitizer sees. */
+enum { GAP = 64 };
+#else
+#define ASAN_POISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+enum { GAP = 0 };
+#endif
+
+/* Scratch from `start` on, of which `used` bytes are taken; without a start they are only counted. */
+struct scratch {
+    char *start;
+    int64_t used;
+};
+
+static void *take_bytes(struct scratch *memory, int64_t bytes) {
+    char *x = memory->start ? memory->start + memory->used : 0;
+    int64_t rounded = (bytes + 63) / 64 * 64;
+    if (x && GAP) ASAN_POISON_MEMORY_REGION(x + rounded, GAP);
+    memory->used += rounded + GAP;
     return x;
 }
 
+static REAL *take(struct scratch *memory, int64_t count) {
+    return take_bytes(memory, count * (int64_t)sizeof(REAL));
+}
+
 /* A tile, and zeros around it once `clear` was there. */
-static REAL *take_tile(uintptr_t *memory) {
-    uintptr_t edge = (MARGIN * PITCH + EDGE) * sizeof(REAL), start = *memory;
-    take(memory, (TILE + 2 * MARGIN) * PITCH);
-    return (REAL *)(start + edge);
+static REAL *take_tile(struct scratch *memory) {
+    REAL *x = take(memory, (TILE + 2 * MARGIN) * PITCH);
+    return x ? x + MARGIN * PITCH + EDGE : 0;
 }
 
 static void clear(REAL *tile) {
     memset(tile - MARGIN * PITCH - EDGE, 0, (TILE + 2 * MARGIN) * PITCH * sizeof(REAL));
 }
 
-static REAL *take_columns(uintptr_t *memory, const struct pe_gather *table, int64_t width) {
+static REAL *take_columns(struct scratch *memory, const struct pe_gather *table, int64_t width) {
     return table->weight ? take(memory, width * pitch_of(table->rows)) : 0;
 }
 
@@ -32,4 +52,9 @@ static void transpose_table(const struct pe_gather *x, int64_t head, int64_t wid
     int64_t pitch = pitch_of(x->rows);
     for (int64_t r = 0; r < x->rows; r++)
         for (int64_t c = 0; c < width; c++) to[c * pitch + r] = from[r * width + c];
+}
+
+/* Whether a head's table of vectors holds no NaN and no infinity, or is not there. */
+static int finite_table(const struct pe_gather *x, int64_t head, int64_t width) {
+    return !x->weight || all_finite(table_of(x, head, width), x->rows * width);
 }

@@ -41,8 +41,8 @@ static void add_of_queries(const struct meeting *m, const REAL *x, int64_t pitch
 /* out[i] += sum over j of p[i, j] slice[t] */
 static void gather_to_queries(const struct meeting *m, const REAL *p, const REAL *slice,
                               int64_t pitch, int64_t width, REAL *out, int64_t out_pitch) {
-    for (int64_t r = 0; r < m->rows; r += STRIP) {
-        int64_t count = least(STRIP, m->rows - r), from, to;
+    for (int64_t r = 0; r < m->rows; r += m->height) {
+        int64_t count = least(m->height, m->rows - r), from, to;
         spanned(m->band, r, count, m->columns, &from, &to);
         if (to > from)
             strip(count, width, to - from + count - 1, p + r * PITCH + from - (count - 1),
@@ -55,8 +55,8 @@ static void gather_to_queries(const struct meeting *m, const REAL *p, const REAL
 static void sum_of_queries(const struct meeting *m, const REAL *p, const REAL *x, int64_t pitch,
                            int64_t width, REAL *grad, int64_t grad_pitch) {
     int64_t end = m->band.last + m->rows;
-    for (int64_t t = m->band.first + m->rows - 1; t < end; t += STRIP) {
-        int64_t count = least(STRIP, end - t);
+    for (int64_t t = m->band.first + m->rows - 1; t < end; t += m->height) {
+        int64_t count = least(m->height, end - t);
         int64_t from = most(0, m->rows - t - count), to = least(m->rows, m->columns + m->rows - 1 - t);
         strip(count, width, to - from, p + from * (PITCH + 1) + t - (m->rows - 1), 1, PITCH + 1,
               x + from * pitch, pitch, grad + t * grad_pitch, grad_pitch, 0);
@@ -85,8 +85,8 @@ static void add_of_keys(const struct meeting *m, const REAL *x, int64_t pitch, i
 static void gather_to_keys(const struct meeting *m, const REAL *p, const REAL *slice, int64_t pitch,
                            int64_t width, REAL *out, int64_t out_pitch) {
     struct band band = turned(m->band);
-    for (int64_t r = 0; r < m->columns; r += STRIP) {
-        int64_t count = least(STRIP, m->columns - r), from, to;
+    for (int64_t r = 0; r < m->columns; r += m->height) {
+        int64_t count = least(m->height, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
         if (to > from)
             strip(count, width, to - from + count - 1, p + (to - 1) * PITCH + r, PITCH + 1, -PITCH,
@@ -98,8 +98,8 @@ static void gather_to_keys(const struct meeting *m, const REAL *p, const REAL *s
 static void sum_of_keys(const struct meeting *m, const REAL *p, const REAL *x, int64_t pitch,
                         int64_t width, REAL *grad, int64_t grad_pitch) {
     int64_t end = m->band.last + m->rows;
-    for (int64_t t = m->band.first + m->rows - 1; t < end; t += STRIP) {
-        int64_t count = least(STRIP, end - t);
+    for (int64_t t = m->band.first + m->rows - 1; t < end; t += m->height) {
+        int64_t count = least(m->height, end - t);
         int64_t from = most(0, t - (m->rows - 1)), to = least(m->columns, t + count);
         strip(count, width, to - from, p + (from - t + m->rows - 1) * PITCH + from, -PITCH,
               PITCH + 1, x + from * pitch, pitch, grad + t * grad_pitch, grad_pitch, 0);

@@ -29,15 +29,15 @@ class _Tokens(ctypes.Structure):
 class CallStruct(ctypes.Structure):
     _fields_ = (
         *_fields("i type backward batch heads key_heads queries keys width value_width"),
-        *_fields("d scale", "p q k v", "s q_stride k_stride v_stride", "p out peak mass"),
+        *_fields("d scale", "p q k v", "s q_stride k_stride v_stride", "p out exact_out peak mass"),
         *_fields("p table", "i table_heads table_rows table_zero", "p past future"),
         *_fields("p q_offset k_offset", "i q_offset_step k_offset_step"),
         *((name, _Gather) for name in ("on_query", "on_key", "on_value")),
         *((name, _Tokens) for name in ("q_tokens", "k_tokens")),
         *_fields("p valid", "i valid_step causal window sinks prefix"),
         *_fields("p grad_out", "s grad_stride", "p grad_q grad_k grad_v"),
-        *_fields("p grad_table grad_past grad_future grad_k_offset"),
-        *_fields("i workers chunks slots", "p memory memory_bytes"),
+        *_fields("p grad_table grad_past grad_future grad_q_offset grad_k_offset"),
+        *_fields("i workers chunks slots", "p memory"),
     )
 
 
@@ -76,10 +76,17 @@ class Inputs:
     window: int = -1
     sinks: int = 0
     prefix: int = 0
+    # Whether a gradient may be asked for, which needs the output before it is rounded.
+    learns: bool = False
 
     @property
     def arithmetic(self) -> torch.dtype:
         return torch.float64 if self.q.dtype == torch.float64 else torch.float32
+
+    @property
+    def keeps_exact(self) -> bool:
+        """Whether the output is kept as it was before rounding too."""
+        return self.learns and self.q.dtype != self.arithmetic
 
     def biased(self) -> list[tuple[str, Tensor, Tensor, int]]:
         """(side, rows, bias, zero) of the tables of vectors that q + bias, or k + bias, meet."""

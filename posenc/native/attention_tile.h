@@ -46,8 +46,9 @@ static int64_t cut(const struct pe_attention *p, int64_t b, int of_keys, struct 
         t.document = value_at(x->document, x->document_step, b, i, 0);
         if (of_keys) {
             t.hidden = p->valid && !p->valid[b * p->valid_step + i];
-            t.in_prefix = t.order < p->prefix;
-            t.in_sinks = t.order < p->sinks;
+            /* Orders may be negative, and without a prefix none is in it. */
+            t.in_prefix = p->prefix > 0 && t.order < p->prefix;
+            t.in_sinks = p->sinks > 0 && t.order < p->sinks;
         }
         struct tile *last = tiles + count - 1;
         if (count && last->count < TILE && t.order == last->order + last->count && t.document == last->document &&
@@ -61,9 +62,11 @@ static int64_t cut(const struct pe_attention *p, int64_t b, int of_keys, struct 
 }
 
 /* A tile of queries meets a tile of keys: the distance of their first tokens, and the visible band.
-   Pair (i, j) is at distance + j - i. */
+   Pair (i, j) is at distance + j - i. Sums over visible pairs go by strips of `height` rows, and a
+   strip multiplies what some of its rows do not see by zero. Where that could be NaN or infinite,
+   the height is 1. */
 struct meeting {
-    int64_t rows, columns, distance;
+    int64_t rows, columns, distance, height;
     struct band band;
 };
 
@@ -81,6 +84,7 @@ static int meet(const struct pe_attention *p, const struct tile *q, const struct
     m->rows = q->count;
     m->columns = k->count;
     m->distance = step;
+    m->height = STRIP;
     m->band = band;
     return 1;
 }
@@ -107,6 +111,25 @@ static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t strid
         }
         for (int64_t c = width; c < pitch; c++) to[c] = 0;
     }
+}
+
+/* Whether there is no NaN and no infinity among numbers: times 0 those are NaN. */
+static int all_finite(const REAL *x, int64_t count) {
+    vr sum = {0}, other = {0};
+    int64_t i = 0;
+    for (; i + 2 * WIDE <= count; i += 2 * WIDE) {
+        sum += get(x + i) * (REAL)0;
+        other += get(x + i + WIDE) * (REAL)0;
+    }
+    REAL rest = 0;
+    for (; i < count; i++) rest += x[i] * 0;
+    return sum_of(sum + other) + rest == 0;
+}
+
+/* Zeros in place of what is not finite. */
+static void drop_others(REAL *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(x[i])) x[i] = 0;
 }
 
 /* The transpose of packed rows: (width, TILE), columns from count on are zeros. */

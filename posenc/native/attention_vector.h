@@ -50,18 +50,19 @@ INLINE REAL sum_of(vr v) {
 #endif
 }
 
-/* 2^x, within about one unit in the last place; 0 below the normal numbers. x < 128 (1024).
-   ROUNDER puts the exponent of 2^n, n = round(x), into the lowest bits of a sum. */
-INLINE vr exp2_of(vr x) {
-    vr t = x + (REAL)ROUNDER;
-    vr r = x - (t - (REAL)ROUNDER);
+/* 16^x, within about one unit in the last place; 0 below the normal numbers. x < 32 (256).
+   In units of log 16 every finite score is finite, and a factor of 4 costs nothing beside a sum.
+   ROUNDER puts the exponent of 2^n, n = round(4 x), into the lowest bits of a sum. */
+INLINE vr exp16_of(vr x) {
+    vr t = x * 4 + (REAL)ROUNDER;
+    vr r = x * 4 - (t - (REAL)ROUNDER);
     static const REAL c[] = {EXP2_COEFFICIENTS};
     enum { TOP = sizeof c / sizeof *c - 1 };
     vr p = all(c[TOP]);
 #pragma GCC unroll 16
     for (int i = TOP - 1; i >= 0; i--) p = p * r + c[i];
     p *= (vr)((vw)t << MANTISSA);
-    return (vr)((vw)p & ~(vw)(x < (REAL)LOWEST));
+    return (vr)((vw)p & ~(vw)(x < (REAL)LOWEST / 4));
 }
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -48,23 +48,24 @@ static enum set best(void) {
 #endif
 
 /* Declares the kernel `name` in every set, and defines `name` as the choice among them. */
-#define PE_CHOOSE(name, call_type)                                       \
-    void BASELINE_(name)(const call_type *);                             \
-    void AVX2_(name)(const call_type *);                                 \
-    void AVX512_(name)(const call_type *);                               \
-    void AVX512BF16_(name)(const call_type *);                           \
-    void name(const call_type *call) {                                   \
-        switch (best()) {                                                \
-        case BASELINE: BASELINE_(name)(call); return;                    \
-        case AVX2: AVX2_(name)(call); return;                            \
-        case AVX512: AVX512_(name)(call); return;                        \
-        case AVX512BF16: AVX512BF16_(name)(call); return;                \
-        }                                                                \
+#define PE_CHOOSE(result, name, call_type)                               \
+    result BASELINE_(name)(const call_type *);                           \
+    result AVX2_(name)(const call_type *);                               \
+    result AVX512_(name)(const call_type *);                             \
+    result AVX512BF16_(name)(const call_type *);                         \
+    result name(const call_type *call) {                                 \
+        enum set set = best();                                           \
+        return set == AVX512BF16 ? AVX512BF16_(name)(call)               \
+               : set == AVX512   ? AVX512_(name)(call)                   \
+               : set == AVX2     ? AVX2_(name)(call)                     \
+                                 : BASELINE_(name)(call);                \
     }
 
-PE_CHOOSE(pe_turn, struct pe_turn)
-PE_CHOOSE(pe_attention_float, struct pe_attention)
-PE_CHOOSE(pe_attention_double, struct pe_attention)
+PE_CHOOSE(void, pe_turn, struct pe_turn)
+PE_CHOOSE(void, pe_attention_float, struct pe_attention)
+PE_CHOOSE(void, pe_attention_double, struct pe_attention)
+PE_CHOOSE(int64_t, pe_attention_float_scratch, struct pe_attention)
+PE_CHOOSE(int64_t, pe_attention_double_scratch, struct pe_attention)
 
 int64_t pe_interface(void) { return PE_INTERFACE; }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 # PE_INTERFACE in posenc.h: a library of older sources would be called wrongly.
-INTERFACE = 1
+INTERFACE = 2
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 
@@ -45,8 +45,10 @@ def load(path: Path = BESIDE) -> Library | str:
         interface = kernels.pe_interface()
         kernels.pe_instruction_set.restype = ctypes.c_char_p
         kernels.pe_turn.argtypes = [ctypes.c_char_p]
-        kernels.pe_attention_float.argtypes = [ctypes.c_void_p]
-        kernels.pe_attention_double.argtypes = [ctypes.c_void_p]
+        for kernel in (kernels.pe_attention_float, kernels.pe_attention_double):
+            kernel.argtypes = [ctypes.c_void_p]
+        for size in (kernels.pe_attention_float_scratch, kernels.pe_attention_double_scratch):
+            size.argtypes, size.restype = [ctypes.c_void_p], ctypes.c_int64
         kernels.pe_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     except (OSError, AttributeError) as error:
         return f"the C kernels do not load ({error}): install posenc again"

@@ -11,7 +11,7 @@
 #include "attention.h"
 
 /* Raised with every change of this file, so that Python refuses a library of older sources. */
-#define PE_INTERFACE 1
+#define PE_INTERFACE 2
 
 #define PE_EXPORT __attribute__((visibility("default")))
 #define PE_JOIN_(name, set) name##_##set
@@ -48,6 +48,9 @@ PE_EXPORT void pe_turn(const struct pe_turn *call);
 /* In float32, for float32 and bfloat16 tensors, and in float64. */
 PE_EXPORT void pe_attention_float(const struct pe_attention *call);
 PE_EXPORT void pe_attention_double(const struct pe_attention *call);
+/* How many bytes of scratch such a call needs; it may have none yet. */
+PE_EXPORT int64_t pe_attention_float_scratch(const struct pe_attention *call);
+PE_EXPORT int64_t pe_attention_double_scratch(const struct pe_attention *call);
 /* Asks for huge pages where the memory is large and not touched yet: advice, never an error. */
 PE_EXPORT void pe_huge_pages(void *memory, int64_t bytes);
 

@@ -8,15 +8,24 @@
 struct shape {
     int64_t batch, heads, key_heads, queries, keys, width, value_width, causal, window, sinks;
     int64_t prefix, documents, padding, threads, chunks;
+    /* The order of the first token: positions may be shifted below zero. */
+    int64_t first;
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1},
-    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1},
-    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1},
-    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2},
-    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3},
-    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0},
+    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0},
+    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0},
+    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0},
+    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0},
+    /* Windows that leave some strips of rows nothing of a tile. */
+    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0},
+    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0},
+    /* Orders below zero, which no prefix and no sink may take for their own. */
+    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200},
+    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100},
 };
 
 /* Freed at the end of a shape. */
@@ -44,8 +53,9 @@ static int64_t clamp(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? r
 static int sees(const struct pe_attention *p, int64_t b, int64_t i, int64_t j) {
     int64_t q = p->q_tokens.order[b * p->queries + i], k = p->k_tokens.order[b * p->keys + j];
     int64_t step = k > q ? k - q : q - k;
-    if (p->causal && k > q && k >= p->prefix) return 0;
-    if (p->window >= 0 && step >= p->window && k >= p->sinks) return 0;
+    int in_prefix = p->prefix && k < p->prefix, in_sinks = p->sinks && k < p->sinks;
+    if (p->causal && k > q && !in_prefix) return 0;
+    if (p->window >= 0 && step >= p->window && !in_sinks) return 0;
     if (!p->valid[b * p->valid_step + j]) return 0;
     return p->q_tokens.document[b * p->queries + i] == p->k_tokens.document[b * p->keys + j];
 }
@@ -118,16 +128,12 @@ static int wrong(const char *name, const struct shape *s, int64_t type, const vo
 }
 
 static void run(struct pe_attention *p) {
-    int64_t bytes = 0;
-    p->memory = 0;
-    p->memory_bytes = &bytes;
-    void (*kernel)(const struct pe_attention *) =
-        p->type == PE_FLOAT64 ? pe_attention_double : pe_attention_float;
-    kernel(p);
+    int of_double = p->type == PE_FLOAT64;
+    int64_t bytes = (of_double ? pe_attention_double_scratch : pe_attention_float_scratch)(p);
     p->memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
     /* Bytes of ones are NaNs. */
     memset(p->memory, 0xff, (size_t)bytes);
-    kernel(p);
+    (of_double ? pe_attention_double : pe_attention_float)(p);
     free(p->memory);
 }
 
@@ -140,7 +146,8 @@ static int check(const struct shape *s, int64_t type) {
         .queries = s->queries, .keys = s->keys, .width = d, .value_width = e, .scale = 0.3,
         .q = numbers(queries * d, type, 2), .k = numbers(keys * d, type, 2),
         .v = numbers(keys * e, type, 1), .grad_out = numbers(queries * e, type, 1),
-        .out = filled(queries * e, type, NAN), .peak = filled(queries, real, NAN),
+        .out = filled(queries * e, type, NAN), .exact_out = filled(queries * e, real, NAN),
+        .peak = filled(queries, real, NAN),
         .mass = filled(queries, real, NAN), .table = numbers(h * 21, real, 1), .table_heads = h,
         .table_rows = 21, .table_zero = 12, .past = numbers(h, PE_FLOAT64, 0.1),
         .future = numbers(h, PE_FLOAT64, 0.1), .q_offset = numbers(h * s->queries, PE_FLOAT64, 1),
@@ -153,6 +160,7 @@ static int check(const struct shape *s, int64_t type) {
         .grad_v = filled(keys * e, type, NAN), .grad_table = filled(slots * h * 21, PE_FLOAT64, 0),
         .grad_past = filled(slots * h, PE_FLOAT64, 0),
         .grad_future = filled(slots * h, PE_FLOAT64, 0),
+        .grad_q_offset = filled(s->chunks * s->batch * h * s->queries, PE_FLOAT64, 0),
         .grad_k_offset = filled(s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
         .chunks = s->chunks, .slots = slots,
     };
@@ -173,7 +181,7 @@ static int check(const struct shape *s, int64_t type) {
         for (int64_t j = 0; j < s->keys; j++) {
             int64_t length = s->documents ? 37 + 20 * b : s->keys, at = b * s->keys + j;
             k_document[at] = j / length;
-            k_order[at] = j % length;
+            k_order[at] = s->first + j % length;
             valid[at] = !s->padding || (b ? j < s->keys - 9 : j >= 40);
             if (j < shift) continue;
             q_document[b * s->queries + j - shift] = k_document[at];
@@ -197,6 +205,7 @@ static int check(const struct shape *s, int64_t type) {
     run(&p);
     double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
     int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
+                 wrong("exact_out", s, real, p.exact_out, out, queries * e, real == type ? bound : 1e-4) |
                  wrong("grad_q", s, type, p.grad_q, grad_q, queries * d, bound) |
                  wrong("grad_k", s, type, p.grad_k, grad_k, keys * d, bound) |
                  wrong("grad_v", s, type, p.grad_v, grad_v, keys * e, bound);

@@ -1,0 +1,206 @@
+/* A tile of queries meets a tile of keys in the backward pass: gradients of all that made their
+   scores. Weights are computed again from the peaks and masses of the forward pass. */
+
+/* Weights of one row, and gradients of its scores, which are also added to key_sums. Both are zero
+   for what is not seen, even where the gradient of its weight is NaN or was never computed. */
+INLINE void backward_row(const vr *s, const REAL *grad_weights, REAL peak, REAL factor, REAL delta,
+                         REAL shift, REAL *weights, REAL *grads, REAL *key_sums) {
+    const int64_t vectors = TILE / WIDE;
+#pragma GCC unroll 16
+    for (int64_t n = 0; n < vectors; n++) {
+        vw seen = (vw)(s[n] != -INFINITY);
+        vr weight = (vr)((vw)(exp16_of(s[n] - peak) * factor) & seen);
+        vr grad = (vr)((vw)(weight * (get(grad_weights + n * WIDE) - delta + shift)) & seen);
+        put(weights + n * WIDE, weight);
+        put(grads + n * WIDE, grad);
+        if (key_sums) put(key_sums + n * WIDE, get(key_sums + n * WIDE) + grad);
+    }
+}
+
+static REAL sum_of_row(const REAL *row) {
+    vr total = {0};
+    for (int64_t n = 0; n < TILE; n += WIDE) total += get(row + n);
+    return sum_of(total);
+}
+
+/* Gradients of table and slopes: sums over the diagonals of the gradients of the scores. */
+static void add_diagonals(const struct pe_attention *p, struct backward *w,
+                          const struct meeting *m, int64_t h) {
+    int64_t first = m->band.first + m->rows - 1, end = m->band.last + m->rows;
+    for (int64_t t = first; t < end; t += WIDE) {
+        int64_t shift = t - (m->rows - 1);
+        int64_t from = most(0, 1 - WIDE - shift), to = least(m->rows, m->columns - shift);
+        vr sum = {0}, other = {0};
+        int64_t i = from;
+        for (; i + 1 < to; i += 2) {
+            sum += get(w->grads + i * (PITCH + 1) + shift);
+            other += get(w->grads + (i + 1) * (PITCH + 1) + shift);
+        }
+        if (i < to) sum += get(w->grads + i * (PITCH + 1) + shift);
+        put(w->diagonals + t - first, sum + other);
+    }
+    int64_t lowest = m->distance - (m->rows - 1);
+    if (p->grad_table) {
+        double *grad = p->grad_table +
+                       (w->slot * p->table_heads + (p->table_heads == 1 ? 0 : h)) * p->table_rows;
+        for (int64_t t = first; t < end; t++)
+            grad[clamped(lowest + t + p->table_zero, p->table_rows)] += w->diagonals[t - first];
+    }
+    if (p->grad_past) {
+        double past = 0, future = 0;
+        for (int64_t t = first; t < end; t++) {
+            double moment = (double)(lowest + t) * w->diagonals[t - first];
+            if (lowest + t <= 0)
+                past += moment;
+            else
+                future -= moment;
+        }
+        p->grad_past[w->slot * p->heads + h] += past;
+        p->grad_future[w->slot * p->heads + h] += future;
+    }
+}
+
+/* The scores and the gradients of the weights as the forward pass had them. */
+static void meeting_products(const struct pe_attention *p, struct backward *w,
+                             const struct meeting *m, int query_side, int key_side,
+                             int value_side) {
+    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t lowest = m->distance - (m->rows - 1);
+    if (paired(p)) {
+        pair_product(m, halves(p->width), w->q_words, w->k_words, w->scores);
+        pair_product(m, halves(p->value_width), w->grad_words, w->v_words, w->grad_weights);
+    } else {
+        product(m->rows, TILE, p->width, m->band, w->q, width, w->k_columns, TILE, w->scores,
+                PITCH);
+        product(m->rows, TILE, p->value_width, m->band, w->grad_out, values, w->v_columns, TILE,
+                w->grad_weights, PITCH);
+    }
+    if (p->on_query.weight && !query_side) {
+        slice_columns(w->query_table, pitch_of(p->on_query.rows), p->on_query.rows, p->width,
+                      lowest + p->on_query.zero, w->columns);
+        add_of_queries(m, w->q, width, p->width, w->columns, w->scores);
+    }
+    if (p->on_key.weight && !key_side) {
+        slice_columns(w->key_table, pitch_of(p->on_key.rows), p->on_key.rows, p->width,
+                      lowest + p->on_key.zero, w->columns);
+        add_of_keys(m, w->k, width, p->width, w->columns, w->mirror, w->scores);
+    }
+    if (p->on_value.weight && !value_side) {
+        slice_columns(w->value_table, pitch_of(p->on_value.rows), p->on_value.rows, p->value_width,
+                      lowest + p->on_value.zero, w->columns);
+        add_of_queries(m, w->grad_out, values, p->value_width, w->columns, w->grad_weights);
+    }
+}
+
+/* What tables of vectors get and give where a meeting is near. */
+static void meeting_gathers(const struct pe_attention *p, struct backward *w,
+                            const struct meeting *m, int64_t h, REAL *grad_q, REAL *grad_k,
+                            int query_side, int key_side, int value_side) {
+    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t lowest = m->distance - (m->rows - 1), used = padded(p->width);
+    if (p->on_query.weight && !query_side) {
+        const struct pe_gather *x = &p->on_query;
+        slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
+                   width);
+        gather_to_queries(m, w->grads, w->slice, width, used, grad_q, width);
+        if (x->grad) {
+            sum_of_queries(m, w->grads, w->q, width, used, w->slice_grad, width);
+            scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
+                          (REAL)p->scale, grad_of(x, w->slot, h, p->width));
+        }
+    }
+    if (p->on_key.weight && !key_side) {
+        const struct pe_gather *x = &p->on_key;
+        slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
+                   width);
+        gather_to_keys(m, w->grads, w->slice, width, used, grad_k, width);
+        if (x->grad) {
+            sum_of_keys(m, w->grads, w->k, width, used, w->slice_grad, width);
+            scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
+                          (REAL)p->scale, grad_of(x, w->slot, h, p->width));
+        }
+    }
+    if (p->on_value.grad && !value_side) {
+        const struct pe_gather *x = &p->on_value;
+        sum_of_queries(m, w->weights, w->grad_out, values, padded(p->value_width), w->slice_grad,
+                       values);
+        scatter_slice(m, w->slice_grad, values, p->value_width, lowest + x->zero, x->rows, 1,
+                      grad_of(x, w->slot, h, p->value_width));
+    }
+}
+
+static int side_of(const struct meeting *m, const struct pe_gather *x) {
+    return x->weight ? far_side(m, x->zero, x->rows) : 0;
+}
+
+static void backward_meeting(const struct pe_attention *p, struct backward *w,
+                             const struct meeting *m, const struct tile *q, const struct tile *k,
+                             int64_t b, int64_t h, REAL *grad_q, REAL *grad_k, REAL *grad_v) {
+    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    int query_side = side_of(m, &p->on_query), key_side = side_of(m, &p->on_key);
+    int value_side = side_of(m, &p->on_value);
+    meeting_products(p, w, m, query_side, key_side, value_side);
+
+    fill_bias(p, m, h, w->bias);
+    double origin = origin_of(p, b, h, q);
+    int plain = !fill_offsets(p, k, b, h, origin, w->beside) && !query_side && !key_side;
+    REAL scale = (REAL)(p->scale * LOG16E);
+    if (key_side)
+        for (int64_t j = 0; j < k->count; j++)
+            w->beside[j] += w->key_far[(key_side > 0) * TILE + j] * scale;
+    const REAL *query_far = w->query_far + (query_side > 0) * p->queries + q->start;
+    const REAL *value_far = w->value_far + (value_side > 0) * p->queries + q->start;
+    const REAL *peak = (const REAL *)p->peak + (b * p->heads + h) * p->queries + q->start;
+    const REAL *factor = w->factor + q->start;
+    double *row_sums = p->grad_q_offset;
+    if (row_sums)
+        row_sums += ((w->chunk * p->batch + b) * p->heads + h) * p->queries + q->start;
+    REAL *key_sums = p->grad_k_offset || key_side ? w->key_sums : 0;
+    if (key_sums) memset(key_sums, 0, TILE * sizeof(REAL));
+    for (int64_t i = 0; i < m->rows; i++) {
+        vr s[TILE / (sizeof(vf) / sizeof(REAL))];
+        const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
+        REAL *weights = w->weights + i * PITCH, *grads = w->grads + i * PITCH;
+        if (factor[i] == 0) {
+            memset(weights, 0, TILE * sizeof(REAL));
+            memset(grads, 0, TILE * sizeof(REAL));
+            continue;
+        }
+        int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
+        int masked = from > 0 || to < TILE;
+        if (plain) {
+            scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
+        } else {
+            REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
+            own += query_side ? query_far[i] * scale : 0;
+            scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
+        }
+        backward_row(s, w->grad_weights + i * PITCH, peak[i], factor[i], w->delta[q->start + i],
+                     value_side ? value_far[i] : 0, weights, grads, key_sums);
+        if (row_sums) row_sums[i] += sum_of_row(grads);
+        if (query_side)
+            w->query_sum[(query_side > 0) * p->queries + q->start + i] += sum_of_row(grads);
+        if (value_side)
+            w->value_sum[(value_side > 0) * p->queries + q->start + i] += sum_of_row(weights);
+    }
+    if (m->rows < TILE) {
+        size_t below = MARGIN * PITCH * sizeof(REAL);
+        memset(w->weights + m->rows * PITCH - EDGE, 0, below);
+        memset(w->grads + m->rows * PITCH - EDGE, 0, below);
+    }
+    product_add(m->height, m->columns, padded(p->value_width), m->rows, turned(m->band), w->weights, 1, PITCH,
+                w->grad_out, values, grad_v, values);
+    product_add(m->height, m->columns, padded(p->width), m->rows, turned(m->band), w->grads, 1, PITCH, w->q,
+                width, grad_k, width);
+    product_add(m->height, m->rows, padded(p->width), m->columns, m->band, w->grads, PITCH, 1, w->k, width,
+                grad_q + q->start * width, width);
+    meeting_gathers(p, w, m, h, grad_q + q->start * width, grad_k, query_side, key_side,
+                    value_side);
+    if (p->grad_table || p->grad_past) add_diagonals(p, w, m, h);
+    if (p->grad_k_offset)
+        for (int64_t j = 0; j < k->count; j++)
+            p->grad_k_offset[(b * p->heads + h) * p->keys + k->start + j] += key_sums[j];
+    if (key_side)
+        for (int64_t j = 0; j < k->count; j++)
+            w->key_sum[(key_side > 0) * TILE + j] += key_sums[j];
+}

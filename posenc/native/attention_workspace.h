@@ -1,0 +1,94 @@
+/* What one worker of the backward pass keeps, and how it fills it. */
+
+struct backward {
+    REAL *q, *k, *v, *grad_out, *k_columns, *v_columns, *scores, *grad_weights, *weights, *grads;
+    REAL *mirror, *bias, *beside, *columns, *slice, *slice_grad, *key_sums, *diagonals;
+    REAL *grad_q, *grad_k, *grad_v;
+    /* Of each query grad_out . out, 1 / mass, and whether its tile holds finite numbers alone. Where
+       1 / mass is 0 the query has no gradient: it sees nothing, or nothing was made of its output. */
+    REAL *delta, *factor, *finite;
+    REAL *query_table, *key_table, *value_table;
+    /* Of each query and far end of a table: what the table adds, and sums of what met it. */
+    REAL *query_far, *value_far, *query_sum, *value_sum, *key_far, *key_sum;
+    REAL *partial;
+    /* Words of bfloat16, where products go by pairs. */
+    REAL *q_words, *k_words, *v_words, *grad_words;
+    int64_t slot, chunk;
+    int finite_tables;
+};
+
+static int64_t group_of(const struct pe_attention *p) { return p->heads / p->key_heads; }
+
+static void backward_scratch(const struct pe_attention *p, struct scratch *memory, struct backward *w) {
+    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t kept = group_of(p) == 1 ? TILE : p->keys, wide = most(width, values);
+    int64_t far_q = p->on_query.weight ? 2 * p->queries : 0;
+    int64_t far_v = p->on_value.weight ? 2 * p->queries : 0;
+    int gathers = p->on_query.weight || p->on_key.weight || p->on_value.weight;
+    w->q = take(memory, TILE * width);
+    w->k = take(memory, TILE * width);
+    w->v = take(memory, TILE * values);
+    w->grad_out = take(memory, TILE * values);
+    w->k_columns = take(memory, p->width * TILE);
+    w->v_columns = take(memory, p->value_width * TILE);
+    w->scores = take_tile(memory);
+    w->grad_weights = take_tile(memory);
+    w->weights = take_tile(memory);
+    w->grads = take_tile(memory);
+    w->mirror = take_tile(memory);
+    w->bias = take(memory, REACH);
+    w->beside = take(memory, TILE);
+    w->key_sums = take(memory, TILE);
+    w->diagonals = take(memory, REACH);
+    w->columns = take(memory, gathers ? wide * REACH : wide);
+    w->slice = take(memory, gathers ? wide * REACH : 0);
+    w->slice_grad = take(memory, gathers ? wide * REACH : 0);
+    w->grad_q = take(memory, p->chunks == 1 ? p->queries * width : 0);
+    w->grad_k = take(memory, kept * width);
+    w->grad_v = take(memory, kept * values);
+    w->delta = take(memory, p->queries);
+    w->factor = take(memory, p->queries);
+    w->finite = take(memory, p->queries);
+    w->query_table = take_columns(memory, &p->on_query, p->width);
+    w->key_table = take_columns(memory, &p->on_key, p->width);
+    w->value_table = take_columns(memory, &p->on_value, p->value_width);
+    w->query_far = take(memory, far_q);
+    w->query_sum = take(memory, far_q);
+    w->value_far = take(memory, far_v);
+    w->value_sum = take(memory, far_v);
+    w->key_far = take(memory, 2 * TILE);
+    w->q_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->v_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
+    w->grad_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
+    w->key_sum = take(memory, 2 * TILE);
+}
+
+static void pack_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
+                        int64_t b, int64_t h, const struct tile *t, int64_t width, REAL *to) {
+    pack_rows(x, p->type, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2],
+              t->count, width, to, pitch_of(width));
+}
+
+static void word_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
+                        int64_t b, int64_t h, const struct tile *t, int64_t width, int transposed,
+                        REAL *to) {
+    if (paired(p))
+        pack_words(x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count,
+                   width, transposed, to);
+}
+
+/* Queries and the gradients of their outputs; zeros where there is none, whatever the query is. */
+static void pack_queries(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
+                         const struct tile *q) {
+    int64_t width = pitch_of(p->width), words = halves(p->width);
+    pack_tensor(p, p->q, p->q_stride, b, h, q, p->width, w->q);
+    pack_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_out);
+    word_tensor(p, p->q, p->q_stride, b, h, q, p->width, 0, w->q_words);
+    word_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, 0, w->grad_words);
+    for (int64_t i = 0; i < q->count; i++) {
+        if (w->factor[q->start + i] != 0) continue;
+        memset(w->q + i * width, 0, (size_t)width * sizeof(REAL));
+        if (paired(p)) memset(w->q_words + i * words, 0, (size_t)words * sizeof(REAL));
+    }
+}

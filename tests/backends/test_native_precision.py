@@ -1,0 +1,112 @@
+"""Gradients of the C kernels in few bits, of every member that they take, where sums are long.
+
+What learns in a member is mostly a sum over all tokens, of terms that cancel: errors of rounding
+that no single gradient of q or k shows add up in it.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import attend
+from posenc.analysis.probe_context import context_for, sizes_for
+from posenc.encoding import Encoding
+from posenc.native.library import LIBRARY
+from posenc.testing.fixtures import attends, copy_of
+from tests.support.oracles import drawing
+
+pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+
+LENGTH = 2048
+# Of the norm of a gradient: of q, k, v and the output a few roundings, and nearly none of the rest.
+ROUNDING = {torch.bfloat16: 1e-2, torch.float16: 1e-3}
+LEARNED = 5e-4
+
+
+def members() -> Iterator[Encoding]:
+    for kind in pe.encodings().values():
+        yield from (encoding for encoding in kind.examples() if attends(encoding))
+
+
+def gradients(
+    encoding: Encoding, inputs: list[Tensor], dtype: torch.dtype, backend: str = "native"
+) -> dict[str, Tensor]:
+    """The output, and the gradient of everything that may have one, by name."""
+    *leaves, grad = (x.to(dtype) for x in inputs)
+    q, k, v = (x.requires_grad_() for x in leaves)
+    context = context_for(encoding, q.shape[2], batch=1)
+    out = attend(q, k, v, encoding, causal=True, context=context, backend=backend)
+    parameters = dict(encoding.named_parameters())
+    wanted = [q, k, v, *parameters.values()]
+    found = torch.autograd.grad(out, wanted, grad, materialize_grads=True)
+    return dict(zip(["out", "q", "k", "v", *parameters], [out.detach(), *found], strict=True))
+
+
+def inputs_of(encoding: Encoding, length: int, dtype: torch.dtype) -> list[Tensor]:
+    """q, k, v and the gradient of the output; values have a mean, as trained ones do."""
+    sizes, draw = sizes_for(encoding), drawing(3)
+    shapes = [(1, heads, length, sizes.head_dim) for heads in (sizes.heads, *[sizes.kv_heads] * 2)]
+    q, k, v = (draw(*shape) for shape in shapes)
+    return [x.to(dtype) for x in (q, k, v + 1, draw(*shapes[0]))]
+
+
+def relative(actual: Tensor, expected: Tensor) -> float:
+    """The error's norm by that of what is expected, which may be zero."""
+    error = (actual.double() - expected.double()).norm()
+    return (error / expected.double().norm().clamp(min=1e-3 * expected.numel() ** 0.5)).item()
+
+
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+@pytest.mark.parametrize("encoding", list(members()), ids=repr)
+def test_no_rounding_adds_up(encoding: Encoding, dtype: torch.dtype) -> None:
+    encoding = copy_of(encoding)
+    inputs = inputs_of(encoding, LENGTH, dtype)
+    try:
+        # Which is the equation to 1e-12, as other tests see.
+        wanted = gradients(encoding, inputs, torch.float64)
+    except pe.UnsupportedError as refusal:
+        assert "cannot compute this" in str(refusal)  # noqa: PT017 - most refuse nothing
+        return
+    for name, actual in gradients(encoding, inputs, dtype).items():
+        bound = LEARNED if name not in ("out", "q", "k", "v") else ROUNDING[dtype]
+        assert relative(actual, wanted[name]) < bound, name
+
+
+@pytest.mark.parametrize("length", [1024, 4096])
+def test_gates_learn_what_float64_says(length: int) -> None:
+    """Half of their gradient was wrong when it was made from rounded outputs."""
+    encoding = pe.ForgetGate(8, 1, bias=4.0).double()
+    draw = drawing(4)
+    q, k, v, grad = (draw(1, 1, length, 16).bfloat16() for _ in range(4))
+    inputs = [q, k, v + 1, grad]
+    wanted = gradients(encoding, inputs, torch.float64, "reference")
+    got = gradients(encoding, inputs, torch.bfloat16)
+    for name in ("gate.weight", "gate.bias"):
+        assert relative(got[name], wanted[name]) < LEARNED, name
+
+
+def test_frequencies_learn_what_float64_says() -> None:
+    encoding = pe.LearnedRotary(16).double()
+    draw = drawing(5)
+    inputs = [draw(1, 1, 1024, 16).bfloat16() for _ in range(4)]
+    wanted = gradients(encoding, inputs, torch.float64, "reference")
+    for name, actual in gradients(encoding, inputs, torch.bfloat16).items():
+        assert relative(actual, wanted[name]) < (LEARNED if "freq" in name else 5e-3), name
+
+
+def test_scores_near_the_end_of_float32_are_numbers() -> None:
+    """As they are in the equation: times log2(e) they would be infinite."""
+    q, k, v = torch.full((3, 1, 1, 40, 1), 1.0)
+    k = k * (torch.linspace(-3.0, 3.3, 40) * 1e38)[:, None]
+    v = v * torch.arange(40.0)[:, None]
+    q.requires_grad_()
+    for causal in (True, False):
+        got, wanted = (
+            attend(q, k, v, causal=causal, scale=1.0, backend=name)
+            for name in ("native", "reference")
+        )
+        torch.testing.assert_close(got, wanted)
+        assert got.isfinite().all()
