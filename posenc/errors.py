@@ -73,6 +73,15 @@ def even(owner: str, name: str, value: int) -> int:
     return value
 
 
+def whole(owner: str, least: int = 1, **values: int) -> None:
+    """Raise SettingError for the first value that is no whole number of at least `least`."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise SettingError(
+                f"{owner}({name}={value!r}): {name} must be a whole number (int), {least} or more"
+            )
+
+
 def positive(owner: str, **values: int | float) -> None:
     """Raise SettingError for the first value that is not greater than zero."""
     for name, value in values.items():

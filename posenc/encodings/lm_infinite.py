@@ -5,7 +5,7 @@ import torch
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings._turning import check_layout
 from posenc.encodings._zones import rope_at, zones
-from posenc.errors import even, positive
+from posenc.errors import even, positive, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Mask, Sink, Term, Window
 
@@ -38,7 +38,8 @@ class LMInfinite(Encoding):
     ) -> None:
         super().__init__()
         self.dim = self.head_dim = even("LMInfinite", "dim", dim)
-        positive("LMInfinite", window=window, sinks=sinks, base=base)
+        whole("LMInfinite", window=window, sinks=sinks)
+        positive("LMInfinite", base=base)
         check_layout("LMInfinite", layout)
         self.window, self.sinks, self.base = window, sinks, base
         self.layout: Layout = layout

@@ -5,7 +5,7 @@ import torch
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings.rotary import Rotary
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, whole
 from posenc.positions import Positions, one_axis
 from posenc.terms import Mask, Rotate, Sink, Term, Window, Zones
 
@@ -42,7 +42,7 @@ class Sinks(Encoding):
         self, count: int = 4, window: int | None = None, rotary: Rotary | None = None
     ) -> None:
         super().__init__()
-        positive("Sinks", count=count)
+        whole("Sinks", count=count)
         if (window is None) != (rotary is None):
             raise SettingError(
                 f"Sinks(window={window}, rotary={rotary}): positions are renumbered within the "
@@ -55,7 +55,7 @@ class Sinks(Encoding):
             )
         self.count, self.window, self.rotary = count, window, rotary
         if window is not None and rotary is not None:
-            positive("Sinks", window=window)
+            whole("Sinks", window=window)
             self.family = "rotary"
             self.heads, self.head_dim = rotary.heads, rotary.head_dim
             self.tags = replace(rotary.tags, causal_only=True)

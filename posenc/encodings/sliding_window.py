@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import torch
 
 from posenc.encoding import Context, Encoding, Pairs, Tags, Visible
-from posenc.errors import positive
+from posenc.errors import whole
 from posenc.positions import Positions
 from posenc.terms import Mask, Term, Window
 
@@ -25,7 +25,7 @@ class SlidingWindow(Encoding):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        positive("SlidingWindow", width=width)
+        whole("SlidingWindow", width=width)
         self.width = width
 
     @classmethod

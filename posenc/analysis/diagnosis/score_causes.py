@@ -226,7 +226,7 @@ def _masks(at: Computation, terms: tuple[Term, ...]) -> Iterator[Hypothesis]:
 
 def _wider(term: Term, step: int) -> Term:
     if isinstance(term, Mask) and isinstance(term.rule, Window):
-        return replace(term, rule=Window(max(term.rule.width + step, 0)))
+        return replace(term, rule=Window(max(term.rule.width + step, 1)))
     return term
 
 
