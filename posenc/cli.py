@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import warnings
 
 
 def main() -> None:
@@ -17,6 +18,8 @@ def main() -> None:
             raise
         print(f'The command line needs {missing}: pip install "posenc[cli]"', file=sys.stderr)
         sys.exit(1)
+    # torch's remark on a package that it can do without; posenc[cli] does not bring it.
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy")
     # "package.module:Class" is looked up from where the user stands, as `python -m` does.
     sys.path.insert(0, os.getcwd())
     app()

@@ -3,13 +3,39 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from posenc.errors import PosencError
 
+# Wherever this version of typer has it from.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class OneLine(TyperGroup):
+    """Answers a command line that it does not understand in one line, as posenc's own errors."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            code = super().main(*args, **options | {"standalone_mode": False})
+        except UsageError as error:
+            code = error.exit_code
+            message, asked = (
+                error.format_message(),
+                error.ctx.command_path if error.ctx else "posenc",
+            )
+            # Without a command this is the help, which typer has printed.
+            if message:
+                print(f"posenc: {' '.join(message.split())} (see {asked} --help)", file=sys.stderr)
+        except typer.Abort:
+            code = 1
+        sys.exit(code)
+
+
 app = typer.Typer(
+    cls=OneLine,
     help="Position encoding for Transformers: look at encodings, check them, compare them.",
     no_args_is_help=True,
     add_completion=False,

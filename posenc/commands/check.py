@@ -12,6 +12,8 @@ from rich.table import Table
 
 from posenc.atomic_files import write_json
 from posenc.commands.app import AsJson, app, errors
+from posenc.commands.settings import strangers
+from posenc.errors import SettingError
 
 if TYPE_CHECKING:
     from posenc.testing import Agreement, Result
@@ -50,12 +52,15 @@ def check(
 
         chosen = list(posenc.encodings()) if everything else names or []
         if not chosen:
-            raise typer.BadParameter("name an encoding, or give --all")
+            raise SettingError("check: name an encoding, or give --all")
         compared = paper or peers is not None
         if compared and (out.is_dir() or not out.parent.is_dir()):
-            raise typer.BadParameter(f"--out {out}: a file in a folder that exists is needed")
+            raise SettingError(f"check --out {out}: a file in a folder that exists is needed")
         oracles = all_peers(chosen, peers) if compared else []
-        examples = [example for cls in map(find, chosen) for example in cls.examples()]
+        examples = []
+        for name in chosen:
+            with strangers(f"encoding {name!r} cannot be made"):
+                examples += find(name).examples()
         results: list[Result] = []
         for example in examples:
             # A check takes seconds, for it compiles and exports what it is given.
@@ -66,7 +71,7 @@ def check(
             print(f"comparing {peer.encoding} with {peer.package}: {peer.what}", file=sys.stderr)
             agreements.append(run_peer(peer))
     failed = [result for result in results if result.status == "failed"]
-    apart = [found for found in agreements if found.status in ("disagrees", "failed")]
+    apart = [each for each in agreements if each.status in ("disagrees", "failed")]
     report = report_of(results, agreements, oracles) if compared else None
     if as_json:
         shown = report or [dataclasses.asdict(result) for result in results]
@@ -99,13 +104,13 @@ def _print_agreements(agreements: list["Agreement"], apart: list["Agreement"]) -
     table.add_column("oracle", overflow="fold")
     for name in ("cases", "forward", "gradient", "status"):
         table.add_column(name)
-    for found in agreements:
-        errors = ("-" if e is None else f"{e:.1e}" for e in (found.forward, found.gradient))
-        table.add_row(found.encoding, found.oracle, str(found.cases), *errors, found.status)
+    for each in agreements:
+        errors = ("-" if e is None else f"{e:.1e}" for e in (each.forward, each.gradient))
+        table.add_row(each.encoding, each.oracle, str(each.cases), *errors, each.status)
     Console().print(table, markup=False)
-    for found in agreements:
-        if found.cap and found not in apart:
-            allowed = f"{found.allowed_forward:.0e} forward, {found.allowed_gradient:.0e} gradient"
-            print(f"{found.encoding} with {found.oracle}: allowed {allowed}: {found.cap}")
-    for found in apart:
-        print(f"{found.encoding} {found.status} with {found.oracle}:\n    {found.detail}")
+    for each in agreements:
+        if each.cap and each not in apart:
+            allowed = f"{each.allowed_forward:.0e} forward, {each.allowed_gradient:.0e} gradient"
+            print(f"{each.encoding} with {each.oracle}: allowed {allowed}: {each.cap}")
+    for each in apart:
+        print(f"{each.encoding} {each.status} with {each.oracle}:\n    {each.detail}")

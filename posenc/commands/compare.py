@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from posenc.commands.app import app, errors
+from posenc.errors import SettingError
 
 
 @app.command()
@@ -72,11 +73,11 @@ def compare(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr) as shown:
             outcome = run(comparison, shown)
-    found = outcome.report.with_suffix(".json").read_text("utf-8")
+    text_of_report = outcome.report.with_suffix(".json").read_text("utf-8")
     if as_json:
-        print(found)
+        print(text_of_report)
     else:
-        _print_report(json.loads(found))
+        _print_report(json.loads(text_of_report))
         print(f"report: {outcome.report}")
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
@@ -90,8 +91,8 @@ def _lengths(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(name) for name in _names(text))
     except ValueError:
-        raise typer.BadParameter(
-            f"--test-lengths {text}: whole numbers between commas are needed, as in 64,128"
+        raise SettingError(
+            f"compare --test-lengths {text}: whole numbers between commas are needed, as in 64,128"
         ) from None
 
 
@@ -107,6 +108,6 @@ def _print_report(report: dict[str, Any]) -> None:
         print(sentence)
 
 
-def _mean(found: dict[str, Any] | None) -> str:
-    seeds = list(found["seeds"].values()) if found else []
+def _mean(target: dict[str, Any] | None) -> str:
+    seeds = list(target["seeds"].values()) if target else []
     return "-" if not seeds or None in seeds else f"{sum(seeds) / len(seeds):.3f}"

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 WIDEST = 16_384
 
 
-def parsed(settings: Iterable[str]) -> dict[str, Any]:
+def parse(settings: Iterable[str]) -> dict[str, Any]:
     """Values by name: numbers, tuples, True, None as in Python; scalings and encodings by call.
 
     What is none of these is text: layout=half, scaling=YaRN(4, 4096), dim=64. Raises SettingError
     for what is not name=value, or given twice, and what the called classes raise.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier():
             raise SettingError(f"{setting!r} is no setting: give name=value, as in dim=64")
-        if name in found:
+        if name in values:
             raise SettingError(f"setting {name!r} is given twice")
-        found[name] = _value(text)
-    return found
+        values[name] = _value(text)
+    return values
 
 
-def made(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
+def build(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
     """The first of its examples, with these settings in place of its own; weights drawn anew.
 
     Weights are those of one seed. A class whose examples cannot be made gets the settings alone.
@@ -53,16 +53,17 @@ def made(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
             example = next(iter(kind.examples()), None)
             if example is not None and not settings:
                 return _checked(example)
-            given = {} if example is None else example.settings()
+            defaults = {} if example is None else example.settings()
         except PosencError:
             raise
         except Exception:
             # A stranger's examples may raise anything; the class may do without them.
-            given = {}
-        call = ", ".join(f"{name}={value!r}" for name, value in (given | settings).items())
+            defaults = {}
+        chosen = defaults | settings
+        call = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
         with strangers(f"{kind.__name__}({call}) cannot be made"):
             torch.manual_seed(0)
-            return _checked(kind(**(given | settings)))
+            return _checked(kind(**chosen))
 
 
 @contextlib.contextmanager

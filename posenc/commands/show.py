@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from posenc.commands.app import app, errors
-from posenc.commands.settings import made, parsed, strangers
+from posenc.commands.settings import build, parse, strangers
 from posenc.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def show(
     with errors():
         from posenc.catalogue import find
 
-        values = parsed(settings or ())
+        values = parse(settings or ())
         with strangers(f"encoding {name!r} cannot be imported"):
             kind = find(name)
         if not figure and out is None:
             _tell(kind, values)
             return
-        encoding = made(kind, values)
+        encoding = build(kind, values)
         called = f"{kind.__name__} cannot be drawn"
         with strangers(called):
             # Said before anything is imported that takes seconds.
@@ -83,7 +83,7 @@ def show(
 
 def _tell(kind: type["Encoding"], values: dict[str, object]) -> None:
     """What there is to say in words; settings are tried, and the encoding shown that they make."""
-    shown = repr(made(kind, values)) if values else None
+    shown = repr(build(kind, values)) if values else None
     with strangers(f"{kind.__name__}.examples() fails"):
         examples = [repr(example) for example in kind.examples()]
     signature = inspect.signature(kind).replace(return_annotation=inspect.Signature.empty)

@@ -31,6 +31,16 @@ def when(condition: Callable[[Encoding], object]) -> Callable:
     return mark
 
 
+def needs(*modules: str) -> Callable:
+    """Mark a check as skipped where one of these modules is not installed."""
+
+    def mark(check: Callable[[Encoding], None]) -> Callable[[Encoding], None]:
+        setattr(check, "needs", modules)  # noqa: B010 - functions have no declared attributes
+        return check
+
+    return mark
+
+
 def attends(encoding: Encoding) -> bool:
     """Whether it has terms, so that attend and scores take it."""
     return not embeds_only(encoding)

@@ -22,6 +22,7 @@ from posenc.testing.fixtures import (
     attends,
     copy_of,
     model_for,
+    needs,
     qkv,
     require,
     require_close,
@@ -113,6 +114,7 @@ def check_instances_share_nothing(encoding: Encoding) -> None:
     require(not pointers[0] & pointers[1], "two instances share a parameter's memory")
 
 
+@needs("safetensors", "numpy")
 def check_safetensors(encoding: Encoding) -> None:
     """A model that shares one encoding among its layers survives a safetensors round trip."""
     from safetensors.torch import load, save

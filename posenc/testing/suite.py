@@ -1,5 +1,6 @@
 """Choosing, running and reporting checks."""
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ def parametrize_with_checks(
             marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
             if not applies(check, encoding):
                 continue
+            if (lack := lacks(check)) is not None:
+                marks.append(pytest.mark.skip(reason=lack))
             cases.append(pytest.param(encoding, check, id=f"{encoding!r}-{name}", marks=marks))
     return pytest.mark.parametrize(("encoding", "check"), cases)
 
@@ -105,12 +108,24 @@ def applies(check: Check, encoding: Encoding) -> bool:
     return when is None or bool(when(encoding))
 
 
+def lacks(check: Check) -> str | None:
+    """What a check needs that is not installed, in a sentence."""
+    for module in getattr(check, "needs", ()):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return f"it needs {module}, which is not installed"
+    return None
+
+
 def run_check(encoding: Encoding, name: str, *, expected_failure: str | None = None) -> Result:
     """The result of one check, by its name."""
     check = all_checks()[name]
     shown, claim, expected = repr(encoding), claim_of(check), expected_failure
     if not applies(check, encoding):
         return Result(shown, name, claim, "skipped", "its tags do not claim this")
+    if (lack := lacks(check)) is not None:
+        return Result(shown, name, claim, "skipped", lack)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import posenc as pe
 from posenc.analysis import plot
 from posenc.commands import app
-from posenc.commands.settings import made, parsed
+from posenc.commands.settings import build, parse
 
 run = CliRunner().invoke
 
@@ -215,7 +215,7 @@ class TestWrong:
 
 class TestSettings:
     def test_values_are_read_as_python_writes_them(self) -> None:
-        assert parsed(["a=1", "b=-2.5e3", "c=(1, 2)", "d=None", "e=half", "f= two words"]) == {
+        assert parse(["a=1", "b=-2.5e3", "c=(1, 2)", "d=None", "e=half", "f= two words"]) == {
             "a": 1,
             "b": -2500.0,
             "c": (1, 2),
@@ -230,11 +230,11 @@ class TestSettings:
                 texts = {name: repr(value) for name, value in example.settings().items()}
                 if any("<function" in text for text in texts.values()):
                     continue
-                again = made(kind, parsed(f"{name}={text}" for name, text in texts.items()))
+                again = build(kind, parse(f"{name}={text}" for name, text in texts.items()))
                 assert repr(again) == repr(example)
                 assert list(inspect.signature(kind).parameters) == list(texts)
 
     def test_weights_are_always_the_same(self) -> None:
-        one, two = (made(pe.Learned, {"dim": 4}) for _ in range(2))
+        one, two = (build(pe.Learned, {"dim": 4}) for _ in range(2))
         assert one.weight.equal(two.weight)
-        assert made(pe.Learned, {}).weight.equal(made(pe.Learned, {}).weight)
+        assert build(pe.Learned, {}).weight.equal(build(pe.Learned, {}).weight)
