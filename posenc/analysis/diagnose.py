@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.analysis.diagnosis.computation import Computation, Kind, Results
-from posenc.analysis.diagnosis.given import (
+from posenc.analysis.diagnosis.hypotheses import only
+from posenc.analysis.diagnosis.inputs import (
     DTYPES,
     as_results,
     check,
@@ -18,10 +19,9 @@ from posenc.analysis.diagnosis.given import (
     kind_of,
     starts,
 )
-from posenc.analysis.diagnosis.hypotheses import only
 from posenc.analysis.diagnosis.pattern import Place, element, excess_of, first_place, pattern_of
 from posenc.analysis.diagnosis.rounding import rounding_of
-from posenc.analysis.diagnosis.trial import Candidate, Trial, tried_tokens, within
+from posenc.analysis.diagnosis.search import Candidate, Search, tried_tokens, within
 from posenc.encoding import Context
 from posenc.errors import ShapeError
 from posenc.lowering import Lowerable
@@ -131,7 +131,7 @@ def _compared(
     limit = f"what rounding to {str(dtype).removeprefix('torch.')} allows there, {most:.3g}"
     if place is None:
         says = f"They agree: they differ by {error:.3g} at most, which is within {limit}."
-        if given and known is not None and known.rotate() is not None:
+        if given and known is not None and known.rotate is not None:
             says += f" {_SAME_RAW}"
         return Diagnosis(None, error, most, "none", says)
     keys = known.positions.k_len if known is not None and kind == "output" else 0
@@ -139,19 +139,19 @@ def _compared(
     exchanged, note = False, ""
     if known is not None:
         exchanged, note = _who(known, ours, theirs, allowed, tokens)
-    trial = Trial(*((theirs, ours) if exchanged else (ours, theirs)), allowed, tokens)
-    trial.run(found, kind, sure)
-    best = trial.best()
+    search = Search(*((theirs, ours) if exchanged else (ours, theirs)), allowed, tokens)
+    search.run(found, kind, sure)
+    best = search.best()
     where = f"They differ, first at {place.shown(kind)}: ours is {element(ours, place, kind):.6g}"
     sentences = [
         f"{where}, theirs {element(theirs, place, kind):.6g}.",
         f"The difference is {error:.3g} at its largest, against {limit}.",
         pattern_of(excess, kind),
         note,
-        _unknown(trial, known is not None) if best is None else _likely(best, exchanged),
+        _unknown(search, known is not None) if best is None else _likely(best, exchanged),
     ]
     evidence = " ".join(filter(None, sentences))
-    candidates = tuple(candidate for candidate, _ in trial.ranked())
+    candidates = tuple(candidate for candidate, _ in search.ranked())
     cause = "unknown" if best is None else best.cause
     return Diagnosis(place, error, most, cause, evidence, candidates)
 
@@ -205,10 +205,10 @@ def _who(
     return False, f"Ours is not what {given} gives for the raw tensors: check the settings too."
 
 
-def _unknown(trial: Trial, known: bool) -> str:
-    tried = len(trial.found)
+def _unknown(search: Search, known: bool) -> str:
+    tried = len(search.tried)
     says = f"Cause: unknown. None of {tried} hypotheses explains most of the difference"
-    ranked = trial.ranked()
+    ranked = search.ranked()
     if ranked:
         best = ranked[0][0]
         says += f"; the nearest, {best.cause}, leaves {100 * best.left:.3g} % of it"

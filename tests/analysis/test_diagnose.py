@@ -389,16 +389,23 @@ def test_trailing_dimensions_that_turn_are_named() -> None:
     assert found.cause == "which dimensions turn"
 
 
+def elsewhere(positions: pe.Positions, q: Tensor, k: Tensor) -> pe.Positions:
+    queries, keys = (
+        replace(side, position=at) for side, at in ((positions.queries, q), (positions.keys, k))
+    )
+    return replace(positions, queries=queries, keys=keys)
+
+
 def test_positions_of_padding_packing_and_decoding_are_named() -> None:
     q, k, v = raw()
     rope, mask = pe.Rotary(D), torch.ones(B, T, dtype=torch.bool)
     mask[1, :4] = False
     padded = pe.Positions.build(attention_mask=mask, causal=True)
-    counted = replace(padded, q=torch.arange(T), k=torch.arange(T))
+    counted = elsewhere(padded, torch.arange(T), torch.arange(T))
     packed = pe.Positions.build(lengths=[4, 7], causal=True)
-    through = replace(packed, q=torch.arange(T), k=torch.arange(T))
+    through = elsewhere(packed, torch.arange(T), torch.arange(T))
     decoding = pe.Positions.build(3, T, causal=True)
-    first = replace(decoding, q=torch.arange(3))
+    first = elsewhere(decoding, torch.arange(3), decoding.keys.position)
     cases = [
         ("padding counted", q, padded, counted),
         ("start of positions", q, packed, through),
@@ -471,6 +478,22 @@ def test_two_causes_at_once_are_named_together() -> None:
     assert diagnose(pe.rotate(q, k, rope), theirs, rope).cause == "layout and offset"
     theirs = Wrong(layout="interleaved", base=12_345.0)(q, k)
     assert diagnose(pe.rotate(q, k, rope), theirs, rope, q=q, k=k).cause == "layout and base"
+
+
+def test_two_numbers_that_are_wrong_at_once_are_named_together() -> None:
+    """Neither is right where it is fitted alone."""
+    q, k, v = raw(length=64)
+    rope = pe.Rotary(D)
+    found = diagnose(pe.rotate(q, k, rope), Wrong(base=5e5, first=3)(q, k), rope, q=q, k=k)
+    assert found.cause == "offset and base", found
+    assert "counts positions +3 from ours" in found.evidence
+    assert "has the base 500000, ours 10000" in found.evidence
+    ours = pe.attend(q, k, v, rope, causal=True)
+    theirs = pe.attend(q, k, v, pe.Rotary(D, base=123_456.0), causal=True, scale=0.3)
+    found = diagnose(ours, theirs, rope, q=q, k=k, v=v, causal=True)
+    assert sorted(found.cause.split(" and ")) == ["base", "scale"], found
+    assert "scales q . k by 0.3" in found.evidence
+    assert "has the base 123456" in found.evidence
 
 
 LAYOUTS = [("half", "interleaved"), ("interleaved", "half")]

@@ -25,9 +25,9 @@ T, SHORT = 13, 4
 # What rounding of float64 may do to these numbers, with much to spare.
 NEARLY = 1e-10
 
-# The cause that diagnose names for each fault that changes numbers; "unknown" is for those outside
-# what it looks for, of which it names the place alone.
-CAUSES = {
+# The cause that diagnose names for each fault that changes numbers; "unknown" is for those inside
+# the formula of one encoding, which no hypothesis computes, so that it names the place alone.
+CAUSES: dict[str, str | dict[Kind, str]] = {
     "positions in the activation dtype, rotary": "precision of positions",
     "positions in the activation dtype, sinusoidal": "precision of positions",
     "angles kept in float32": "precision of angles",
@@ -51,6 +51,11 @@ CAUSES = {
     "new keys in front of the old ones": "order of keys",
     "sinks by buffer index": "unknown",
     "window one too wide": "width of the window",
+    "a window wider than its encoding says": "width of the window",
+    "a window of coordinates": "unknown",
+    "the sinks of a Lambda-shaped mask forgotten": "mask of the encoding missing",
+    # The kernel's sinks, by which the zones of scores differ too: less of an output is explained.
+    "one sink too few": {"scores": "setting count", "output": "unknown"},
     "the widest of two windows": "mask of the encoding missing",
     "causality by position value": "causal mask",
     "padding seen": "padding",
@@ -108,6 +113,7 @@ CAUSES = {
 UNSEEN = {
     "what later calls, moved modules or other instances give": [
         "base missing from a cache key",
+        "the base of the latest instance",
         "a derived table kept as a buffer, cast by .bfloat16()",
     ],
     "gradients": [
@@ -130,6 +136,7 @@ UNSEEN = {
         "heads broadcast in place of an error",
         "a context of another batch widens the output",
     ],
+    "positions with a prefix": ["a prefix ignored"],
     "rows that see nothing": ["NaN in a row that sees nothing"],
     "a backend that nobody asked for": [
         "distances of the tiles one too far",
@@ -290,14 +297,20 @@ def test_a_planted_fault_is_found_and_named(fault: Fault, monkeypatch: pytest.Mo
         assert scene is None, f"{fault.name} changes {list(differing)} in the scene {scene!r}"
         return
     assert scene is not None, f"{fault.name} changes no number: list it as unseen, with the reason"
-    cause = CAUSES[fault.name]
+    causes = CAUSES[fault.name]
     # What stays unknown takes longest, and is no better known of another kind of result.
-    kinds = list(differing)[:1] if cause == "unknown" else list(differing)
+    kinds = list(differing)[:1] if causes == "unknown" else list(differing)
     for kind in kinds:
         ours, theirs = differing[kind]
+        cause = causes if isinstance(causes, str) else causes[kind]
         found = diagnose(ours, theirs, kind=kind, **given(encoding, scene))
         assert found.first == first_difference(kind, ours, theirs, scene), found
-        assert found.cause == cause, found
+        # A cause that is outside what is looked for may come to be named, but never wrongly: the
+        # computation with it must give the whole of theirs.
+        if cause == "unknown" and found.cause != "unknown":
+            assert found.candidates[0].fits, found
+        else:
+            assert found.cause == cause, found
         assert found.error > found.allowed
 
 
@@ -313,4 +326,4 @@ def test_what_is_looked_for_is_tried_in_earnest() -> None:
         "precision of positions",
         "start of positions",
     }
-    assert wanted <= set(CAUSES.values())
+    assert wanted <= {cause for cause in CAUSES.values() if isinstance(cause, str)}

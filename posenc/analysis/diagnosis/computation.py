@@ -6,6 +6,7 @@ c model dimension, r turned pairs.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -25,9 +26,9 @@ from posenc.terms import Rotate, Term
 # turned: q and k (b, h, t, d); scores: (b, h, tq, tk); output: (b, h, tq, d); embedded: (b, t, c)
 Kind = Literal["turned", "scores", "output", "embedded"]
 Results = tuple[Tensor, ...]
-Turner = Callable[[Tensor, Tensor, Rotate], Tensor]
+Rotator = Callable[[Tensor, Tensor, Rotate], Tensor]
 # A term in place of the one given, or None where it is left out.
-Edit = Callable[[Term], Term | None]
+Edit = Callable[[Any], Term | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Computation:
 
     q, k, v, x  raw, before any position; those that the kind needs
     edits       applied to the lowered terms, in order
-    turner      turns x by angles of a Rotate, in place of the right way to do it
+    rotator     rotates x by angles of a Rotate, in place of the right way to do it
     """
 
     kind: Kind
@@ -49,15 +50,22 @@ class Computation:
     scale: float = 1.0
     context: Context | None = None
     edits: tuple[Callable[[tuple[Term, ...]], tuple[Term, ...]], ...] = ()
-    turner: Turner | None = None
+    rotator: Rotator | None = None
 
-    def edited(self, edit: Edit, which: Collection[int] | None = None) -> "Computation":
-        """The same with every term edited, or those of these numbers."""
+    def has(self, *kinds: type) -> bool:
+        """Whether some term is of these kinds."""
+        return any(isinstance(term, kinds) for term in self.terms)
+
+    def edited(
+        self, edit: Edit, *kinds: type, which: Collection[int] | None = None
+    ) -> "Computation":
+        """The same with its terms edited: those of these kinds, or all, and of these numbers."""
 
         def edited(terms: tuple[Term, ...]) -> tuple[Term, ...]:
             numbers = range(len(terms)) if which is None else which
-            made = (edit(term) if n in numbers else term for n, term in enumerate(terms))
-            return tuple(term for term in made if term is not None)
+            chosen = (n in numbers and isinstance(t, kinds or object) for n, t in enumerate(terms))
+            changed = (edit(t) if edits else t for edits, t in zip(chosen, terms, strict=True))
+            return tuple(term for term in changed if term is not None)
 
         return replace(self, edits=(*self.edits, edited))
 
@@ -86,6 +94,7 @@ class Computation:
         }
         return replace(self, positions=at, **raw)
 
+    @cached_property
     def lowered(self) -> Lowered:
         """Its terms with their edits."""
         assert self.q is not None
@@ -102,11 +111,15 @@ class Computation:
             terms = edit(terms)
         return replace(made, terms=terms, q_turn=None, k_turn=None)
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Its lowered terms; none where it ends before attention."""
+        return () if self.kind == "embedded" else self.lowered.terms
+
+    @property
     def rotate(self) -> Rotate | None:
         """Its Rotate term, if there is one."""
-        if self.kind == "embedded":
-            return None
-        return next((term for term in self.lowered().terms if isinstance(term, Rotate)), None)
+        return next((term for term in self.terms if isinstance(term, Rotate)), None)
 
     @torch.no_grad()
     def results(self) -> Results:
@@ -121,11 +134,11 @@ class Computation:
 
     def _attended(self) -> Results:
         assert self.q is not None
-        lowered, q = self.lowered(), self.q
+        lowered, q = self.lowered, self.q
         k = q if self.k is None else self.k
-        rotate = next((term for term in lowered.terms if isinstance(term, Rotate)), None)
-        if rotate is not None and (self.kind == "turned" or self.turner is not None):
-            q, k = self._turned(q, k, rotate)
+        rotate = self.rotate
+        if rotate is not None and (self.kind == "turned" or self.rotator is not None):
+            q, k = self._rotated(q, k, rotate)
             terms = tuple(term for term in lowered.terms if term is not rotate)
             lowered = replace(lowered, terms=terms)
         if self.kind == "turned":
@@ -136,15 +149,15 @@ class Computation:
         assert self.v is not None
         return (output_of(weights_of(s), self.v, lowered),)
 
-    def _turned(self, q: Tensor, k: Tensor, rotate: Rotate) -> tuple[Tensor, Tensor]:
+    def _rotated(self, q: Tensor, k: Tensor, rotate: Rotate) -> tuple[Tensor, Tensor]:
         dtype = arithmetic(q, k)
-        if self.turner is None or rotate.k_angle is None:
+        if self.rotator is None or rotate.k_angle is None:
             return turn_both(q, k, rotate, dtype)
         q, k = q.to(dtype), k.to(dtype)
-        return self.turner(q, rotate.q_angle, rotate), self.turner(k, rotate.k_angle, rotate)
+        return self.rotator(q, rotate.q_angle, rotate), self.rotator(k, rotate.k_angle, rotate)
 
 
-def turned_back(turned: Results, parts: tuple[Part, ...], positions: Positions) -> Computation:
+def rotated_back(rotated: Results, parts: tuple[Part, ...], positions: Positions) -> Computation:
     """The computation whose results are these turned q and k: its raw ones are turned back."""
 
     def back(term: Term) -> Term:
@@ -158,8 +171,8 @@ def turned_back(turned: Results, parts: tuple[Part, ...], positions: Positions) 
         k_angle = None if term.k_angle is None else -term.k_angle
         return replace(term, q_angle=-term.q_angle, k_angle=k_angle, gain=1 / term.gain)
 
-    k = turned[1] if len(turned) > 1 else None
-    at = Computation("turned", parts, positions, turned[0], k)
+    k = rotated[1] if len(rotated) > 1 else None
+    at = Computation("turned", parts, positions, rotated[0], k)
     raw = at.edited(back).results()
     return replace(at, q=raw[0], k=raw[1] if len(raw) > 1 else None)
 

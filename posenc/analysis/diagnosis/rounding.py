@@ -48,7 +48,7 @@ def rounding_of(
 
 
 def _of_turned(ours: Results, eps: float, angle_eps: float, at: Computation | None) -> Results:
-    rotate = None if at is None else at.rotate()
+    rotate = None if at is None else at.rotate
     allowed = []
     for index, x in enumerate(ours):
         x = x.double()
@@ -67,7 +67,7 @@ def _of_turned(ours: Results, eps: float, angle_eps: float, at: Computation | No
 
 
 def _largest_angle(at: Computation) -> float:
-    rotate = at.rotate()
+    rotate = at.rotate
     if rotate is None:
         return 0.0
     angles = (rotate.q_angle, rotate.k_angle)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit, turned_back
+from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit, rotated_back
 from posenc.encoding import Context
 from posenc.encodings.rotary import Rotary
 from posenc.errors import ShapeError, UnsupportedError
@@ -151,7 +151,7 @@ def starts(
         return []
     if encoding is not None:
         _check_turns(Computation(kind, parts, at, ours[0], ours[-1]))
-        return [turned_back(ours, parts, at)]
+        return [rotated_back(ours, parts, at)]
     width = ours[0].shape[-1]
     guesses = [
         Rotary(width, base, layout, turned)
@@ -161,7 +161,7 @@ def starts(
         if width % 2 == 0 and turned % 2 == 0 and turned
     ]
     if missing:
-        return [turned_back(ours, (guess,), at) for guess in guesses]
+        return [rotated_back(ours, (guess,), at) for guess in guesses]
     made = [Computation(kind, (guess,), at, q, k) for guess in guesses]
     return sorted(made, key=lambda start: misfit(start.results(), ours))[:1]
 
@@ -199,7 +199,7 @@ def _check_raw(kind: Kind, given: dict[str, Tensor | None], ours: Results) -> No
 
 def _check_turns(start: Computation) -> None:
     """Raise UnsupportedError for turned q and k of an encoding that does not turn them once."""
-    if start.kind == "turned" and start.rotate() is None:
+    if start.kind == "turned" and start.rotate is None:
         raise UnsupportedError(
             f"diagnose: {list(start.parts)} turns neither q nor k, or turns them twice over, so "
             "that no turned q and k can be compared: give scores or outputs"

@@ -1,0 +1,277 @@
+"""The search for a cause: how much of the difference each hypothesis leaves."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import starmap
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.analysis.diagnosis.causes.position import embedding, position
+from posenc.analysis.diagnosis.causes.result import result
+from posenc.analysis.diagnosis.causes.rotation import rotation
+from posenc.analysis.diagnosis.causes.score import score
+from posenc.analysis.diagnosis.causes.setting import any_setting, exchanged, known_setting
+from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit
+from posenc.analysis.diagnosis.fits import fitted, offsets
+from posenc.analysis.diagnosis.hypotheses import Hypothesis, only
+
+CAUSES = (rotation, known_setting, score, position, any_setting, exchanged, embedding)
+# A cause that leaves more than this share of the difference is not named as likely; of two causes
+# together, which are tried by the hundred, more is asked.
+EXPLAINED = 0.2
+EXPLAINED_BY_TWO = 0.02
+# A cause that leaves less than this explains something, and others are tried on top of it.
+PARTIAL = 0.9
+# Causes that leave nothing alike, so that what else is wrong shows only on top of them: how many
+# ways of each are tried.
+HIDING = {"layout": 1, "layout of the weights": 2, "causal mask": 1}
+# How often two numbers are fitted in turn.
+ROUNDS = 4
+# Tokens that hypotheses are tried on, fewer where each has many numbers: at most as many in all.
+TRIED, FEWEST, NUMBERS = 96, 24, 250_000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A cause that was tried.
+
+    left   the share of the difference (root mean square) that it leaves unexplained
+    fits   what it leaves is no more than rounding
+    """
+
+    cause: str
+    says: str
+    left: float
+    fits: bool
+
+
+class Wanted(NamedTuple):
+    """What hypotheses are to give for some tokens, within what is allowed; how far off ours is."""
+
+    theirs: Results
+    allowed: Results
+    apart: float
+
+
+@dataclass(eq=False)
+class Search:
+    """Two results, what rounding allows between them, and the candidates found so far.
+
+    tokens  those that hypotheses are tried on, None for all
+    """
+
+    ours: Results
+    theirs: Results
+    allowed: Results
+    tokens: Tensor | None
+    tried: list[tuple[Candidate, Hypothesis]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        tokens = self.tokens
+        if tokens is None:
+            tokens = torch.arange(self.ours[0].shape[-2], device=self.ours[0].device)
+        self.few = tokens[::4]
+        self.wanted = self._wanted(self.tokens)
+        self.wanted_of_few = self._wanted(self.few)
+
+    def run(self, starts: list[Computation], kind: Kind, sure: bool) -> None:
+        """Try what is simple first, and stop where something fits.
+
+        Starts that are not sure are guesses of what ours is; each hypothesis then names its own.
+        """
+
+        def of_results(_: Computation | None = None) -> Iterator[Hypothesis]:
+            return starmap(Hypothesis, result(self.ours, self.theirs, kind))
+
+        # Without raw tensors what one result says of the other comes before any guess; with them
+        # a cause that names a step says more than the number by which results differ.
+        if not (sure and starts) and self.add(of_results()):
+            return
+        # Of guesses the usual two are tried in full before any of the others.
+        stages: tuple[tuple[Callable[..., Iterator[Hypothesis]], list[Computation]], ...] = (
+            (exact, starts[:2]),
+            (of_results, starts[:1] if sure else []),
+            (self._fitted, starts[:2]),
+            (exact, starts[2:]),
+            (self._offsets, starts[2:]),
+        )
+        for generator, from_starts in stages:
+            for start in from_starts:
+                generated = generator(start)
+                if self.add(generated if sure else _taken_for(start, generated)):
+                    return
+        if sure and starts and not self._in_pairs():
+            self._two_numbers(starts[0])
+
+    def best(self) -> Candidate | None:
+        """The likely cause, confirmed on all tokens; None where nothing explains enough."""
+        likely = [
+            hypothesis
+            for candidate, hypothesis in self.ranked()
+            if _explains(candidate, hypothesis)
+        ]
+        everything = self.wanted if self.tokens is None else self._wanted(None)
+        for hypothesis in likely[:4]:
+            candidate = self.weigh(hypothesis, None, everything)
+            if candidate is not None and _explains(candidate, hypothesis):
+                return candidate
+        return None
+
+    def _offsets(self, ours: Computation) -> Iterator[Hypothesis]:
+        return offsets(ours, self.theirs)
+
+    def _fitted(
+        self, ours: Computation, causes: tuple[str, ...] | None = None
+    ) -> Iterator[Hypothesis]:
+        yield from offsets(ours, self.theirs, causes)
+        yield from fitted(ours, self.theirs, causes)
+
+    def _in_pairs(self) -> bool:
+        """Each hypothesis on top of the best ones, and of those that hide all others."""
+        ranked = [(c, h) for c, h in self.ranked() if isinstance(h.theirs, Computation)]
+        best = [h for c, h in ranked if c.left < PARTIAL][:2]
+        hiding = [
+            hypothesis
+            for cause, count in HIDING.items()
+            for hypothesis in [h for _, h in ranked if h.cause == cause][:count]
+        ]
+        for first in dict.fromkeys([*best, *hiding]):
+            for generator in (exact, self._fitted):
+                if self.add(_on_top(first, generator(first.theirs))):
+                    return True
+        return False
+
+    def _two_numbers(self, ours: Computation) -> None:
+        """Two numbers that are wrong at once, each fitted beside the other in turn.
+
+        Neither is right where it is fitted alone, but it comes nearer each time.
+        """
+        numbers: dict[str, Hypothesis] = {}
+        for candidate, hypothesis in self.ranked():
+            last = (hypothesis, *hypothesis.steps)[-1]
+            if last.again is not None and candidate.left < PARTIAL:
+                numbers.setdefault(last.cause, last)
+        for number in list(numbers.values())[:2]:
+            partners, left = None, PARTIAL
+            for _ in range(ROUNDS):
+                alone = None if number.again is None else number.again(ours)
+                if alone is None:
+                    break
+                beside = self._fitted(alone, partners)
+                count = len(self.tried)
+                if self.add(_on_top(replace(number, theirs=alone), beside)):
+                    return
+                pairs = self.tried[count:]
+                candidate, pair = min(pairs, key=lambda each: each[0].left, default=(None, None))
+                if candidate is None or pair is None or candidate.left > 0.95 * left:
+                    break
+                partners, left, number = (number.cause,), candidate.left, pair.steps[-1]
+
+    def add(self, hypotheses: Iterable[Hypothesis]) -> bool:
+        """Weigh each of them; whether one fits."""
+        fits = False
+        for hypothesis in hypotheses:
+            # Of pairs, of which there are many, some tokens tell those that explain something.
+            if hypothesis.steps:
+                hint = self.weigh(hypothesis, self.few, self.wanted_of_few)
+                if hint is None or hint.left > PARTIAL:
+                    continue
+            candidate = self.weigh(hypothesis, self.tokens, self.wanted)
+            if candidate is not None:
+                self.tried.append((candidate, hypothesis))
+                fits = fits or candidate.fits
+        return fits
+
+    def weigh(
+        self, hypothesis: Hypothesis, tokens: Tensor | None, wanted: Wanted
+    ) -> Candidate | None:
+        """How it fits these tokens; None where it gives nothing to compare."""
+        theirs, allowed, apart = wanted
+        results = hypothesis.results(tokens)
+        if results is None or any(a.shape != b.shape for a, b in zip(results, theirs, strict=True)):
+            return None
+        results = _compared(results, allowed)
+        if any(one.isnan().any() for one in results):
+            return None
+        left = misfit(results, theirs) / apart if apart else 1.0
+        fits = left < 0.5 and all(map(within, results, theirs, allowed))
+        return Candidate(hypothesis.cause, hypothesis.says, left, fits)
+
+    def _wanted(self, tokens: Tensor | None) -> Wanted:
+        sides = (self.ours, self.theirs, self.allowed)
+        if tokens is not None:
+            sides = tuple(only(side, tokens) for side in sides)
+        ours, theirs, allowed = sides
+        ours, theirs = _compared(ours, allowed), _compared(theirs, allowed)
+        return Wanted(theirs, allowed, misfit(ours, theirs))
+
+    def ranked(self) -> list[tuple[Candidate, Hypothesis]]:
+        """The best first: those that fit before others, by what they leave, the simple before."""
+        order = sorted(self.tried, key=lambda pair: (not pair[0].fits, pair[0].left))
+        if not order or not order[0][0].fits:
+            return order
+        # Of causes that rounding cannot tell apart, the one tried first is the simplest, and a
+        # number for each row follows rounding closer than one number for all.
+        least = 1.3 * order[0][0].left + 1e-5
+        near = [pair for pair in self.tried if pair[0].fits and pair[0].left <= least]
+        return near + [pair for pair in order if all(pair is not one for one in near)]
+
+
+def exact(ours: Computation) -> Iterator[Hypothesis]:
+    """Every hypothesis without a number to fit."""
+    for rows in CAUSES:
+        yield from starmap(Hypothesis, rows(ours))
+
+
+def _explains(candidate: Candidate, hypothesis: Hypothesis) -> bool:
+    most = EXPLAINED_BY_TWO if hypothesis.steps else EXPLAINED
+    return candidate.fits or candidate.left <= most
+
+
+def _compared(side: Results, allowed: Results) -> Results:
+    """The same number on every side where anything is allowed."""
+    pairs = zip(side, allowed, strict=True)
+    return tuple(one.masked_fill(most == torch.inf, 0.0) for one, most in pairs)
+
+
+def _taken_for(start: Computation, guessed: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+    for one in guessed:
+        yield replace(one, says=f"{one.says} (if ours is {start.parts[0]!r})")
+
+
+def _on_top(first: Hypothesis, others: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+    for other in others:
+        if other.cause != first.cause:
+            cause, says = f"{first.cause} and {other.cause}", f"{first.says}; and {other.says}"
+            yield Hypothesis(cause, says, other.theirs, steps=(first, other))
+
+
+def tried_tokens(results: Results, first: int, keys: int) -> Tensor | None:
+    """The first tokens, those around the first difference and others spread to the last."""
+    length, device = results[0].shape[-2], results[0].device
+    # A token has as many scores as there are keys, for outputs too.
+    each = sum(
+        one.numel() // one.shape[-2] // one.shape[-1] * max(one.shape[-1], keys) for one in results
+    )
+    most = min(TRIED, max(FEWEST, NUMBERS // each))
+    if length <= most:
+        return None
+    third = most // 3
+    spread = torch.linspace(0, length - 1, third, device=device).long()
+    start = min(max(first, third), length - third)
+    near = torch.arange(start, start + third, device=device)
+    return torch.cat((torch.arange(third, device=device), near, spread)).unique()
+
+
+def within(predicted: Tensor, theirs: Tensor, allowed: Tensor) -> bool:
+    """Whether both are equal but for rounding, of either side and of the raw tensors."""
+    anything = allowed == torch.inf
+    hidden = theirs == -torch.inf
+    if bool((((predicted == -torch.inf) != hidden) & ~anything).any()):
+        return False
+    # A rotation may carry the rounding of one dimension into another of the same head.
+    finite = allowed.masked_fill(anything, 0.0).amax(-1, keepdim=True)
+    apart = (predicted.double() - theirs.double()).abs().masked_fill(hidden | anything, 0.0)
+    return bool((apart <= 2 * finite).all())
