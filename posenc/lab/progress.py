@@ -1,13 +1,19 @@
 """How a comparison tells what it is doing: bars on a terminal, plain lines anywhere else."""
 
 import time
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-from posenc.lab.train import Progress
+from posenc.lab.train import Progress as Training
 
 LINE_SECONDS = 10.0
 
@@ -19,7 +25,7 @@ class Display(Protocol):
     def __exit__(self, *reason: object) -> None: ...
     def plan(self, runs: int, done: int) -> None: ...
     def begin(self, name: str) -> None: ...
-    def update(self, name: str, progress: Progress) -> None: ...
+    def update(self, name: str, progress: Training) -> None: ...
     def end(self, name: str, state: str, message: str) -> None: ...
     def note(self, text: str) -> None: ...
 
@@ -30,37 +36,55 @@ def display(stream: IO[str]) -> Display:
     return BarDisplay(console) if console.is_terminal else LineDisplay(stream)
 
 
-class Clocks:
-    """Time left, from what was done since each run began here."""
+class Bars(Progress):
+    """A bar for the whole and one for each run at work, which also know the time left."""
 
-    def __init__(self) -> None:
-        self.total = 0
-        self.finished = 0
-        self._began: dict[str, tuple[float, float | None]] = {}
-        self._fractions: dict[str, float] = {}
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[figures]}", markup=False),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+            get_time=lambda: time.monotonic(),
+            speed_estimate_period=600.0,
+        )
+        self.ended = 0
+        self.runs: dict[str, TaskID] = {}
+        self._whole: TaskID | None = None
+
+    def plan(self, runs: int, done: int) -> None:
+        self.ended = done
+        self._whole = self.add_task("all runs", total=runs, completed=done, figures="")
 
     def begin(self, name: str) -> None:
-        self._began[name] = time.monotonic(), None
-        self._fractions[name] = 0.0
+        self.runs[name] = self.add_task(_short(name), total=1.0, figures="starting")
 
-    def update(self, name: str, fraction: float) -> float | None:
-        """Seconds that `name` still needs; None while nothing is known."""
-        at, first = self._began[name]
-        self._fractions[name] = fraction
-        # A resumed run begins in the middle, so only what is gained from here counts.
-        if first is None:
-            self._began[name] = time.monotonic(), fraction
-            return None
-        gained = fraction - first
-        return (time.monotonic() - at) * (1 - fraction) / gained if gained > 0 else None
+    def move(self, name: str, progress: Training) -> float | None:
+        """Take in how far a run is; the seconds that it still needs, None while nothing is known.
+
+        A resumed run begins in the middle. That is no speed: the first step never counts as such.
+        """
+        self.update(self.runs[name], completed=progress.fraction, figures=_figures(progress))
+        self._sum_up()
+        return self._tasks[self.runs[name]].time_remaining
 
     def end(self, name: str, state: str) -> None:
-        self.finished += state != "stopped"
-        self._fractions.pop(name, None)
+        self.ended += state != "stopped"
+        self.remove_task(self.runs.pop(name))
+        self._sum_up()
 
     @property
-    def fraction(self) -> float:
-        return (self.finished + sum(self._fractions.values())) / max(self.total, 1)
+    def done(self) -> float:
+        """Runs that are done, and parts of those at work."""
+        return self.ended + sum(self._tasks[task].completed for task in self.runs.values())
+
+    def _sum_up(self) -> None:
+        if self._whole is not None:
+            whole = self._tasks[self._whole].total or 0
+            self.update(self._whole, completed=self.done, figures=f"{self.ended} of {whole:.0f}")
 
 
 class LineDisplay:
@@ -68,7 +92,8 @@ class LineDisplay:
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
-        self.clocks = Clocks()
+        # Never shown: they keep the time.
+        self.bars = Bars()
         self._last: dict[str, float] = {}
 
     def __enter__(self) -> "LineDisplay":
@@ -78,23 +103,24 @@ class LineDisplay:
         self.stream.flush()
 
     def plan(self, runs: int, done: int) -> None:
-        self.clocks.total, self.clocks.finished = runs, done
+        self.bars.plan(runs, done)
         self.note(_plan(runs, done))
 
     def begin(self, name: str) -> None:
-        self.clocks.begin(name)
+        self.bars.begin(name)
         self._last[name] = time.monotonic()
         self.note(f"{name}: begins")
 
-    def update(self, name: str, progress: Progress) -> None:
-        left = self.clocks.update(name, progress.fraction)
+    def update(self, name: str, progress: Training) -> None:
+        left = self.bars.move(name, progress)
         now = time.monotonic()
         if now - self._last[name] >= LINE_SECONDS:
             self._last[name] = now
-            self.note(f"{name}: {_figures(progress, left)}")
+            remaining = f", {_duration(left)} left" if left is not None and progress.step else ""
+            self.note(f"{name}: {_figures(progress)}{remaining}")
 
     def end(self, name: str, state: str, message: str) -> None:
-        self.clocks.end(name, state)
+        self.bars.end(name, state)
         self.note(f"{name}: {_ending(state, message)}")
 
     def note(self, text: str) -> None:
@@ -105,62 +131,31 @@ class BarDisplay:
     """A bar for the whole and one for each run at work."""
 
     def __init__(self, console: Console) -> None:
-        self.clocks = Clocks()
-        self._began = time.monotonic()
-        self._first = 0.0
-        self._tasks: dict[str, TaskID] = {}
-        self._bars = Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[figures]}", markup=False),
-            console=console,
-            transient=True,
-        )
+        self.bars = Bars(console)
 
     def __enter__(self) -> "BarDisplay":
-        self._bars.start()
+        self.bars.start()
         return self
 
     def __exit__(self, *reason: object) -> None:
-        self._bars.stop()
+        self.bars.stop()
 
     def plan(self, runs: int, done: int) -> None:
-        self.clocks.total, self.clocks.finished = runs, done
-        self._first = self.clocks.fraction
         self.note(_plan(runs, done))
-        self._tasks[""] = self._bars.add_task("all runs", total=1.0, figures="")
+        self.bars.plan(runs, done)
 
     def begin(self, name: str) -> None:
-        self.clocks.begin(name)
-        self._tasks[name] = self._bars.add_task(_short(name), total=1.0, figures="starting")
+        self.bars.begin(name)
 
-    def update(self, name: str, progress: Progress) -> None:
-        left = self.clocks.update(name, progress.fraction)
-        self._move(name, progress.fraction, _figures(progress, left))
-        self._overall()
+    def update(self, name: str, progress: Training) -> None:
+        self.bars.move(name, progress)
 
     def end(self, name: str, state: str, message: str) -> None:
-        self.clocks.end(name, state)
-        self._bars.remove_task(self._tasks.pop(name))
+        self.bars.end(name, state)
         self.note(f"{name}: {_ending(state, message)}")
-        self._overall()
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False, highlight=False)
-
-    def _overall(self) -> None:
-        fraction = self.clocks.fraction
-        gained = fraction - self._first
-        figures = f"{self.clocks.finished} of {self.clocks.total}"
-        if gained > 0:
-            left = (time.monotonic() - self._began) * (1 - fraction) / gained
-            figures += f", {_duration(left)} left"
-        self._move("", fraction, figures)
-
-    def _move(self, name: str, fraction: float, figures: str) -> None:
-        changes: dict[str, Any] = {"completed": fraction, "figures": figures}
-        self._bars.update(self._tasks[name], **changes)
+        self.bars.console.print(text, markup=False, highlight=False)
 
 
 def _short(name: str) -> str:
@@ -172,11 +167,10 @@ def _plan(runs: int, done: int) -> str:
     return f"{runs} runs" + (f", of which {done} are done already" if done else "")
 
 
-def _figures(progress: Progress, left: float | None) -> str:
+def _figures(progress: Training) -> str:
     if not progress.step:
         return "testing"
-    figures = f"loss {progress.loss:.3f}, {progress.tokens_per_second / 1000:.1f}k tokens/s"
-    return figures + (f", {_duration(left)} left" if left is not None else "")
+    return f"loss {progress.loss:.3f}, {progress.tokens_per_second / 1000:.1f}k tokens/s"
 
 
 def _ending(state: str, message: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from posenc.lab.compare import Comparison, compare
-from posenc.lab.progress import BarDisplay, Clocks, LineDisplay, display
+from posenc.lab.progress import BarDisplay, Bars, LineDisplay, display
 from posenc.lab.train import Progress
 
 
@@ -54,13 +54,15 @@ class TestDisplay:
         assert "rotary-s0-abc: failed: it [did] not work" in stream.getvalue()
 
     def test_a_stopped_run_is_not_counted_as_done(self) -> None:
-        clocks = Clocks()
-        clocks.total = 2
-        clocks.begin("a")
-        clocks.begin("b")
-        clocks.end("a", "failed")
-        clocks.end("b", "stopped")
-        assert (clocks.finished, clocks.fraction) == (1, 0.5)
+        bars = Bars()
+        bars.plan(2, 0)
+        bars.begin("a")
+        bars.begin("b")
+        bars.move("a", self.progress)
+        assert bars.done == 0.5
+        bars.end("a", "failed")
+        bars.end("b", "stopped")
+        assert (bars.ended, bars.done) == (1, 1)
 
     def test_a_resumed_run_counts_time_from_where_it_began(
         self, monkeypatch: pytest.MonkeyPatch
