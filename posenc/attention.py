@@ -6,19 +6,19 @@ Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimens
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.autocast import autocast_off
 from posenc.backends import BACKENDS, choose
 from posenc.backends.call import Call
+from posenc.build_call import build_call, lower_for
 from posenc.caches.cache import Cache
 from posenc.caches.failing import unchanged_on_error
+from posenc.dispatch_rotation import check_inplace, rotated, rotated_
 from posenc.encoding import Context
 from posenc.equation import arithmetic, scores_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowerable, Lowered
-from posenc.native.turning import check_inplace, turned, turned_
 from posenc.positions import Positions, as_positions
-from posenc.precision import autocast_off
-from posenc.prepare import lower_for, prepare
-from posenc.rotation import turn_both
+from posenc.rotation import rotate_both
 from posenc.terms import Rotate
 
 
@@ -42,7 +42,7 @@ def attend(
     causal     a query sees no later key; None: as the positions say, else False
     positions  Positions, coordinates of the keys, or None: the queries are the LAST tq of tk tokens
     context    the layer's input, for encodings that read it
-    cache      k and v are the new tokens only: they are turned, appended and attended to
+    cache      k and v are the new tokens only: they are rotated, appended and attended to
     scale      of q . k; None is d**-0.5 (T5 has none: pass 1.0)
     dropout    on the attention weights; pass 0.0 in evaluation
     backend    "auto", or one by name, which raises rather than fall back
@@ -50,7 +50,7 @@ def attend(
     Rows that see nothing are zero, in the gradient too. The output has v's dtype.
     """
     with unchanged_on_error([] if cache is None else [cache]):
-        call = prepare(
+        call = build_call(
             q,
             k,
             v,
@@ -76,7 +76,7 @@ def explain_backend(
     context: Context | None = None,
 ) -> str:
     """Which backend `auto` takes for this call, and why those before it refuse."""
-    call = prepare(q, k, v, encoding, causal=causal, positions=positions, context=context)
+    call = build_call(q, k, v, encoding, causal=causal, positions=positions, context=context)
     name, reasons = choose(call)
     return "\n".join(f"{name}: {reason}" for name, reason in (reasons | {name: "taken"}).items())
 
@@ -95,7 +95,7 @@ def scores(
 
     In at least float32; arguments as in `attend`. Values and dropout are not part of it.
     """
-    call = prepare(
+    call = build_call(
         q, k, k, encoding, causal=causal, positions=positions, context=context, scale=scale
     )
     with autocast_off(q.device):
@@ -110,7 +110,7 @@ def rotate(
     positions: Positions | Tensor | None = None,
     inplace: bool = False,
 ) -> tuple[Float[Tensor, "b h tq d"], Float[Tensor, "b g tk d"]]:
-    """q and k turned by a rotary encoding, in their own dtypes.
+    """q and k rotated by a rotary encoding, in their own dtypes.
 
     Arithmetic is float32 (float64 for float64 inputs), from float64 angles. inplace writes into
     q and k and returns them; a tensor that needs a gradient must then be a result, no leaf and no
@@ -120,7 +120,7 @@ def rotate(
     writing in place would break the gradient.
     """
     if isinstance(encoding, Lowered) and positions is None:
-        # Straight on, for one token is turned faster than all checks of lower_for are made.
+        # Straight on, for one token is rotated faster than all checks of lower_for are made.
         lowered = encoding
         as_positions(lowered.positions, q.shape[-2], k.shape[-2])
     else:
@@ -132,20 +132,20 @@ def rotate(
             f"rotate({encoding!r}): it lowers to {kinds}, not to one Rotate; use attend or scores"
         )
     dtype = arithmetic(q, k)
-    if term.q_log_scale is not None or term.k_log_scale is not None:
+    if term.grows:
         with autocast_off(q.device):
-            turned_q, turned_k = turn_both(q, k, term, dtype)
+            rotated_q, rotated_k = rotate_both(q, k, term, dtype)
         if inplace:
             check_inplace(q, k)
-            return q.copy_(turned_q), k.copy_(turned_k)
-        return turned_q.to(q.dtype), turned_k.to(k.dtype)
-    q_turn, k_turn = lowered.turns(term, dtype)
-    run = turned_ if inplace else turned
-    if k_turn is None:
-        return run((q,), q_turn[:1], q_turn[1:], term.layout, term.start)[0], k
-    cos, sin = zip(q_turn, k_turn, strict=True)
-    turned_q, turned_k = run((q, k), cos, sin, term.layout, term.start)
-    return turned_q, turned_k
+            return q.copy_(rotated_q), k.copy_(rotated_k)
+        return rotated_q.to(q.dtype), rotated_k.to(k.dtype)
+    q_waves, k_waves = lowered.form.waves(dtype)
+    run = rotated_ if inplace else rotated
+    if k_waves is None:
+        return run((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
+    cos, sin = zip(q_waves, k_waves, strict=True)
+    rotated_q, rotated_k = run((q, k), cos, sin, term.layout, term.start)
+    return rotated_q, rotated_k
 
 
 def _chosen(backend: str, call: Call) -> str:
@@ -156,9 +156,9 @@ def _chosen(backend: str, call: Call) -> str:
         raise UnsupportedError(
             f"attend(backend={backend!r}): known are auto, {', '.join(sorted(BACKENDS))}"
         )
-    refusal = BACKENDS[backend].refusal(call)
-    if refusal is not None:
-        raise UnsupportedError(f"attend(backend={backend!r}) cannot compute this: {refusal}")
+    reason = BACKENDS[backend].unsupported_reason(call)
+    if reason is not None:
+        raise UnsupportedError(f"attend(backend={backend!r}) cannot compute this: {reason}")
     return backend
 
 

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowered
 from posenc.positions import Positions
-from posenc.rotation import turn_both
+from posenc.rotation import per_query_head, rotate_both
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -20,7 +20,6 @@ from posenc.terms import (
     Mask,
     MaskRule,
     Offset,
-    Prefix,
     Rotate,
     Scale,
     Slope,
@@ -40,11 +39,9 @@ def scores_of(
 ) -> Float[Tensor, "b h tq tk"]:
     """Scores of every pair: s where visible, -inf elsewhere."""
     terms, positions = lowered.terms, lowered.positions
-    check_heads(terms, q.shape[1])
-    check_distances(terms, positions)
     dtype = arithmetic(q, k)
     q, k = q.to(dtype), k.to(dtype)
-    content = turned_content(q, k, terms, positions, dtype)
+    content = rotated_content(q, k, terms, positions, dtype)
     outside = torch.zeros((), dtype=dtype, device=q.device)
     for term in terms:
         if isinstance(term, GatherTable):
@@ -143,99 +140,35 @@ def rows_of(
 ) -> Int[Tensor, "#b 1 tq tk"]:
     """Which row of its table each pair reads."""
     distance = positions.distance()
-    if distance.is_floating_point():
-        raise PositionsError(
-            f"{type(term).__name__} holds one value per whole distance, "
-            "but the positions are float64: give int64 positions"
-        )
     # Of a table that does not saturate, only pairs that are not visible are clamped.
-    index = (distance + term.zero).clamp(0, _entries(term) - 1)
-    row_of = None if isinstance(term, DistanceTable) else term.row_of
-    return index if row_of is None else row_of[index]
-
-
-def check_distances(terms: tuple[Term, ...], positions: Positions) -> None:
-    """A table that does not saturate must hold every distance that a visible pair can have."""
-    bound = positions.bound
-    prefixed = any(isinstance(rule, Prefix) for rule in mask_rules(terms))
-    # Causality bounds the distance only where coordinates rise with the order.
-    past_only = positions.causal and positions.unit_step and not prefixed
-    for term in terms:
-        if not isinstance(term, (DistanceTable, GatherTable, ValueTable)) or term.saturates:
-            continue
-        future = _entries(term) - term.zero - 1
-        need = None if bound is None else bound - 1
-        if need is None or term.zero < need or future < (0 if past_only else need):
-            raise PositionsError(
-                f"{type(term).__name__} holds distances from {-term.zero} to {future} and does not "
-                f"saturate, but positions reach up to {need}: "
-                "build the table for Positions of this extent"
-            )
-
-
-def check_heads(terms: tuple[Term, ...], heads: int) -> None:
-    """Every term made for h heads must meet h query heads."""
-    for term in terms:
-        for given in _heads_of(term):
-            if given != heads and (given != 1 or isinstance(term, (Slope, Offset))):
-                raise ShapeError(
-                    f"{type(term).__name__} was made for {given} heads, but q has {heads}: "
-                    f"construct the encoding with heads={heads}"
-                )
-
-
-def keys_to_turn(k: Float[Tensor, "b g tk d"], term: Rotate, heads: int) -> Tensor:
-    """k, or a copy for each query head where every one of them turns keys by its own angles."""
-    own = [table.shape[1] for table in (term.k_angle, term.k_log_scale) if table is not None]
-    return group(k, heads) if max(own, default=1) > k.shape[1] else k
-
-
-def _heads_of(term: Term) -> list[int]:
-    if isinstance(term, Offset):
-        return [term.q.shape[1], term.k.shape[1]]
-    if isinstance(term, DenseBias):
-        return [term.values.shape[1]]
-    if isinstance(term, Scale):
-        return [term.factor.shape[1]] if isinstance(term.factor, Tensor) else []
-    tables: list[Tensor | None] = []
-    if isinstance(term, Slope):
-        tables = [term.past, term.future]
-    elif isinstance(term, DistanceTable):
-        tables = [term.values]
-    elif isinstance(term, GatherTable):
-        tables = [term.weight, term.bias]
-    elif isinstance(term, (ValueTable, CountTable)):
-        tables = [term.weight]
-    return [table.shape[0] for table in tables if table is not None]
-
-
-def _entries(term: DistanceTable | GatherTable | ValueTable) -> int:
     if isinstance(term, DistanceTable):
-        return term.values.shape[-1]
-    return term.weight.shape[-2] if term.row_of is None else term.row_of.shape[0]
+        return (distance + term.zero).clamp(0, term.values.shape[-1] - 1)
+    if term.row_of is None:
+        return (distance + term.zero).clamp(0, term.weight.shape[-2] - 1)
+    return term.row_of[(distance + term.zero).clamp(0, len(term.row_of) - 1)]
 
 
-def turned_content(
+def rotated_content(
     q: Tensor, k: Tensor, terms: tuple[Term, ...], positions: Positions, dtype: torch.dtype
 ) -> Tensor:
-    """turn(q) . turn(k), or q . k where no term turns."""
+    """rotate(q) . rotate(k), or q . k where no term rotates."""
     for term in terms:
         if isinstance(term, Rotate):
-            return _turned_product(q, k, term, dtype)
+            return _rotated_product(q, k, term, dtype)
         if isinstance(term, Zones):
             if not positions.causal:
                 raise UnsupportedError(
                     "zones are defined for causal attention only: pass causal=True"
                 )
             near = -positions.order_distance() < term.width
-            near_content = _turned_product(q, k, term.near, dtype)
-            return torch.where(near, near_content, _turned_product(q, k, term.far, dtype))
+            near_content = _rotated_product(q, k, term.near, dtype)
+            return torch.where(near, near_content, _rotated_product(q, k, term.far, dtype))
     return q @ group(k, q.shape[1]).mT
 
 
-def _turned_product(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> Tensor:
-    turned_q, turned_k = turn_both(q, keys_to_turn(k, term, q.shape[1]), term, dtype)
-    return (turned_q @ group(turned_k, q.shape[1]).mT).to(dtype)
+def _rotated_product(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> Tensor:
+    rotated_q, rotated_k = rotate_both(q, per_query_head(k, term, q.shape[1]), term, dtype)
+    return (rotated_q @ group(rotated_k, q.shape[1]).mT).to(dtype)
 
 
 def counted(term: CountTable, q: Tensor, s: Tensor, visible: Tensor | None) -> Tensor:

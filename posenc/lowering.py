@@ -9,35 +9,39 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.normal_form.form import NormalForm
+from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
-from posenc.rotation import CosSin, turns_of
 from posenc.terms import Rotate, Term, Zones
 
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """Terms together with the positions they were made for, so that neither can be dropped.
+    """Terms together with their normal form, which carries the positions they were made for.
 
-    `q_turn` and `k_turn` hold cos and sin of the Rotate term in the dtype that was asked for;
     `length_dependent` says that the terms hold for the length of these positions only, and
-    `turned` that they turn no other keys than the queries' own tokens.
+    `keys_prerotated` that they rotate no other keys than the queries' own tokens.
     """
 
     terms: tuple[Term, ...]
-    positions: Positions
-    q_turn: CosSin | None = None
-    k_turn: CosSin | None = None
+    form: NormalForm
     length_dependent: bool = False
-    turned: bool = False
+    keys_prerotated: bool = False
 
-    def turns(self, term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
-        """cos and sin for queries and keys: those made by `lower`, unless asked in another dtype.
+    @property
+    def positions(self) -> Positions:
+        """Those that the terms were made for."""
+        return self.form.positions
 
-        None for keys that come turned.
-        """
-        if self.q_turn is not None and self.q_turn[0].dtype == dtype:
-            return self.q_turn, self.k_turn
-        return turns_of(term, dtype)
+    def with_terms(self, terms: Sequence[Term], dtype: torch.dtype = torch.float32) -> "Lowered":
+        """Other terms for the same positions, with the normal form of these."""
+        return replace(self, terms=tuple(terms), form=normalise(terms, self.positions, dtype))
+
+    def with_rotated_keys(self) -> "Lowered":
+        """The same for keys that come rotated, out of a cache."""
+        terms = tuple(replace(x, k_angle=None) if isinstance(x, Rotate) else x for x in self.terms)
+        rotation = next((term for term in terms if isinstance(term, Rotate)), None)
+        return replace(self, terms=terms, form=replace(self.form, rotation=rotation, k_waves=None))
 
 
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
@@ -79,14 +83,14 @@ def lower(
     context: Context | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | None = None,
-    turned: bool = False,
+    keys_prerotated: bool = False,
 ) -> Lowered:
     """Terms for these positions, made once and reused by every layer.
 
     positions   Positions, coordinates of every token, or a number of tokens
     dtype       of cos, sin and of tables that no parameter enters; angles are always float64
-    turned      for a rotated cache: keys come turned, but for the queries' own tokens, so that
-                rotary encodings make angles for these alone
+    keys_prerotated  for a rotated cache: keys come rotated, but for the queries' own tokens, so
+                that rotary encodings make angles for these alone
 
     Raises UnsupportedError for an encoding that only changes embeddings and for two rotations,
     PositionsError where an encoding needs an extent or a context that is not there.
@@ -114,13 +118,13 @@ def lower(
     for part in parts:
         if isinstance(part, Documents):
             positions = part.place(positions)
-    turned = turned and positions.q_len < positions.k_len
+    keys_prerotated = keys_prerotated and positions.q_len < positions.k_len
     own_only = False
     terms: list[Term] = []
     for part in parts:
         if isinstance(part, Encoding):
             _check_needs(part, positions, context)
-            made = _of_own_keys(part, positions, context, dtype) if turned else None
+            made = _of_own_keys(part, positions, context, dtype) if keys_prerotated else None
             own_only = own_only or made is not None
             terms.extend(part.lower(positions, context, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
@@ -129,14 +133,10 @@ def lower(
     if len(rotations) > 1:
         raise UnsupportedError(
             f"{len(rotations)} rotations in one call ({encoding!r}): "
-            "queries and keys can be turned once, choose one rotary encoding"
+            "queries and keys can be rotated once, choose one rotary encoding"
         )
-    q_turn = k_turn = None
-    rotate = rotations[0] if rotations else None
-    if isinstance(rotate, Rotate) and rotate.q_log_scale is None and rotate.k_log_scale is None:
-        q_turn, k_turn = turns_of(rotate, dtype)
     by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
-    return Lowered(tuple(terms), positions, q_turn, k_turn, by_length, own_only)
+    return Lowered(tuple(terms), normalise(terms, positions, dtype), by_length, own_only)
 
 
 def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:

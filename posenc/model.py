@@ -266,8 +266,8 @@ class Transformer(nn.Module):
                 continue
             if layer == 0 or len(self.later_encodings):
                 dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-                turned = caches is not None and all(c.policy == "rotated" for c in caches)
-                lowered = lower(relative, positions, dtype=dtype, turned=turned)
+                prerotated = caches is not None and all(c.policy == "rotated" for c in caches)
+                lowered = lower(relative, positions, dtype=dtype, keys_prerotated=prerotated)
             x = block(x, lowered, None, cache)
         return F.linear(self.norm(x), self.embedding.token.weight)
 

@@ -1,4 +1,4 @@
-"""Turning queries and keys: what a Rotate term does to a tensor.
+"""Rotating queries and keys: what a Rotate term does to a tensor.
 
 With the pair (x1, x2) and the angle a of its position,
     y1 = x1 cos a - x2 sin a,   y2 = x1 sin a + x2 cos a,
@@ -22,24 +22,24 @@ def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
     return cos.to(dtype), sin.to(dtype)
 
 
-def turns_of(term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+def waves_of(term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
     """cos and sin of a term without log scales, for queries and keys; shared where angles are."""
-    q_turn = cos_sin(term.q_angle, term.gain, dtype)
+    q_waves = cos_sin(term.q_angle, term.gain, dtype)
     if term.k_angle is None:
-        return q_turn, None
+        return q_waves, None
     same = term.k_angle is term.q_angle
-    return q_turn, q_turn if same else cos_sin(term.k_angle, term.gain, dtype)
+    return q_waves, q_waves if same else cos_sin(term.k_angle, term.gain, dtype)
 
 
-def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:
-    """x (b, h, t, d) with the pairs of its dimensions start .. start + 2r turned.
+def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:
+    """x (b, h, t, d) with the pairs of its dimensions start .. start + 2r rotated.
 
     cos, sin (1|b, 1|h, t, r). Arithmetic and result in the dtype of cos.
     """
-    check_turn(x, cos, start)
-    turned = 2 * cos.shape[-1]
+    check_rotation(x, cos, start)
+    width = 2 * cos.shape[-1]
     x = x.to(cos.dtype)
-    part = x if turned == x.shape[-1] else x[..., start : start + turned]
+    part = x if width == x.shape[-1] else x[..., start : start + width]
     if layout == "half":
         first, second = part.chunk(2, dim=-1)
         part = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
@@ -47,17 +47,17 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) ->
         first, second = part[..., 0::2], part[..., 1::2]
         pairs = (first * cos - second * sin, first * sin + second * cos)
         part = torch.stack(pairs, dim=-1).flatten(-2)
-    if turned == x.shape[-1]:
+    if width == x.shape[-1]:
         return part
-    return torch.cat((x[..., :start], part, x[..., start + turned :]), dim=-1)
+    return torch.cat((x[..., :start], part, x[..., start + width :]), dim=-1)
 
 
-def check_turn(x: Tensor, cos: Tensor, start: int) -> None:
-    """Raise ShapeError where angles of this shape cannot turn x."""
-    turned = 2 * cos.shape[-1]
-    if start + turned > x.shape[-1]:
+def check_rotation(x: Tensor, cos: Tensor, start: int) -> None:
+    """Raise ShapeError where angles of this shape cannot rotate x."""
+    width = 2 * cos.shape[-1]
+    if start + width > x.shape[-1]:
         raise ShapeError(
-            f"rotation turns dimensions {start} to {start + turned - 1}, "
+            f"rotation turns dimensions {start} to {start + width - 1}, "
             f"but the heads of shape {tuple(x.shape)} have {x.shape[-1]}"
         )
     # By !=, for torch 2.7's dynamo does not find a symbolic size in a tuple.
@@ -69,27 +69,46 @@ def check_turn(x: Tensor, cos: Tensor, start: int) -> None:
         )
 
 
-def turn_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """q and k turned straight from the angles of the term: the specification of Rotate."""
-    scaled = term.q_log_scale is not None or term.k_log_scale is not None
+def rotate_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """q and k rotated straight from the angles of the term: the specification of Rotate."""
     # Factors that grow with position cancel in q . k only; float64 and one origin keep them finite.
-    dtype = torch.float64 if scaled else dtype
-    q_factor, k_factor = _rebased(term) if scaled else (1.0, 1.0)
+    dtype = torch.float64 if term.grows else dtype
+    q_factor, k_factor = _rebased(term, k.shape[1]) if term.grows else (1.0, 1.0)
     q_cos, q_sin = (wave * q_factor for wave in cos_sin(term.q_angle, term.gain, dtype))
-    turned_q = turn(q, q_cos, q_sin, term.layout, term.start)
+    rotated_q = rotate_pairs(q, q_cos, q_sin, term.layout, term.start)
     if term.k_angle is None:
-        return turned_q, k.to(dtype)
-    k_cos, k_sin = (wave * k_factor for wave in cos_sin(term.k_angle, term.gain, dtype))
-    return turned_q, turn(k, k_cos, k_sin, term.layout, term.start)
+        return rotated_q, k.to(dtype)
+    k_angle = _for_heads(term.k_angle, k.shape[1])
+    k_cos, k_sin = (wave * k_factor for wave in cos_sin(k_angle, term.gain, dtype))
+    return rotated_q, rotate_pairs(k, k_cos, k_sin, term.layout, term.start)
 
 
-def _rebased(term: Rotate) -> tuple[Tensor, Tensor]:
+def per_query_head(k: Tensor, term: Rotate, heads: int) -> Tensor:
+    """k (b, g, tk, d), or a copy for each query head where every one rotates keys by its own."""
+    own = [table.shape[1] for table in (term.k_angle, term.k_log_scale) if table is not None]
+    repeats = heads // k.shape[1] if max(own, default=1) > k.shape[1] else 1
+    return k if repeats == 1 else k.repeat_interleave(repeats, dim=1)
+
+
+def _rebased(term: Rotate, key_heads: int) -> tuple[Tensor, Tensor]:
+    """Factors of queries and keys, around one origin for all pairs of a key head."""
     q_log, k_log = term.q_log_scale, term.k_log_scale
     if q_log is None or k_log is None or term.k_angle is None:
         raise UnsupportedError(
             "log scales of queries and keys cancel in pairs: Rotate needs both of them, and keys "
-            'that were not turned before (Cache(policy="raw"))'
+            'that were not rotated before (Cache(policy="raw"))'
         )
+    k_log = _for_heads(k_log, key_heads)
+    low, high = q_log.amin(dim=-2, keepdim=True), q_log.amax(dim=-2, keepdim=True)
+    if q_log.shape[1] > key_heads:
+        groups = (key_heads, q_log.shape[1] // key_heads)
+        low, high = low.unflatten(1, groups).amin(2), high.unflatten(1, groups).amax(2)
     # Around the queries: keys long before them then vanish, as they should, and never overflow.
-    origin = (q_log.amax(dim=-2, keepdim=True) + q_log.amin(dim=-2, keepdim=True)) / 2
-    return (q_log - origin).exp(), (k_log + origin).exp()
+    origin = (low + high) / 2
+    return (q_log - _for_heads(origin, q_log.shape[1])).exp(), (k_log + origin).exp()
+
+
+def _for_heads(table: Tensor, heads: int) -> Tensor:
+    """A table (1|b, g, t, r) by key head as one by query head; one row for all stays one."""
+    own = table.shape[1]
+    return table.repeat_interleave(heads // own, dim=1) if 1 < own < heads else table

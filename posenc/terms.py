@@ -1,14 +1,14 @@
 """The closed vocabulary to which every relative encoding lowers.
 
-`posenc.attention.scores` is the one place that says what a term means. With
-content = turn(q) . turn(k) + GatherTables + whatever is marked inside,
+`posenc/equation.py` is the one place that says what a term means. With
+content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
 
     s = scale * (product of Scale) * content + terms outside + CountTable
     p = softmax(s where visible, else -inf), all zeros in a row that sees nothing
     out = dropout(p) v + ValueTables(p)
 
 Terms are plain frozen data and a set: their order never matters. Letters: b batch, h heads,
-tq queries, tk keys, d head dimension, r turned pairs, n rows; `1|b` means 1 or b. Distance is
+tq queries, tk keys, d head dimension, r rotated pairs, n rows; `1|b` means 1 or b. Distance is
 k_position - q_position, and `zero` is the row of distance 0. A table that `saturates` is clamped
 at its ends; one that does not must hold every distance.
 """
@@ -28,13 +28,13 @@ WIDEST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Rotate:
-    """Turn pairs of q and k by float64 angles (1|b, 1|h, t, r).
+    """Rotate pairs of q and k by float64 angles (1|b, 1|h, t, r).
 
     layout        "half" pairs (i, i + r), "interleaved" pairs (2i, 2i + 1)
-    start         first turned dimension; the others pass
-    gain          multiplies the turned dimensions of q and of k
+    start         first rotated dimension; the others pass
+    gain          multiplies the rotated dimensions of q and of k
     *_log_scale   log of a factor per pair; rebased to one origin per call
-    k_angle       None where the keys come turned, out of a cache
+    k_angle       None where the keys come rotated, out of a cache
     """
 
     q_angle: Tensor
@@ -44,6 +44,11 @@ class Rotate:
     gain: float = 1.0
     q_log_scale: Tensor | None = None
     k_log_scale: Tensor | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether factors beside the angles grow with position, and cancel in pairs only."""
+        return self.q_log_scale is not None or self.k_log_scale is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,7 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class GatherTable:
-    """content += (x + bias) . weight[h, row_of[distance + zero]]; x is q or k, never turned.
+    """content += (x + bias) . weight[h, row_of[distance + zero]]; x is q or k, never rotated.
 
     weight (1|h, rows, d), bias (1|h, d), row_of int64 (n,); row_of None means row = distance + zero
     """

@@ -12,25 +12,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.analysis.decomposition import Decomposition
+from posenc.autocast import autocast_off
 from posenc.backends.call import Call
+from posenc.build_call import build_call
 from posenc.encoding import Context, Encoding
 from posenc.equation import (
     arithmetic,
-    check_distances,
-    check_heads,
     content_scale,
     counted,
     distance_bias,
     gathered,
     group,
     mask_rules,
-    turned_content,
+    rotated_content,
 )
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, Part, embeds_only, flatten
 from posenc.positions import Documents, Positions, as_positions
-from posenc.precision import autocast_off
-from posenc.prepare import prepare
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -140,7 +138,7 @@ def decompose(
         causal = None
         q, k, encoding, positions = _projected(first, second, third, fourth, positions)
     whole = q.whole(), k.whole()
-    call = prepare(
+    call = build_call(
         *whole,
         whole[1],
         encoding,
@@ -222,8 +220,6 @@ def _decomposed(q: _Sources, k: _Sources, call: Call) -> Decomposition:
     """Every term, filed under what enters it; computed as `posenc.equation.scores_of` does."""
     terms, positions = call.lowered.terms, call.lowered.positions
     dtype = arithmetic(call.q, call.k)
-    check_heads(terms, call.q.shape[1])
-    check_distances(terms, positions)
     q, k = q.map(lambda x: x.to(dtype)), k.map(lambda x: x.to(dtype))
     inside = _content(q, k, call, dtype)
     content = torch.stack(list(inside.values())).sum(dim=0)
@@ -274,7 +270,7 @@ def _content(q: _Sources, k: _Sources, call: Call, dtype: torch.dtype) -> dict[s
 
     if any(isinstance(term, (Rotate, Zones)) for term in terms):
         whole = q.whole(), k.whole()
-        add("interaction", turned_content(*whole, terms, positions, dtype) - dot(*whole))
+        add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
     for term in terms:
         if isinstance(term, GatherTable):
             plain = replace(term, bias=None)

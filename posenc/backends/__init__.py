@@ -1,14 +1,11 @@
 """Ways to compute attention, each an optimisation of `posenc.equation`.
 
-A backend is one module, and imports nothing from another backend:
+A backend is one module with a `BACKEND`: a declaration of what it can do, and its `attend`; see
+`posenc.backends.backend`. It imports nothing from another, and reads the normal form of a call,
+but for the reference, which reads the terms.
 
-    refusal(call) -> str | None      why it cannot compute this call, or None
-    attend(call) -> Tensor           the output (b, h, tq, d_v), in v's dtype
-    passed_over(call) -> str | None  where it has one: why `auto` leaves to others what it could
-                                     compute
-
-`auto` takes the first, in the order below, that neither refuses nor is passed over, and else the
-first that does not refuse:
+`auto` takes the first, in the order below, that neither lacks anything nor declines, and else the
+first that lacks nothing:
 
     native     C, CPU: all but attention without position, which is SDPA's, and few queries. Of
                fewer than 8 it takes those with a window that hides 3 of 4 keys, and in bfloat16
@@ -29,12 +26,12 @@ from posenc.backends import blocked, flex, native, reference, sdpa, triton
 from posenc.backends.call import Call
 
 BACKENDS = {
-    "native": native,
-    "sdpa": sdpa,
-    "triton": triton,
-    "blocked": blocked,
-    "flex": flex,
-    "reference": reference,
+    "native": native.BACKEND,
+    "sdpa": sdpa.BACKEND,
+    "triton": triton.BACKEND,
+    "blocked": blocked.BACKEND,
+    "flex": flex.BACKEND,
+    "reference": reference.BACKEND,
 }
 
 
@@ -42,15 +39,14 @@ def choose(call: Call) -> tuple[str, dict[str, str]]:
     """The backend that `auto` takes, and why those before it are not taken."""
     reasons: dict[str, str] = {}
     able: list[str] = []
-    for name, module in BACKENDS.items():
-        reason = module.refusal(call)
+    for name, backend in BACKENDS.items():
+        reason = backend.unsupported_reason(call)
         if reason is None:
             able.append(name)
-            passed_over = getattr(module, "passed_over", None)
-            reason = None if passed_over is None else passed_over(call)
+            reason = backend.declines(call)
         if reason is None:
             return name, reasons
         reasons[name] = reason
-    # The reference refuses nothing.
+    # The reference lacks nothing.
     del reasons[able[0]]
     return able[0], reasons

@@ -12,59 +12,48 @@ from unittest import mock
 import torch
 from torch import Tensor
 
+from posenc.backends.backend import Backend
 from posenc.backends.call import Call
-from posenc.backends.turn import operands
-from posenc.equation import (
-    arithmetic,
-    mask_rules,
-)
+from posenc.backends.rotate_operands import operands
+from posenc.equation import arithmetic
+from posenc.normal_form.features import Feature
+from posenc.normal_form.form import NormalForm
+from posenc.normal_form.pairs import biases
 from posenc.positions import Positions
-from posenc.terms import (
-    DistanceTable,
-    Mask,
-    MaskRule,
-    Offset,
-    Prefix,
-    Rotate,
-    Scale,
-    Sink,
-    Slope,
-    Window,
-)
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def refusal(call: Call) -> str | None:
-    terms, positions, on_gpu = call.lowered.terms, call.lowered.positions, call.q.is_cuda
-    if call.q.device.type not in ("cpu", "cuda"):
-        return f"FlexAttention runs on CPU and NVIDIA GPUs, not on {call.q.device.type}"
-    if call.dropout:
-        return "FlexAttention has no dropout"
-    tensors = [call.q, call.k, call.v]
-    for term in terms:
-        if not isinstance(term, (Rotate, DistanceTable, Slope, Offset, Scale, Mask)):
-            return f"{type(term).__name__} reads more than a score and its place"
-        if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
-            return "factors that grow with position need float64 scores"
-        if isinstance(term, (DistanceTable, Slope)):
-            if term.inside and any(isinstance(s, Scale) and _varies(s) for s in terms):
-                return "a bias inside a scale that differs by query was not written for it"
-            if positions.queries.position.ndim > 2:
-                return "distances need one axis"
-        tensors += _tensors(term)
-    if not on_gpu and torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+CAN = frozenset(
+    {
+        Feature.ROTATION,
+        Feature.TABLE,
+        Feature.SLOPES,
+        Feature.QUERY_SCALE,
+        Feature.OFFSETS,
+        Feature.MASK,
+        Feature.PLACED_DISTANCES,
+        Feature.FRACTIONAL_DISTANCES,
+    }
+)
+
+
+def limits(call: Call) -> str | None:
+    on_gpu, form = call.q.is_cuda, call.form
+    biases = [form.table, form.inside_table, form.slopes, form.inside_slopes, form.offsets]
+    tensors = [call.q, call.k, call.v, *(form.q_waves or ()), form.query_scale]
+    tensors += [x for bias in biases if bias is not None for x in vars(bias).values()]
+    learns = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
+    if not on_gpu and torch.is_grad_enabled() and learns:
         return "FlexAttention has no backward on CPU: use torch.no_grad(), or another backend"
     if on_gpu and call.q.shape[-1] < 16:
         return "FlexAttention's kernels need heads of at least 16 dimensions"
     if on_gpu and call.q.shape[-1] != call.v.shape[-1]:
         return "FlexAttention's kernels fail where values have another head dimension than keys"
-    if positions.queries.order is None and positions.q_len > positions.k_len:
-        return "more queries than keys have no order"
     return None
 
 
-def passed_over(call: Call) -> str | None:
+def declines(call: Call) -> str | None:
     return "each kind of bias and mask is compiled anew, so it must be asked for by name"
 
 
@@ -72,9 +61,9 @@ def attend(call: Call) -> Tensor:
     # Imported here, for it brings the compiler: importing posenc stays quick.
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    terms, positions = call.lowered.terms, call.lowered.positions
+    positions = call.form.positions
     q, k, v, scale = operands(call)
-    sees, batched = _mask(positions, mask_rules(terms))
+    sees, batched = _mask(call.form)
     block_mask = None
     if sees is not None:
         rows = q.shape[0] if batched else None
@@ -89,7 +78,7 @@ def attend(call: Call) -> Tensor:
         inputs = [x.detach() for x in inputs]
     out = run(
         *inputs,
-        score_mod=_bias(call, scale, arithmetic(call.q, call.k)),
+        score_mod=_bias(call, scale, arithmetic(call.q, call.k, call.v)),
         block_mask=block_mask,
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
@@ -125,21 +114,19 @@ def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
         return module.flex_attention(q, k, v, **settings)
 
 
-def _bias(call: Call, factor: float, dtype: torch.dtype) -> ScoreMod | None:
-    """What the terms add to a score, from whole tensors that a kernel can read by index."""
-    distance = _difference(call.lowered.positions)
+def _bias(call: Call, scale: float, dtype: torch.dtype) -> ScoreMod | None:
+    """What is added to a score, from whole tensors that a kernel can read by index."""
+    form = call.form
+    distance = _difference(form.positions)
+    table, slopes = biases(form, scale)
     parts: list[ScoreMod] = []
-    for term in call.lowered.terms:
-        scale = factor if isinstance(term, (DistanceTable, Slope)) and term.inside else 1.0
-        if isinstance(term, DistanceTable):
-            parts.append(_table(term.values.to(dtype) * scale, term.zero, distance))
-        elif isinstance(term, Slope):
-            future = term.past if term.future is None else term.future
-            # One tensor read once: FlexAttention allows one read of each that needs a gradient.
-            both = torch.stack((term.past, future)).to(dtype) * scale
-            parts.append(_slope(both, distance))
-        elif isinstance(term, Offset):
-            parts.append(_offset(term.q.to(dtype), term.k.to(dtype)))
+    if table is not None:
+        parts.append(_table(table.values.to(dtype), table.zero, distance))
+    if slopes is not None:
+        # One tensor read once: FlexAttention allows one read of each that needs a gradient.
+        parts.append(_slope(torch.stack((slopes.past, slopes.future)).to(dtype), distance))
+    if form.offsets is not None:
+        parts.append(_offset(form.offsets.q, form.offsets.k, dtype))
     if not parts:
         return None
 
@@ -172,12 +159,13 @@ def _slope(both: Tensor, distance: Callable[[Tensor, Tensor, Tensor], Tensor]) -
     return score_mod
 
 
-def _offset(of_query: Tensor, of_key: Tensor) -> ScoreMod:
+def _offset(of_query: Tensor, of_key: Tensor, dtype: torch.dtype) -> ScoreMod:
+    """Rounded after the sum, for both may be large and close."""
     q_batched, k_batched = of_query.shape[0] > 1, of_key.shape[0] > 1
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         first = of_query[b if q_batched else 0, h, i]
-        return score + first + of_key[b if k_batched else 0, h, j]
+        return score + (first + of_key[b if k_batched else 0, h, j]).to(dtype)
 
     return score_mod
 
@@ -201,15 +189,11 @@ def _first_row(x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _mask(
-    positions: Positions, rules: list[MaskRule]
+    form: NormalForm,
 ) -> tuple[Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None, bool]:
-    """`Positions.visible` by index, or None where all is visible, and whether rows differ."""
-    windows = [rule.width for rule in rules if isinstance(rule, Window)]
-    sink_counts = [rule.count for rule in rules if isinstance(rule, Sink)]
-    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
-    width, causal = min(windows) if windows else 0, positions.causal
-    sinks = max(sink_counts) if sink_counts else 0
-    prefix = max(prefixes) if prefixes else 0
+    """Who sees whom by index, or None where everyone sees everyone, and whether rows differ."""
+    positions, rules = form.positions, form.visibility
+    width, causal, sinks, prefix = rules.window, rules.causal, rules.sinks, rules.prefix
     orders = positions.queries.order, positions.keys.order
     shift = positions.k_len - positions.q_len
     # Counted, not read: a graph cannot hand a tensor that it made itself to a block mask.
@@ -218,7 +202,7 @@ def _mask(
     documents = positions.queries.document, positions.keys.document
     q_document, k_document = (None if x is None else _reader(x) for x in documents)
     valid = None if positions.keys.valid is None else _reader(positions.keys.valid)
-    if not (causal or width or q_document or valid):
+    if not (causal or width is not None or q_document or valid):
         return None, False
 
     def mask_mod(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -226,9 +210,11 @@ def _mask(
         step = key - q_order(b, i)
         seen = step == step
         if causal:
-            seen = seen & ((step <= 0) | (key < prefix))
-        if width:
-            seen = seen & ((step.abs() < width) | (key < sinks))
+            past = step <= 0
+            seen = seen & (past | (key < prefix) if prefix else past)
+        if width is not None:
+            near = step.abs() < width
+            seen = seen & (near | (key < sinks) if sinks else near)
         if q_document is not None and k_document is not None:
             seen = seen & (q_document(b, i) == k_document(b, j))
         return seen if valid is None else seen & valid(b, j)
@@ -237,9 +223,11 @@ def _mask(
     return mask_mod, any(x is not None and x.ndim > 1 and x.shape[0] > 1 for x in told_apart)
 
 
-def _varies(term: Scale) -> bool:
-    return isinstance(term.factor, Tensor)
-
-
-def _tensors(term: object) -> list[Tensor]:
-    return [value for value in vars(term).values() if isinstance(value, Tensor)]
+BACKEND = Backend(
+    attend,
+    CAN,
+    devices=("cpu", "cuda"),
+    dropout=False,
+    limits=limits,
+    declines=declines,
+)

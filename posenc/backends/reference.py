@@ -3,12 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from posenc.backends.backend import Backend
 from posenc.backends.call import Call
 from posenc.equation import output_of, scores_of, weights_of
-
-
-def refusal(call: Call) -> str | None:
-    return None
 
 
 def attend(call: Call) -> Tensor:
@@ -16,3 +13,6 @@ def attend(call: Call) -> Tensor:
     if call.dropout:
         p = F.dropout(p, call.dropout)
     return output_of(p, call.v, call.lowered).to(call.v.dtype)
+
+
+BACKEND = Backend(attend)

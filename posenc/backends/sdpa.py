@@ -10,48 +10,45 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from posenc.backends.backend import Backend
 from posenc.backends.call import Call
-from posenc.backends.turn import operands
-from posenc.equation import (
-    arithmetic,
-    content_scale,
-    distance_bias,
-    gathered,
-    group,
-    mask_rules,
+from posenc.backends.rotate_operands import operands, scale_of
+from posenc.equation import arithmetic, group
+from posenc.normal_form.features import Feature
+from posenc.normal_form.form import Slopes, Table, Vectors
+from posenc.normal_form.pairs import (
+    along_diagonals,
+    biases,
+    by_distance,
+    line,
+    vectors_by_distance,
+    visible,
 )
-from posenc.positions import Positions
-from posenc.terms import (
-    CountTable,
-    DenseBias,
-    DistanceTable,
-    GatherTable,
-    Offset,
-    Rotate,
-    Slope,
-    ValueTable,
-    Zones,
-)
+from posenc.tracing import forward_mode, transformed
 
-_ADDED = (DistanceTable, Slope, GatherTable, Offset)
+CAN = frozenset(Feature) - {
+    Feature.GROWING_ROTATION,
+    Feature.ZONES,
+    Feature.VALUE_VECTORS,
+    Feature.COUNTS,
+}
+# What is added to scores, so that the mask holds numbers.
+_ADDED = frozenset({Feature.TABLE, Feature.SLOPES, Feature.VECTORS, Feature.OFFSETS, Feature.DENSE})
 # Queries of a step of decoding, and numbers in a mask that costs less than tiles do.
 _FEW, _LARGE = 16, 2**20
 
 
-def refusal(call: Call) -> str | None:
-    for term in call.lowered.terms:
-        if isinstance(term, ValueTable):
-            return "ValueTable needs the attention weights, which SDPA does not give"
-        if isinstance(term, CountTable):
-            return "CountTable needs the scores, which SDPA does not give"
-        if isinstance(term, Zones):
-            return "Zones turn queries and keys twice"
-        if isinstance(term, Rotate) and not (term.q_log_scale is term.k_log_scale is None):
-            return "factors that grow with position need float64 scores"
+def limits(call: Call) -> str | None:
+    if torch.compiler.is_compiling():
+        return None
+    if forward_mode():
+        return "SDPA has no forward-mode gradient"
+    if transformed() and call.form.features & _ADDED:
+        return "SDPA under torch.func has no gradient of its mask"
     return None
 
 
-def passed_over(call: Call) -> str | None:
+def declines(call: Call) -> str | None:
     """Why `auto` leaves a call to others: its mask would cost more than tiles of the scores."""
     # A graph leaves lengths open, and its compiler fuses what makes the mask.
     if torch.compiler.is_compiling() or call.q.shape[2] <= _FEW:
@@ -61,19 +58,18 @@ def passed_over(call: Call) -> str | None:
 
 
 def attend(call: Call) -> Tensor:
-    terms, positions = call.lowered.terms, call.lowered.positions
+    form, positions = call.form, call.form.positions
     q, k, v, scale = operands(call)
     bias = _bias(call)
-    rules, visible, is_causal = mask_rules(terms), None, False
-    plain = bias is None and not rules and positions.in_order
-    # SDPA's own causal mask is no tensor, but aligns the first query with the first key.
-    if plain and positions.causal and positions.q_len == positions.k_len:
-        is_causal = True
-    else:
-        visible = positions.visible(rules)
-    mask = visible
+    square = positions.q_len == positions.k_len
+    # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and its
+    # kernel for CPUs multiplies it by the scale.
+    plain = bias is None and positions.in_order and Feature.MASK not in form.features
+    is_causal = plain and form.visibility.causal and square and scale > 0
+    seen = None if is_causal else visible(form)
+    mask = seen
     if bias is not None:
-        mask = bias if visible is None else bias.masked_fill(~visible, -torch.inf)
+        mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
     # As more queries of a key head, so that no key is repeated; a mask of one head would be. Of a
     # graph only for one query, for the lengths of others would be bound.
@@ -123,71 +119,67 @@ def _without_cudnn(
 
 def _mask_size(call: Call) -> int:
     """Numbers in the mask or, for dropout on a CPU, which keeps them all, in the weights."""
-    terms, positions = call.lowered.terms, call.lowered.positions
+    features, positions = call.form.features, call.form.positions
     b, h, q_len = call.q.shape[:3]
     every = b * h * q_len * call.k.shape[2]
-    if any(isinstance(term, _ADDED) for term in terms):
-        return every
-    if call.dropout and call.q.device.type == "cpu":
+    # A bias for all pairs is there already.
+    if features & (_ADDED - {Feature.DENSE}) or (call.dropout and call.q.device.type == "cpu"):
         return every
     square = positions.in_order and q_len == call.k.shape[2]
-    hides = bool(mask_rules(terms)) or positions.keys.document is not None
+    hides = Feature.MASK in features or positions.keys.document is not None
     if hides or (positions.causal and not square):
         return every // h
     return 0
 
 
 def _bias(call: Call) -> Tensor | None:
-    positions, bias = call.lowered.positions, None
-    dtype = arithmetic(call.q, call.k)
-    scale = content_scale(call.lowered.terms, call.scale, dtype)
-    for term in call.lowered.terms:
-        if isinstance(term, (DistanceTable, Slope)):
-            part = _table(term, positions, dtype)
-        elif isinstance(term, GatherTable):
-            # Of keys that nobody reads it takes the shape, and a long cache is not copied.
-            k = call.k.to(dtype) if term.side == "k" else call.k
-            part = gathered(term, call.q.to(dtype), k, positions) * scale
-        elif isinstance(term, Offset):
-            part = (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
-        elif isinstance(term, DenseBias):
-            part = term.values.to(dtype)
-        else:
-            continue
-        if isinstance(term, (DistanceTable, Slope)) and term.inside:
-            part = part * scale
-        bias = part if bias is None else bias + part
+    """All that is added to scaled content, (1|b, 1|h, tq, tk)."""
+    form = call.form
+    dtype, scale = arithmetic(call.q, call.k, call.v), scale_of(call)
+    parts = []
+    if isinstance(scale, Tensor):
+        inside = _by_distance(call, form.inside_table, form.inside_slopes, dtype)
+        parts.append(None if inside is None else inside * scale)
+        parts.append(_by_distance(call, form.table, form.slopes, dtype))
+    else:
+        parts.append(_by_distance(call, *biases(form, scale), dtype))
+    if form.on_query is not None:
+        parts.append(_by_vectors(call, call.q.to(dtype), form.on_query) * scale)
+    if form.on_key is not None:
+        k = group(call.k.to(dtype), call.q.shape[1])
+        parts.append(_by_vectors(call, k, form.on_key, of_keys=True) * scale)
+    if form.offsets is not None:
+        offsets = form.offsets.q[..., :, None] + form.offsets.k[..., None, :]
+        parts.append(offsets.to(dtype))
+    parts.append(None if form.dense is None else form.dense.to(dtype))
+    bias = None
+    for part in parts:
+        if part is not None:
+            bias = part if bias is None else bias + part
     return bias
 
 
-def _table(term: DistanceTable | Slope, positions: Positions, dtype: torch.dtype) -> Tensor:
-    """What a table or a slope adds, (1, 1|h, tq, tk): with four dimensions, or SDPA is not fused.
+def _by_distance(
+    call: Call, table: Table | None, slopes: Slopes | None, dtype: torch.dtype
+) -> Tensor | None:
+    """What a table and slopes add: with four dimensions, or SDPA is not fused.
 
-    With plain positions it is a sliding view of one vector over the distances, whose gradient is a
-    sum over diagonals; a gather would scatter it through an index matrix. A compiled graph fuses
-    the gather, and a view of dynamic size would fix its length.
+    A compiled graph fuses the gather, and a view of dynamic size would fix its length.
     """
-    plain = positions.in_order and positions.unit_step
-    if not plain or torch.compiler.is_compiling():
-        return distance_bias(term, positions, dtype)
-    q_len, k_len = positions.q_len, positions.k_len
-    line = _line(term, 1 - k_len, q_len, dtype)
-    return line[None, :, None] if q_len == 1 else line.unfold(-1, k_len, 1).flip(-2)[None]
+    if table is None and slopes is None:
+        return None
+    positions = call.form.positions
+    if not call.form.plain or torch.compiler.is_compiling():
+        return by_distance(table, slopes, positions.distance(), dtype)
+    values = line(table, slopes, 1 - positions.k_len, positions.q_len, dtype)
+    return along_diagonals(values, positions.k_len)[None]
 
 
-def _line(term: DistanceTable | Slope, first: int, stop: int, dtype: torch.dtype) -> Tensor:
-    """What is added at the distances first .. stop - 1, (1|h, n)."""
-    if isinstance(term, Slope):
-        future = term.past if term.future is None else term.future
-        distance = torch.arange(first, stop, device=term.past.device, dtype=dtype)
-        past, future = (slope.to(dtype)[:, None] for slope in (term.past, future))
-        if stop <= 1:
-            return past * distance
-        return torch.where(distance <= 0, past * distance, -future * distance)
-    values = term.values.to(dtype)
-    # Runs of the first and of the last value are filled, which is faster than to look each one up.
-    low, high = first + term.zero, stop + term.zero
-    left, right = (min(max(n, 0), stop - first) for n in (-low, high - values.shape[-1]))
-    inner = values[:, max(low, 0) : max(high, 0)]
-    parts = values[:, :1].expand(-1, left), inner, values[:, -1:].expand(-1, right)
-    return torch.cat(parts, dim=-1)
+def _by_vectors(call: Call, x: Tensor, vectors: Vectors, of_keys: bool = False) -> Tensor:
+    distance = call.form.positions.distance()
+    if of_keys:
+        return vectors_by_distance(x, vectors, distance.mT).mT
+    return vectors_by_distance(x, vectors, distance)
+
+
+BACKEND = Backend(attend, CAN, limits=limits, declines=declines)

@@ -176,4 +176,4 @@ def _with_leaves(lowered: pe.Lowered, training: bool) -> pe.Lowered:
         }
         return replace(term, **leaves)
 
-    return replace(lowered, terms=tuple(map(cut, lowered.terms)))
+    return lowered.with_terms(tuple(map(cut, lowered.terms)))

@@ -16,12 +16,13 @@ from posenc.caches.checks import (
 )
 from posenc.caches.held import continued, first, first_moved, last_queries, reordered
 from posenc.caches.room import Room, joined
+from posenc.dispatch_rotation import rotated
 from posenc.encoding import Encoding
+from posenc.equation import arithmetic
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
-from posenc.native.turning import turned
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import Rotate, Term
+from posenc.terms import Rotate
 
 Policy = Literal["rotated", "raw"]
 POLICIES: tuple[Policy, ...] = ("rotated", "raw")
@@ -271,10 +272,10 @@ class Cache:
         check_prefix(self, lowered)
         if self.policy == "rotated":
             return self._turn_new(k, lowered)
-        if lowered.turned:
+        if lowered.keys_prerotated:
             raise CacheError(
-                f"these terms turn the new keys only, but {self!r} keeps none turned: "
-                "lower them without turned=True"
+                f"these terms rotate the new keys only, but {self!r} keeps none rotated: "
+                "lower them without keys_prerotated=True"
             )
         return k, lowered
 
@@ -292,16 +293,11 @@ class Cache:
                 "before"
             )
         if rotate is not None:
-            dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
-            k_turn = lowered.turns(rotate, dtype)[1]
-            if k_turn is not None:
-                cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_turn)
-                k = turned((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
-                terms: tuple[Term, ...] = tuple(
-                    replace(term, k_angle=None) if term is rotate else term
-                    for term in lowered.terms
-                )
-                lowered = replace(lowered, terms=terms, k_turn=None)
+            k_waves = lowered.form.waves(arithmetic(k))[1]
+            if k_waves is not None:
+                cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
+                k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
+                lowered = lowered.with_rotated_keys()
         self.turned = form
         return k, lowered
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.autocast import autocast_off
 from posenc.encoding import Encoding
 from posenc.equation import arithmetic
 from posenc.errors import PositionsError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions, as_positions
-from posenc.precision import autocast_off
-from posenc.rotation import cos_sin, turn
+from posenc.rotation import cos_sin, rotate_pairs
 from posenc.terms import Rotate
 
 
@@ -47,7 +47,7 @@ def rerotate(
     dtype = arithmetic(k)
     with autocast_off(k.device):
         cos, sin = cos_sin(after.k_angle - before.k_angle, after.gain / before.gain, dtype)
-        return turn(k, cos, sin, before.layout, before.start).to(k.dtype)
+        return rotate_pairs(k, cos, sin, before.layout, before.start).to(k.dtype)
 
 
 def _rotation(k: Tensor, at: Positions | Tensor, rotary: Encoding, name: str) -> Rotate:

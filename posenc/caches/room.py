@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.eager import plain
+from posenc.tracing import plain
 
 # A part of what is held, so that n tokens move a constant number of times each.
 _PART, _LEAST = 8, 64

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._heads import head_dim_of
 from posenc.errors import PositionsError, SettingError, positive
 from posenc.positions import Positions
-from posenc.precision import autocast_off
 from posenc.terms import GatherTable, Scale, Term
 
 # What the norm of the table adds to the variance, as checkpoints of versions 2 and 3 do.

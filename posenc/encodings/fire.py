@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import positive
 from posenc.positions import Positions
-from posenc.precision import autocast_off
 from posenc.terms import DenseBias, Term
 
 

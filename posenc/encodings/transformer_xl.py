@@ -4,12 +4,12 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._heads import head_dim_of
 from posenc.encodings._turning import geometric
 from posenc.errors import even, positive
 from posenc.positions import Positions
-from posenc.precision import autocast_off
 from posenc.terms import GatherTable, Term
 
 

@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.equation import arithmetic, group, keys_to_turn
+from posenc.equation import arithmetic, group
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.linear.scan import Features, Place
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.positions import Positions
-from posenc.rotation import turn
+from posenc.rotation import per_query_head, rotate_pairs
 from posenc.terms import Rotate
 
 FeatureMap = Callable[[Tensor], Tensor]
@@ -31,26 +31,28 @@ def features_of(
     positions: Positions,
     feature_map: FeatureMap,
 ) -> tuple[Features, Lowered]:
-    """phi of queries and keys, turned by the one rotation that `rotary` lowers to.
+    """phi of queries and keys, rotated by the one rotation that `rotary` lowers to.
 
     k may hold only the last of the keys that the positions tell of.
     """
     dtype = arithmetic(q, k)
     q, k = _mapped("q", q.to(dtype), feature_map), _mapped("k", k.to(dtype), feature_map)
     lowered = _one_rotation(rotary, positions, q)
-    turned_q, turned_k, v = q, k, v.to(dtype)
+    rotated_q, rotated_k, v = q, k, v.to(dtype)
     for term in lowered.terms:
         if isinstance(term, Rotate):
-            q_turn, k_turn = lowered.turns(term, dtype)
-            assert k_turn is not None
-            turned_q = turn(q, *q_turn, term.layout, term.start)
-            cos, sin = (wave[..., -k.shape[2] :, :] for wave in k_turn)
-            turned_k = turn(keys_to_turn(k, term, q.shape[1]), cos, sin, term.layout, term.start)
+            q_waves, k_waves = lowered.form.waves(dtype)
+            assert k_waves is not None
+            rotated_q = rotate_pairs(q, *q_waves, term.layout, term.start)
+            cos, sin = (wave[..., -k.shape[2] :, :] for wave in k_waves)
+            rotated_k = rotate_pairs(
+                per_query_head(k, term, q.shape[1]), cos, sin, term.layout, term.start
+            )
     # Where every query head turns keys by its own angles, nothing is left to share.
-    k, v = group(k, turned_k.shape[1]), group(v, turned_k.shape[1])
-    shared = turned_k.shape[1], -1
-    queries = (x.unflatten(1, shared) for x in (turned_q, q))
-    return Features(*queries, *(x[:, :, None] for x in (turned_k, k, v))), lowered
+    k, v = group(k, rotated_k.shape[1]), group(v, rotated_k.shape[1])
+    shared = rotated_k.shape[1], -1
+    queries = (x.unflatten(1, shared) for x in (rotated_q, q))
+    return Features(*queries, *(x[:, :, None] for x in (rotated_k, k, v))), lowered
 
 
 def place_of(positions: Positions, caller: str) -> Place:

@@ -9,21 +9,20 @@ sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::turn_` writ
 """
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from struct import Struct
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc.eager import plain
+from posenc.autocast import autocast_off
 from posenc.errors import UnsupportedError
 from posenc.native.library import LIBRARY
 from posenc.native.memory import writable
 from posenc.native.ownership import holders, holders_of_one
-from posenc.precision import autocast_off
-from posenc.rotation import check_turn, turn
+from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
+from posenc.tracing import plain
 
 # struct pe_turn with one and with two of struct pe_turned, and the types of enum pe_type.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
@@ -46,10 +45,8 @@ def turned(
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
             for one, c in zip(x, cos, strict=True):
-                check_turn(one, c, start)
+                check_rotation(one, c, start)
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
-    elif x[0].is_cuda and not _need_gradient(cos) and find_spec("triton") is not None:
-        return _by_triton(x, cos, sin, layout, start)
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
             return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
@@ -76,7 +73,7 @@ def turned_(
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin) and not _need_gradient(x):
             for one, c in zip(x, cos, strict=True):
-                check_turn(one, c, start)
+                check_rotation(one, c, start)
             torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
             return x
     elif _suits_kernel(x) and not _need_gradient(cos) and writable(*x):
@@ -89,19 +86,6 @@ def turned_(
             return x
     made = turned(x, cos, sin, layout, start)
     return [one.copy_(new) for one, new in zip(x, made, strict=True)]
-
-
-def _by_triton(
-    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int
-) -> Sequence[Tensor]:
-    """One launch for q and k; a compiler fuses what it is given, so that graphs do without."""
-    # Triton is there only for who has a GPU, and takes its time to import.
-    from posenc.triton.rotary import turn as turn_by_triton
-
-    q, k = (x[0], None) if len(x) == 1 else x
-    turns = list(zip(cos, sin, strict=True))
-    made = turn_by_triton(q, k, turns[0], turns[-1] if k is not None else None, layout, start)
-    return [one for one in made if one is not None]
 
 
 def check_inplace(*x: Tensor) -> None:
@@ -198,7 +182,7 @@ def _in_pytorch(
     made = []
     for one, c, s in zip(x, cos, sin, strict=True):
         with autocast_off(one.device):
-            made.append(turn(one, c, -s if back else s, layout, start).to(one.dtype))
+            made.append(rotate_pairs(one, c, -s if back else s, layout, start).to(one.dtype))
     return made
 
 

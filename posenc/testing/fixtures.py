@@ -129,12 +129,12 @@ def causalities(encoding: Encoding) -> list[bool]:
 
 def backends_for(encoding: Encoding) -> list[str]:
     """Backends that do not refuse this encoding."""
-    from posenc.prepare import prepare
+    from posenc.build_call import build_call
 
     q, k, v = qkv(encoding)
     context = context_for(encoding)
-    call = prepare(q, k, v, copy_of(encoding), causal=True, context=context)
-    return [name for name, module in BACKENDS.items() if module.refusal(call) is None]
+    call = build_call(q, k, v, copy_of(encoding), causal=True, context=context)
+    return [name for name, module in BACKENDS.items() if module.unsupported_reason(call) is None]
 
 
 def shifted(offset: int, length: int = LENGTH, causal: bool = True) -> Positions:

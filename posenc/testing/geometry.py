@@ -5,10 +5,9 @@ import torch
 from posenc.analysis.probe_context import context_for
 from posenc.attention import scores
 from posenc.encoding import Encoding
-from posenc.equation import keys_to_turn
 from posenc.lowering import lower
 from posenc.positions import Positions
-from posenc.rotation import turn_both
+from posenc.rotation import per_query_head, rotate_both
 from posenc.terms import DenseBias, Rotate, Zones
 from posenc.testing.fixtures import (
     LENGTH,
@@ -48,8 +47,8 @@ def check_norms(encoding: Encoding) -> None:
     zoned = [[t.near, t.far] if isinstance(t, Zones) else [t] for t in lowered.terms]
     for term in [term for terms in zoned for term in terms]:
         if isinstance(term, Rotate):
-            given = q, keys_to_turn(k, term, q.shape[1])
-            for name, x, y in zip("qk", given, turn_both(*given, term, q.dtype), strict=True):
+            given = q, per_query_head(k, term, q.shape[1])
+            for name, x, y in zip("qk", given, rotate_both(*given, term, q.dtype), strict=True):
                 require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
 
 

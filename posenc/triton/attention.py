@@ -15,8 +15,8 @@ from torch import Tensor
 from posenc.triton import decoding
 from posenc.triton.backward import diagonal_kernel, key_kernel, query_kernel
 from posenc.triton.forward import forward_kernel
+from posenc.triton.kernel_args import KernelArgs, Rules, tile_map
 from posenc.triton.launching import on_device
-from posenc.triton.scene import Rules, Scene, tile_map
 
 _LOG2 = math.log2(math.e)
 
@@ -37,7 +37,7 @@ def attend(
     rules   what is visible, static
     table   (1|h, n), differentiable; the row of distance 0 is `zero`, beyond its ends it is flat
     slopes  (past, future), each (h,): score -= slope * |distance|; no gradient
-    places  for positions that are not plain, what `Scene` lists
+    places  for positions that are not plain, what `KernelArgs` lists
     """
     past, future = (None, None) if slopes is None else slopes
     given = (q, k, v, table, past, future, places or [], zero, scale, *rules)
@@ -63,18 +63,18 @@ def _forward(
     scale: float,
     *rules: Any,
 ) -> tuple[Tensor, Tensor]:
-    scene = Scene(q, k, v, table, past, future, places, zero, Rules(*rules))
+    args = KernelArgs(q, k, v, table, past, future, places, zero, Rules(*rules))
     out, lse = _outputs(q, v)
     if out.numel() == 0:
         return out, lse
-    bm, bn, warps, stages = scene.blocks(backward=False)
-    seen, stride = tile_map(scene, bm, bn)
-    grid = (triton.cdiv(scene.q_len, bm), scene.batch * scene.heads)
+    bm, bn, warps, stages = args.blocks(backward=False)
+    seen, stride = tile_map(args, bm, bn)
+    grid = (triton.cdiv(args.q_len, bm), args.batch * args.heads)
     with on_device(q):
         forward_kernel[grid](
             q, k, v, out, lse, *q.stride(), *k.stride(), *v.stride(), *out.stride(),
-            *scene.bias, *scene.places, seen, stride, scale * _LOG2, *scene.sizes,
-            **scene.constants, BM=bm, BN=bn, num_warps=warps, num_stages=stages,
+            *args.bias, *args.places, seen, stride, scale * _LOG2, *args.sizes,
+            **args.constants, BM=bm, BN=bn, num_warps=warps, num_stages=stages,
             enable_fp_fusion=True,
         )  # fmt: skip
     return out, lse
@@ -104,40 +104,40 @@ def _backward(
     *rules: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """dq, dk, dv and the table's gradient, empty where it is not asked for."""
-    scene = Scene(q, k, v, table, past, future, places, zero, Rules(*rules))
+    args = KernelArgs(q, k, v, table, past, future, places, zero, Rules(*rules))
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     if out.numel() == 0:
         dtable = lse.new_zeros(() if table is None else table.shape)
         return dq, dk.zero_(), dv.zero_(), dtable
     delta = torch.empty_like(lse)
-    bm, bn, warps, stages = scene.blocks(backward=True)
-    seen, stride = tile_map(scene, bm, bn)
-    many = scene.batch * scene.heads
+    bm, bn, warps, stages = args.blocks(backward=True)
+    seen, stride = tile_map(args, bm, bn)
+    many = args.batch * args.heads
     launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     strides = (*q.stride(), *k.stride(), *v.stride())
     scales = scale * _LOG2, scale
     with on_device(q):
-        query_kernel[triton.cdiv(scene.q_len, bm), many](
+        query_kernel[triton.cdiv(args.q_len, bm), many](
             q, k, v, out, dout, dq, lse, delta, *strides, *out.stride(), *dout.stride(),
-            *dq.stride(), *scene.bias, *scene.places, seen, stride, *scales, *scene.sizes,
-            **scene.constants, BM=bm, BN=bn, **launch,
+            *dq.stride(), *args.bias, *args.places, seen, stride, *scales, *args.sizes,
+            **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
-        key_kernel[triton.cdiv(scene.k_len, bn), many // scene.group](
+        key_kernel[triton.cdiv(args.k_len, bn), many // args.group](
             q, k, v, dout, dk, dv, lse, delta, *strides, *dout.stride(), *dk.stride(),
-            *dv.stride(), *scene.bias, *scene.places, seen, stride, *scales, *scene.sizes,
-            **scene.constants, BM=bm, BN=bn, **launch,
+            *dv.stride(), *args.bias, *args.places, seen, stride, *scales, *args.sizes,
+            **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
         if table is None or not with_table:
             return dq, dk, dv, lse.new_empty(0)
-        lowest, count = scene.near_diagonals(bm)
-        sums = lse.new_empty(scene.batch, scene.heads, count, 2, bm)
+        lowest, count = args.near_diagonals(bm)
+        sums = lse.new_empty(args.batch, args.heads, count, 2, bm)
         if count:
             diagonal_kernel[count, many](
                 q, k, v, dout, sums, lse, delta, *strides, *dout.stride(),
-                *scene.bias, *scene.places, lowest, scales[0], *scene.sizes,
-                **scene.constants, B=bm, **launch,
+                *args.bias, *args.places, lowest, scales[0], *args.sizes,
+                **args.constants, B=bm, **launch,
             )  # fmt: skip
-    first = (lowest - 1) * bm - (scene.k_len - scene.q_len) + zero
+    first = (lowest - 1) * bm - (args.k_len - args.q_len) + zero
     return dq, dk, dv, _table_gradient(sums.sum(0), first, table)
 
 

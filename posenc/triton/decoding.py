@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from posenc.triton.kernel_args import KernelArgs, Rules
 from posenc.triton.launching import on_device
-from posenc.triton.scene import Rules, Scene
 from posenc.triton.tiles import product
 
 # Programs that occupy a GPU of 132 cores; splits are no shorter than _SHORTEST keys.
@@ -37,24 +37,24 @@ def decode(
 ) -> Tensor:
     """out (b, h, 1, e) for q (b, h, 1, d); no gradient. The query is the last of the keys."""
     past, future = (None, None) if slopes is None else slopes
-    scene = Scene(q, k, v, table, past, future, [], zero, rules)
-    groups = scene.batch * scene.heads // scene.group
+    args = KernelArgs(q, k, v, table, past, future, [], zero, rules)
+    groups = args.batch * args.heads // args.group
     # Without sinks nothing before the window is read.
-    begin = max(0, scene.k_len - rules.width) if rules.width and not rules.sinks else 0
-    wanted = max(1, min(_PROGRAMS // groups, (scene.k_len - begin) // _SHORTEST))
+    begin = max(0, args.k_len - rules.width) if rules.width and not rules.sinks else 0
+    wanted = max(1, min(_PROGRAMS // groups, (args.k_len - begin) // _SHORTEST))
     block = 64
-    each = triton.cdiv(triton.cdiv(scene.k_len - begin, wanted), block) * block
-    splits = max(1, triton.cdiv(scene.k_len - begin, each)) if scene.k_len else 1
+    each = triton.cdiv(triton.cdiv(args.k_len - begin, wanted), block) * block
+    splits = max(1, triton.cdiv(args.k_len - begin, each)) if args.k_len else 1
     exact = torch.promote_types(q.dtype, torch.float32)
-    parts = q.new_empty(scene.batch, scene.heads, splits, scene.value_dim, dtype=exact)
-    levels = q.new_empty(scene.batch, scene.heads, splits, dtype=exact)
+    parts = q.new_empty(args.batch, args.heads, splits, args.value_dim, dtype=exact)
+    levels = q.new_empty(args.batch, args.heads, splits, dtype=exact)
     log2 = math.log2(math.e)
     names = ("DIM", "VALUE_DIM", "DP", "EP", "WIDTH", "SINKS", "TABLE", "SLOPE", "PRECISION")
     with on_device(q):
         decode_kernel[splits, groups](
-            q, k, v, parts, levels, *q.stride(), *k.stride(), *v.stride(), *scene.bias[:5],
-            scale * log2, scene.heads, scene.group, scene.k_len, begin, each,
-            **{name: scene.constants[name] for name in names},
+            q, k, v, parts, levels, *q.stride(), *k.stride(), *v.stride(), *args.bias[:5],
+            scale * log2, args.heads, args.group, args.k_len, begin, each,
+            **{name: args.constants[name] for name in names},
             BN=block, num_warps=4, num_stages=3, enable_fp_fusion=True,
         )  # fmt: skip
     if splits == 1:

@@ -1,7 +1,7 @@
 """Turning q and k by one kernel launch: each element is read once and written once.
 
-`posenc.rotation.turn` is the specification. The kernel computes in the dtype of cos and sin,
-float32 unless inputs are float64, whatever the dtype of q and k. Turning back, which is the
+`posenc.rotation.rotate_pairs` is the specification. The kernel computes in the dtype of cos and
+sin, float32 unless inputs are float64, whatever the dtype of q and k. Turning back, which is the
 gradient, is the same kernel with -sin.
 """
 
@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from posenc.errors import ShapeError, UnsupportedError
-from posenc.rotation import CosSin, check_turn
+from posenc.rotation import CosSin, check_rotation
 from posenc.terms import Layout
 from posenc.triton.launching import on_device
 
@@ -74,7 +74,7 @@ def differentiable(q_turn: CosSin, k_turn: CosSin | None) -> bool:
 
 
 def _check_fits(x: Tensor, turn: CosSin, start: int) -> None:
-    check_turn(x, turn[0], start)
+    check_rotation(x, turn[0], start)
     if turn[0].shape[2] != x.shape[2] or turn[1].shape != turn[0].shape:
         raise ShapeError(
             f"rotation has angles of shape {tuple(turn[0].shape)}, (1|b, 1|h, t, r), "

@@ -93,11 +93,17 @@ def _visible(
 ):  # fmt: skip
     distance = ko[None, :] - qo[:, None]
     seen = distance == distance
+    # Orders may be negative, which is below a count of 0 too.
     if CAUSAL:
-        seen = seen & ((distance <= 0) | (ko < PREFIX)[None, :])
+        past = distance <= 0
+        if PREFIX > 0:
+            past = past | (ko < PREFIX)[None, :]
+        seen = seen & past
     if WIDTH > 0:
         near = (distance < WIDTH) & (distance > -WIDTH)
-        seen = seen & (near | (ko < SINKS)[None, :])
+        if SINKS > 0:
+            near = near | (ko < SINKS)[None, :]
+        seen = seen & near
     return seen
 
 

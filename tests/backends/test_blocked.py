@@ -6,17 +6,15 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import posenc as pe
 from posenc import Positions, attend, explain_backend, lower
 from posenc import terms as t
-from posenc.backends.blocked import by_rows, columns, distances, inputs
-from posenc.backends.call import Call
+from posenc.backends.blocked import chunks
 from posenc.lowering import Lowerable
+from tests.support.largest import Largest
 from tests.support.oracles import drawing
-from tests.support.term_examples import ADDITIONS, TURNS, Sizes
+from tests.support.term_examples import ADDITIONS, ARRANGEMENTS, TURNS, Sizes, arranged
 from tests.support.term_examples import inputs as drawn
 
 HEADS, DIM = 4, 16
@@ -76,15 +74,13 @@ def random(q_len: int, k_len: int, *, key_heads: int = 2, dim: int = DIM) -> tup
 
 
 @pytest.fixture
-def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that lengths of a test have many of them."""
-    monkeypatch.setattr(inputs, "ROWS", 32)
-    monkeypatch.setattr(inputs, "SCORES", 2**13)
-    monkeypatch.setattr(columns, "RUN", 12)
-    monkeypatch.setattr(by_rows, "SCORES", 2**16)
+    monkeypatch.setattr(chunks, "ROWS", 16)
+    monkeypatch.setattr(chunks, "SCORES", 2**13)
 
 
-@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_it_is_the_equation_forward_and_backward(name: str, causal: bool) -> None:
@@ -129,12 +125,12 @@ def test_low_precision_rounds_inputs_and_outputs_alone(
         assert error < bound
 
 
-def test_one_tile_or_many_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_chunk_or_many_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [pe.T5Bias(HEADS).double(), pe.Shaw(DIM, clip=7).double()]
     whole = results(random(100, 129), parts, "blocked", causal=True)
     for rows, scores in ((7, 2**20), (32, 2**10), (129, 2**30)):
-        monkeypatch.setattr(inputs, "ROWS", rows)
-        monkeypatch.setattr(inputs, "SCORES", scores)
+        monkeypatch.setattr(chunks, "ROWS", rows)
+        monkeypatch.setattr(chunks, "SCORES", scores)
         tiles = results(random(100, 129), parts, "blocked", causal=True)
         for got, wanted in zip(tiles, whole, strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-11, atol=1e-11)
@@ -200,7 +196,7 @@ def test_gradients_are_those_of_finite_differences(parts: list[pe.Encoding]) -> 
         terms = list(lowered.terms)
         for (at, field), value in zip(learned, values, strict=True):
             terms[at] = replace(terms[at], **{field: value})
-        return attend(q, k, v, replace(lowered, terms=tuple(terms)), backend="blocked")
+        return attend(q, k, v, lowered.with_terms(terms, torch.float64), backend="blocked")
 
     small = [x[:1].clone().requires_grad_() for x in random(4, 4, dim=6)]
     assert torch.autograd.gradcheck(run, (*small, *learned.values()), fast_mode=True)
@@ -242,23 +238,7 @@ def test_gradients_under_dropout() -> None:
     assert torch.autograd.gradcheck(run, (q, k, v, *tables))
 
 
-class Largest(TorchDispatchMode):
-    """Remembers the number of elements of the largest tensor that any operation makes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, Tensor):
-                storage = leaf.untyped_storage().nbytes() // leaf.element_size()
-                self.elements = max(self.elements, storage)
-        return out
-
-
-@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(
     "name", [name for name in ENCODINGS if name not in ("nothing", "rotary")] + ["cope", "ids"]
 )
@@ -278,77 +258,57 @@ def test_no_tensor_grows_with_the_square_of_the_length(name: str) -> None:
     assert largest[1] <= 2.1 * largest[0]
 
 
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("name", [*TURNS, *ADDITIONS])
-def test_every_term_has_a_way(name: str) -> None:
-    """By tiles where the scores run along diagonals, else by rows of the equation."""
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+def test_every_term_and_arrangement_by_chunks(name: str, arrangement: str, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "ROWS", 2)
+    monkeypatch.setattr(chunks, "SCORES", 1)
     s = Sizes(q_len=7)
-    q, k, v = drawn(s, drawing(12))
-    term = (TURNS | ADDITIONS)[name](s, drawing(13))
-    lowered = lower([term], Positions.build(7, causal=True), dtype=torch.float64)
-    by_rows = distances.refusal(Call(q, k, v, lowered, 1.0, 0.0)) is not None
-    quadratic = isinstance(term, (t.CountTable, t.DenseBias, t.Zones))
-    assert by_rows == (quadratic or "growing" in name)
-    expected = attend(q, k, v, lowered, backend="reference")
-    torch.testing.assert_close(attend(q, k, v, lowered, backend="blocked"), expected)
+    positions, _ = arranged(arrangement, s, causal=True)
+    both = []
+    for backend in ("blocked", "reference"):
+        leaves = [x.requires_grad_() for x in drawn(s, drawing(12))]
+        term = (TURNS | ADDITIONS)[name](s, drawing(13))
+        learned = [
+            x for x in vars(term).values() if isinstance(x, Tensor) and x.is_floating_point()
+        ]
+        leaves += [x.requires_grad_() for x in learned]
+        out = attend(*leaves[:3], [term], positions=positions, backend=backend)
+        grads = torch.autograd.grad(out.sin().sum(), leaves, materialize_grads=True)
+        both.append([out, *grads])
+    for got, wanted in zip(*both, strict=True):
+        torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.usefixtures("small_tiles")
-def test_tiles_that_a_mask_rules_out_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[int] = []
-    softmax = torch.softmax
-
-    def counted(x: Tensor, *args: object, **kwargs: object) -> Tensor:
-        computed.append(x.shape[-2] * x.shape[-1])
-        return softmax(x, *args, **kwargs)
-
-    monkeypatch.setattr(torch, "softmax", counted)
-    q = torch.randn(1, 1, 640, DIM)
-    sizes = {}
-    for name, parts in {
-        "all": [],
-        "window": [pe.SlidingWindow(32)],
-        "documents": [pe.Documents(torch.arange(640) // 64)],
-    }.items():
-        computed.clear()
-        attend(q, q, q, parts, causal=False, backend="blocked")
-        sizes[name] = sum(computed)
-    assert sizes["window"] < sizes["all"] / 4
-    assert sizes["documents"] < sizes["all"] / 5
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("rule", ["causality", "window", "documents", "padding"])
+def test_keys_that_no_query_of_a_chunk_sees_are_not_met(rule: str) -> None:
+    positions = {
+        "causality": lambda: Positions.build(640, causal=True),
+        "window": lambda: Positions.build(640),
+        "documents": lambda: Positions.build(640, documents=torch.arange(640) // 64),
+        "padding": lambda: Positions.build(640, attention_mask=torch.arange(640)[None] >= 576),
+    }[rule]()
+    lowered = lower([pe.SlidingWindow(32)] if rule == "window" else [], positions)
+    spans = list(chunks.spans(lowered.form, 32))
+    met = sum(span.rows * span.columns for span in spans)
+    part = {"causality": 0.55, "window": 0.2, "documents": 0.15, "padding": 0.1}[rule]
+    assert met <= part * 640**2
 
 
-@pytest.mark.graph
-@pytest.mark.parametrize("name", ["shaw of two sides, turned", "window"])
-def test_it_is_one_node_of_a_graph(name: str) -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(14)
-    parts = nn.ModuleList(ENCODINGS[name]()).double()
+def test_a_graph_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, positions = torch.randn(1, 1, 4, DIM), Positions.build(4)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with pytest.raises(pe.UnsupportedError, match="a graph leaves open"):
+        attend(q, q, q, positions=positions, backend="blocked")
 
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend(q, k, v, list(parts), causal=True, backend="blocked")
 
-    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
-    for length in (20, 63):
-        tensors = [x.requires_grad_() for x in random(length, length)]
-        leaves = [*tensors, *parts.parameters()]
-        both = []
-        for call in (compiled, run):
-            out = call(*tensors)
-            both.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
-        for got, wanted in zip(*both, strict=True):
-            torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.parts = parts
-
-        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return run(q, k, v)
-
-    length = torch.export.Dim("length", min=2, max=128)
-    shapes = [{2: length}] * 3
-    exported = torch.export.export(Model(), random(20, 20), dynamic_shapes=shapes).module()
-    torch.testing.assert_close(exported(*random(63, 63)), run(*random(63, 63)))
+def test_a_gradient_of_the_gradient_is_refused() -> None:
+    q, k, v = (x.requires_grad_() for x in random(8, 8))
+    out = attend(q, k, v, backend="blocked")
+    with pytest.raises(pe.UnsupportedError, match="no gradient of its gradient"):
+        torch.autograd.grad(out.sum(), q, create_graph=True)
 
 
 def test_auto_takes_it_for_many_scores_alone() -> None:

@@ -14,7 +14,7 @@ import posenc as pe
 from posenc.native import turning
 from posenc.native.library import INTERFACE, LIBRARY, load
 from posenc.native.memory import writable
-from posenc.rotation import turn
+from posenc.rotation import rotate_pairs
 
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
 BOUNDS = {torch.float32: 1e-6, torch.bfloat16: 2**-7, torch.float64: 1e-14}
@@ -66,7 +66,7 @@ def test_it_equals_the_rotation(
         settings = layout, start
         found = turning.turned((q, k), (cos, cos), (sin, sin), *settings)
         for x, y in zip((q, k), found, strict=True):
-            expected = turn(x, cos, sin, *settings).to(dtype)
+            expected = rotate_pairs(x, cos, sin, *settings).to(dtype)
             torch.testing.assert_close(y, expected, rtol=BOUNDS[dtype], atol=BOUNDS[dtype])
             assert torch.equal(y[..., :start], x[..., :start])
             assert torch.equal(y[..., start + 2 * pairs :], x[..., start + 2 * pairs :])
@@ -83,7 +83,7 @@ def test_angles_may_differ_by_batch_head_and_tensor(layout: str, kernel_calls: l
     turns = [(angles[:, :, 2:].cos(), angles[:, :, 2:].sin()), (angles.cos(), angles.sin())]
     cos, sin = zip(*turns, strict=True)
     for x, y, c, s in zip((q, k), turning.turned((q, k), cos, sin, layout), cos, sin, strict=True):
-        torch.testing.assert_close(y, turn(x, c, s, layout), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(y, rotate_pairs(x, c, s, layout), rtol=1e-6, atol=1e-6)
     assert kernel_calls
 
 
@@ -103,7 +103,7 @@ def test_gradients_are_exact(layout: str, inplace: bool) -> None:
 def test_learned_frequencies_get_their_gradient() -> None:
     x = normal(1, 2, 5, 8)
     grads = []
-    for run in (turn, lambda x, c, s, layout: turning.turned((x,), (c,), (s,), layout)[0]):
+    for run in (rotate_pairs, lambda x, c, s, layout: turning.turned((x,), (c,), (s,), layout)[0]):
         angle = torch.linspace(0.1, 2.0, 20).view(1, 1, 5, 4).requires_grad_()
         (run(x, angle.cos(), angle.sin(), "half") ** 3).sum().backward()
         grads.append(angle.grad)
@@ -227,7 +227,7 @@ def test_whatever_does_not_fit_is_turned_by_pytorch(kernel_calls: list[int]) -> 
     half = normal(1, 2, 5, 8).half()
     for x in (strange, half):
         (found,) = turning.turned((x,), (cos,), (sin,), "half")
-        assert torch.equal(found, turn(x, cos, sin, "half").to(x.dtype))
+        assert torch.equal(found, rotate_pairs(x, cos, sin, "half").to(x.dtype))
         x = x.clone(memory_format=torch.preserve_format)
         turning.turned_((x,), (cos,), (sin,), "half")
         assert torch.equal(x, found)

@@ -10,7 +10,7 @@ import posenc as pe
 from posenc import Positions, attend, lower
 from posenc.backends import sdpa
 from posenc.backends.call import Call
-from tests.backends.test_blocked import Largest
+from tests.support.largest import Largest
 
 HEADS, KEY_HEADS, DIM, KEYS = 8, 2, 16, 4096
 
@@ -51,18 +51,18 @@ def test_tables_come_with_four_dimensions() -> None:
     assert "aten::_scaled_dot_product_flash_attention_for_cpu" in names
 
 
-def passed_over(q: Tensor, k: Tensor, parts: list[object], **place: object) -> str | None:
+def declined(q: Tensor, k: Tensor, parts: list[object], **place: object) -> str | None:
     positions = Positions.build(q.shape[2], k.shape[2], **place)
-    return sdpa.passed_over(Call(q, k, k, lower(parts, positions), 1.0, 0.0))
+    return sdpa.declines(Call(q, k, k, lower(parts, positions), 1.0, 0.0))
 
 
 def test_large_masks_are_left_to_others() -> None:
     x, short, one = (torch.empty(1, 8, n, 4, device="meta") for n in (2048, 128, 1))
     bias = [pe.ALiBi(8)]
-    said = passed_over(x, x, bias, causal=True)
+    said = declined(x, x, bias, causal=True)
     assert said == f"its mask would hold {8 * 2048**2} numbers"
-    assert passed_over(x, x, [pe.SlidingWindow(64)], causal=True) is not None
-    assert passed_over(x, x, [], causal=True) is None
-    assert passed_over(x, x, [pe.Rotary(4)], causal=False) is None
-    assert passed_over(short, short, bias, causal=True) is None
-    assert passed_over(one, x, bias, causal=True) is None
+    assert declined(x, x, [pe.SlidingWindow(64)], causal=True) is not None
+    assert declined(x, x, [], causal=True) is None
+    assert declined(x, x, [pe.Rotary(4)], causal=False) is None
+    assert declined(short, short, bias, causal=True) is None
+    assert declined(one, x, bias, causal=True) is None

@@ -25,13 +25,13 @@ HOW = "needs Triton, and a GPU or TRITON_INTERPRET=1 (pip install 'posenc[triton
 pytestmark = [pytest.mark.triton, pytest.mark.skipif(not READY, reason=HOW)]
 
 if READY:
-    from posenc.triton import attention, decoding, rotary, scene
-    from posenc.triton.scene import Rules, tile_map
+    from posenc.triton import args, attention, decoding, rotary
+    from posenc.triton.kernel_args import Rules, tile_map
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene, "blocks_for", lambda *_: (16, 16, 4, 1))
+    monkeypatch.setattr(args, "blocks_for", lambda *_: (16, 16, 4, 1))
 
 
 def draw(*shape: int, dtype: torch.dtype = EXACT, seed: int = 1) -> Tensor:
@@ -63,7 +63,7 @@ def test_q_and_k_turn_in_one_launch(layout: t.Layout, dim: int, pairs: int, star
     k = draw(2, 2, 7, dim).requires_grad_()
     q_turn, k_turn = turns(pairs, 3), turns(pairs, 7, batch=2, heads=2)
     got = rotary.turn(q, k, q_turn, k_turn, layout, start)
-    expected = [rotation.turn(x, *w, layout, start) for x, w in ((q, q_turn), (k, k_turn))]
+    expected = [rotation.rotate_pairs(x, *w, layout, start) for x, w in ((q, q_turn), (k, k_turn))]
     grads = [draw(*x.shape, seed=5) for x in (q, k)]
     for actual, wanted in zip(got, expected, strict=True):
         close(actual, wanted)
@@ -78,8 +78,8 @@ def test_rotate_hands_over_what_is_on_a_gpu() -> None:
     q, k, (cos, sin) = draw(1, 2, 3, 8), draw(1, 1, 3, 8), turns(4, 3)
     both = turning._by_triton((q, k), (cos, cos), (sin, sin), "half", 0)
     alone = turning._by_triton((q,), (cos,), (sin,), "half", 0)
-    close(both[0], rotation.turn(q, cos, sin, "half"))
-    close(both[1], rotation.turn(k, cos, sin, "half"))
+    close(both[0], rotation.rotate_pairs(q, cos, sin, "half"))
+    close(both[1], rotation.rotate_pairs(k, cos, sin, "half"))
     assert len(alone) == 1
     assert torch.equal(alone[0], both[0])
 
@@ -93,7 +93,7 @@ def test_low_precision_is_rounded_once(dtype: torch.dtype) -> None:
     for actual, x in zip(got, (q, k), strict=True):
         assert actual is not None
         assert actual.dtype == dtype
-        exact = rotation.turn(x, *turn, "half")
+        exact = rotation.rotate_pairs(x, *turn, "half")
         assert (actual.float() - exact).abs().max() <= exact.abs().max() * torch.finfo(dtype).eps
 
 
@@ -101,7 +101,7 @@ def test_keys_that_come_turned_stay() -> None:
     q, k = draw(1, 2, 1, 8), draw(1, 1, 9, 8)
     turned, same = rotary.turn(q, k, turns(4, 1), None, "half")
     assert same is k
-    close(turned, rotation.turn(q, *turns(4, 1), "half"))
+    close(turned, rotation.rotate_pairs(q, *turns(4, 1), "half"))
 
 
 def test_in_place_writes_there_and_refuses_what_would_break() -> None:
@@ -133,7 +133,7 @@ def test_several_heads_and_tiles_for_each_program(monkeypatch: pytest.MonkeyPatc
     q, k, turn = draw(1, 5, 5, 8), draw(1, 1, 5, 8), turns(4, 5)
     for actual, x in zip(rotary.turn(q, k, turn, turn, "half"), (q, k), strict=True):
         assert actual is not None
-        close(actual, rotation.turn(x, *turn, "half"))
+        close(actual, rotation.rotate_pairs(x, *turn, "half"))
 
 
 # attention
@@ -236,7 +236,7 @@ def test_tiles_of_other_documents_are_skipped() -> None:
     places = [x[None] for x in (order, order, order, order, documents, documents)]
     places.append(torch.ones(1, 64, dtype=torch.bool))
     q = draw(1, 1, 64, 8).cpu()
-    made = scene.Scene(q, q, q, None, None, None, places, 0, Rules(True, 0, 0, 0, False))
+    made = args.KernelArgs(q, q, q, None, None, None, places, 0, Rules(True, 0, 0, 0, False))
     seen, _ = tile_map(made, 16, 16)
     assert torch.equal(seen[0], torch.eye(4, dtype=torch.bool))
 

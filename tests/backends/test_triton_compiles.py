@@ -64,7 +64,7 @@ def kind(value: Any) -> str:
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Shared memory of each kernel that the test launched."""
-    from posenc.triton import attention, decoding, rotary, scene
+    from posenc.triton import args, attention, decoding, rotary
 
     taken: dict[str, int] = {}
     for module, names in (
@@ -75,7 +75,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
         for name in names:
             monkeypatch.setattr(module, name, Compiled(getattr(module, name), taken))
     # The precision of a GPU, for tensors that are on none.
-    monkeypatch.setattr(scene, "_precision", lambda q: "ieee")
+    monkeypatch.setattr(args, "_precision", lambda q: "ieee")
     yield taken
     # An H200 gives a program 227 KiB.
     assert taken
@@ -96,7 +96,7 @@ def test_rotary(layout: Any, dim: int, pairs: int, start: int, notes: dict[str, 
 @pytest.mark.parametrize("bias", ["table", "slope", "packed"])
 def test_attention(bias: str, notes: dict[str, int]) -> None:
     from posenc.triton import attention
-    from posenc.triton.scene import Rules
+    from posenc.triton.kernel_args import Rules
 
     q = torch.empty(1, 4, 256, 128, dtype=torch.bfloat16)
     k = torch.empty(1, 2, 256, 128, dtype=torch.bfloat16)
@@ -114,7 +114,7 @@ def test_attention(bias: str, notes: dict[str, int]) -> None:
 
 def test_decoding(notes: dict[str, int]) -> None:
     from posenc.triton import decoding
-    from posenc.triton.scene import Rules
+    from posenc.triton.kernel_args import Rules
 
     q, k = (torch.empty(1, *size, 128, dtype=torch.bfloat16) for size in ((8, 1), (2, 4096)))
     table, slopes = torch.empty(8, 129), (torch.empty(8), torch.empty(8))

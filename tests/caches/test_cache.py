@@ -499,17 +499,21 @@ def test_a_rotated_cache_asks_for_the_angles_of_new_keys_alone() -> None:
 
 def test_terms_of_new_keys_alone_need_the_cache_that_turned_the_others() -> None:
     q, k, v = qkv()
-    lowered = lower(pe.Rotary(DIM), Positions.build(1, LENGTH, causal=True), turned=True)
-    assert lowered.k_turn[0].shape[-2] == 1
-    with pytest.raises(PositionsError, match="pass cache=, or lower them without turned=True"):
+    lowered = lower(pe.Rotary(DIM), Positions.build(1, LENGTH, causal=True), keys_prerotated=True)
+    assert lowered.form.k_waves[0].shape[-2] == 1
+    with pytest.raises(
+        PositionsError, match="pass cache=, or lower them without keys_prerotated=True"
+    ):
         attend(q[:, :, -1:], k, v, lowered)
     cache = Cache("raw")
     attend(*(x[:, :, :-1] for x in (q, k, v)), pe.Rotary(DIM), causal=True, cache=cache)
-    with pytest.raises(CacheError, match="keeps none turned: lower them without turned=True"):
+    with pytest.raises(
+        CacheError, match="keeps none rotated: lower them without keys_prerotated=True"
+    ):
         attend(*(x[:, :, -1:] for x in (q, k, v)), lowered, cache=cache)
     # Where nothing is held, the new keys are all there are.
-    first = lower(pe.Rotary(DIM), Positions.build(LENGTH, causal=True), turned=True)
-    assert not first.turned
+    first = lower(pe.Rotary(DIM), Positions.build(LENGTH, causal=True), keys_prerotated=True)
+    assert not first.keys_prerotated
 
 
 @pytest.mark.parametrize("policy", POLICIES)

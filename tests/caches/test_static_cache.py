@@ -117,13 +117,13 @@ def test_slots_that_are_not_written_are_hidden_without_causality_too() -> None:
 
 
 def test_terms_lowered_for_all_slots() -> None:
-    """As a compiled loop would lower them once; also without turned=True, for all slots."""
+    """As a compiled loop would lower them once; also for the keys of all slots."""
     expected = attend(*qkv(), pe.Rotary(DIM), causal=True)
     for turned in (False, True):
         cache, out = StaticCache(12), []
         for start, stop in ((0, 4), (4, 5), (5, 9)):
             positions = cache.place(stop - start, causal=True)
-            lowered = lower(pe.Rotary(DIM), positions, dtype=torch.float64, turned=turned)
+            lowered = lower(pe.Rotary(DIM), positions, dtype=torch.float64, keys_prerotated=turned)
             out.append(attend(*(x[:, :, start:stop] for x in qkv()), lowered, cache=cache))
         torch.testing.assert_close(torch.cat(out, dim=2), expected)
 

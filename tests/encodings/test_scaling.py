@@ -205,7 +205,7 @@ def test_waves_are_right_far_out(scaling: Scaling | None) -> None:
             for position in (10**3, 10**4, 10**5, 10**6, 10**7, 10**8, 2**31 - 1)
         ]
         for terms in lowered:
-            waves = torch.cat(terms.q_turn).view(2, -1)
+            waves = torch.cat(terms.form.q_waves).view(2, -1)
             position = int(terms.positions.queries.position)
             assert waves.dtype == torch.float32
             allowed = 6e-8 if position <= 10**8 else 4e-7
@@ -289,7 +289,7 @@ def test_transformers_scales_a_short_row_by_its_longest_batch_mate() -> None:
     assert (alone - beside[:1]).abs().max() > 0.1
     rope = Rotary(DIM, scaling=pe.DynamicNTK(2.0, original_length=8))
     alone, beside = (
-        pe.lower(rope, Positions.build(ids=ids)).q_turn[0][:, 0] for ids in (at[:1], at)
+        pe.lower(rope, Positions.build(ids=ids)).form.q_waves[0][:, 0] for ids in (at[:1], at)
     )
     assert torch.equal(alone[0], beside[0])
     # The long row is what both make of it.

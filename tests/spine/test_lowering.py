@@ -92,9 +92,9 @@ def test_cos_and_sin_are_made_in_the_asked_dtype_from_float64_angles() -> None:
         lowered = lower(pe.Rotary(4), 6, dtype=dtype)
         (term,) = lowered.terms
         assert term.q_angle.dtype == torch.float64
-        assert lowered.q_turn[0].dtype == dtype
-        assert torch.equal(lowered.q_turn[0], term.q_angle.cos().to(dtype))
-        assert torch.equal(lowered.q_turn[1], term.q_angle.sin().to(dtype))
+        assert lowered.form.q_waves[0].dtype == dtype
+        assert torch.equal(lowered.form.q_waves[0], term.q_angle.cos().to(dtype))
+        assert torch.equal(lowered.form.q_waves[1], term.q_angle.sin().to(dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -5,13 +5,13 @@ from typing import Any
 from torch import Tensor
 
 from posenc.backends import BACKENDS
+from posenc.build_call import build_call
 from posenc.lowering import Lowerable
-from posenc.prepare import prepare
 
 
 def able(q: Tensor, k: Tensor, v: Tensor, encoding: Lowerable, **where: Any) -> list[str]:
     """Backends that do not refuse this call of `attend`; the reference never does."""
-    call = prepare(q, k, v, encoding, **where)
-    names = [name for name, module in BACKENDS.items() if module.refusal(call) is None]
+    call = build_call(q, k, v, encoding, **where)
+    names = [name for name, module in BACKENDS.items() if module.unsupported_reason(call) is None]
     assert names[-1] == "reference"
     return names

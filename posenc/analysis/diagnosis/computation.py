@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from posenc.autocast import autocast_off
+from posenc.build_call import build_call
 from posenc.encoding import Context, Encoding
 from posenc.equation import arithmetic, output_of, scores_of, weights_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered, Part
 from posenc.positions import Positions
-from posenc.precision import autocast_off
-from posenc.prepare import prepare
-from posenc.rotation import turn_both
+from posenc.rotation import rotate_both
 from posenc.terms import Rotate, Term
 
 # turned: q and k (b, h, t, d); scores: (b, h, tq, tk); output: (b, h, tq, d); embedded: (b, t, c)
@@ -100,7 +100,7 @@ class Computation:
         assert self.q is not None
         k = self.q if self.k is None else self.k
         v = k if self.v is None else self.v
-        made = prepare(
+        made = build_call(
             *(self.q, k, v, list(self.parts)),
             positions=self.positions,
             context=self.context,
@@ -109,7 +109,7 @@ class Computation:
         terms = made.terms
         for edit in self.edits:
             terms = edit(terms)
-        return replace(made, terms=terms, q_turn=None, k_turn=None)
+        return made.with_terms(terms)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -140,7 +140,7 @@ class Computation:
         if rotate is not None and (self.kind == "turned" or self.rotator is not None):
             q, k = self._rotated(q, k, rotate)
             terms = tuple(term for term in lowered.terms if term is not rotate)
-            lowered = replace(lowered, terms=terms)
+            lowered = lowered.with_terms(terms)
         if self.kind == "turned":
             return (q,) if self.k is None else (q, k)
         s = scores_of(q, k, lowered, self.scale)
@@ -152,7 +152,7 @@ class Computation:
     def _rotated(self, q: Tensor, k: Tensor, rotate: Rotate) -> tuple[Tensor, Tensor]:
         dtype = arithmetic(q, k)
         if self.rotator is None or rotate.k_angle is None:
-            return turn_both(q, k, rotate, dtype)
+            return rotate_both(q, k, rotate, dtype)
         q, k = q.to(dtype), k.to(dtype)
         return self.rotator(q, rotate.q_angle, rotate), self.rotator(k, rotate.k_angle, rotate)
 

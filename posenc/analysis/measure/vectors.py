@@ -11,7 +11,7 @@ from posenc.equation import distance_bias, rows_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
-from posenc.rotation import turn
+from posenc.rotation import rotate_pairs
 from posenc.terms import (
     DenseBias,
     DistanceTable,
@@ -111,7 +111,7 @@ def _turned_ones(
 ) -> Float64[Tensor, "t columns"]:
     size = term.gain if log_scale is None else term.gain * log_scale.exp()
     ones = angle.new_ones(1, angle.shape[1], angle.shape[2], 2 * angle.shape[3])
-    turned = turn(ones, angle.cos() * size, angle.sin() * size, term.layout)
+    turned = rotate_pairs(ones, angle.cos() * size, angle.sin() * size, term.layout)
     return turned[0].transpose(0, 1).flatten(1).detach()
 
 

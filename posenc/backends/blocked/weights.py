@@ -1,151 +1,167 @@
-"""The attention weights of one tile, as forward and backward both need them."""
+"""One chunk: its scores, their softmax, and what it makes of the values.
+
+Letters: b batch, h query heads, g key heads, r queries and c keys of the chunk.
+"""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
-from posenc.backends.blocked import columns
-from posenc.backends.blocked.inputs import Inputs, Rows
-from posenc.backends.blocked.tiles import ROWS, Sight, Tile
-
-FAR = 2**62
+from posenc.equation import counted, weights_of
+from posenc.normal_form.form import NormalForm, Slopes, Table, Vectors
+from posenc.normal_form.pairs import (
+    Span,
+    along_diagonals,
+    by_distance,
+    key_vectors_along_diagonals,
+    positions_of,
+    rows_between,
+    vectors_along_diagonals,
+    vectors_by_distance,
+    visible,
+)
+from posenc.terms import CountTable, Zones
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """Some heads of one row of the batch, in the dtype of the arithmetic."""
+class Chunk:
+    """Where a chunk is, and how its scores are made.
 
-    inputs: Inputs
-    sight: Sight
-    row: int
-    heads: slice
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    read_q: Tensor
-    read_k: Tensor
+    diagonal  distances run along the diagonals
+    hides     who sees whom is told by a mask, not by the line of biases
+    empty     some query may see nothing
+    seed      of dropout, which is drawn alike forward and backward
+    """
 
-    @classmethod
-    def of(cls, inputs: Inputs, row: int, key_heads: slice, heads: slice) -> "Group":
-        q, k, v = inputs.q[row, heads], inputs.k[row, key_heads], inputs.v[row, key_heads]
-        k, v = k.to(inputs.dtype), v.to(inputs.dtype)
-        read_q = q if inputs.read_q is None else inputs.read_q[row, heads]
-        read_k = k
-        if inputs.read_k is not None:
-            read_k = inputs.read_k[row, key_heads].to(inputs.dtype)
-        return cls(inputs, inputs.sight(row), row, heads, q, k, v, read_q, read_k)
+    form: NormalForm
+    span: Span
+    diagonal: bool
+    hides: bool
+    empty: bool
+    dropout: float
+    seed: int
 
     @property
-    def count(self) -> int:
-        """Query heads."""
-        return self.q.shape[0]
+    def least(self) -> int:
+        """The least distance, where distances run along the diagonals."""
+        positions = self.form.positions
+        return self.span.least(positions.k_len - positions.q_len)
 
-    def matrix(self, scores: Tensor) -> Tensor:
-        """Query heads that share a key head as rows of one matrix."""
-        return scores.view(self.k.shape[0], -1, scores.shape[-1])
-
-    @cached_property
-    def future(self) -> Tensor:
-        """Of as many queries and keys, keys that come later."""
-        return torch.ones(ROWS, ROWS, dtype=torch.bool, device=self.q.device).triu_(1)
-
-    def queries(self, tile: Tile) -> tuple[Tensor, Tensor]:
-        """The queries of a tile, and what tables of vectors read of them; see `padded`."""
-        q = self.padded(self.q, tile)
-        return q, q if self.read_q is self.q else self.padded(self.read_q, tile)
-
-    def padded(self, x: Tensor, tile: Tile) -> Tensor:
-        """The queries of a tile (heads, rows + 1, d), with a row of zeros for the row of none."""
-        out = torch.empty(
-            (x.shape[0], tile.rows + 1, x.shape[2]), dtype=self.inputs.dtype, device=x.device
-        )
-        out[:, :-1] = x[:, tile.start : tile.stop]
-        out[:, -1] = 0
-        return out
+    def distance(self) -> Tensor:
+        return positions_of(self.form.positions, self.span).distance()
 
 
-def weights(group: Group, tile: Tile, q: Tensor, read_q: Tensor, memory: Tensor) -> Tensor:
-    """softmax of the scores of a tile, (heads, rows + 1, width), in this memory.
-
-    Zero where nothing is seen and beyond the columns; of the last row of each head, which is of no
-    query, nothing is said.
-    """
-    inputs, n = group.inputs, group.count
-    scores, diagonals = tile.scores(memory, n), tile.diagonals(memory, n)
-    if inputs.table is not None:
-        table = _of_heads(inputs.table, group.heads)[:, None, entries(inputs, tile)]
-        diagonals.copy_(table)
-    product = group.matrix(scores)[..., : tile.columns]
-    keys = group.k[:, tile.left : tile.right].mT
-    beta = 0 if inputs.table is None else 1
-    product.baddbmm_(group.matrix(q), keys, beta=beta, alpha=inputs.scale)
-    for rows in inputs.q_rows:
-        near, weight, far, last = spans(rows, tile, group.heads)
-        if near.start < near.stop:
-            weight = weight.to(q.dtype).expand(n, -1, -1)
-            diagonals[..., near].baddbmm_(read_q[:, :-1], weight.mT, alpha=inputs.scale)
-        if far.start < far.stop:
-            bias = read_q[:, :-1] @ last.to(q.dtype).mT
-            diagonals[..., far].add_(bias, alpha=inputs.scale)
-    for rows in inputs.k_rows:
-        columns.add(scores, group.read_k, tile, rows, group.heads, inputs.scale)
-    if inputs.key_bias is not None:
-        scores[..., : tile.columns] += key_bias(group, tile)
-    empty = _hide(group, tile, scores)
-    torch.softmax(scores, -1, out=scores)
-    if empty is not None:
-        scores[:, :-1].masked_fill_(empty, 0)
-    return scores
+def output(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r d_v"]:
+    """softmax(scores) v, and what vectors by distance add."""
+    s = scores(chunk, x)
+    p = weights_of(s) if chunk.empty else s.softmax(-1)
+    if chunk.dropout:
+        generator = torch.Generator(p.device).manual_seed(chunk.seed)
+        kept = torch.rand(p.shape, generator=generator, device=p.device) >= chunk.dropout
+        p = p * kept / (1 - chunk.dropout)
+    v = x["v"]
+    out = (_by_key_head(p, v.shape[1]) @ v.flatten(0, 1)).view(*p.shape[:3], -1)
+    return out + _values(chunk, p, x["on_value"]) if "on_value" in x else out
 
 
-def key_bias(group: Group, tile: Tile) -> Tensor:
-    """(heads, 1, columns), counted from the last key, so that large biases keep their digits."""
-    given = group.inputs.key_bias
-    assert given is not None
-    bias = given[group.row % given.shape[0], group.heads, None, tile.left : tile.right]
-    last = bias[..., -1:]
-    bias = bias - torch.where(last.isfinite(), last, 0)
-    return bias.to(group.inputs.dtype)
+def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
+    """Scores of the chunk; -inf where not visible."""
+    form = chunk.form
+    dtype = x["v"].dtype
+    s = _product(x["q"], x["k"])
+    if isinstance(form.rotation, Zones):
+        order = positions_of(form.positions, chunk.span).order_distance()
+        s = torch.where(-order < form.rotation.width, s, _product(x["far_q"], x["far_k"]))
+    s = s.to(dtype)
+    if "on_query" in x:
+        s = s + _vectors(chunk, x["read_q"], x["on_query"], "on_query")
+    if "on_key" in x:
+        s = s + _key_vectors(chunk, x["read_k"], x["on_key"], s.shape[1])
+    s = _plus_distances(chunk, s, x, "inside_")
+    if "scale" in x:
+        s = s * x["scale"]
+    seen = visible(form, chunk.span) if chunk.hides else None
+    content = s
+    s = _plus_distances(chunk, s, x, "")
+    if "q_offset" in x:
+        s = s + _offsets(x["q_offset"], x["k_offset"], dtype)
+    if "dense" in x:
+        s = s + x["dense"].to(dtype)
+    if "counts" in x:
+        s = s + counted(CountTable(x["counts"]), x["gate_q"], _hidden(chunk, content), None)
+    return s if seen is None else s.masked_fill(~seen, -torch.inf)
 
 
-def spans(rows: Rows, tile: Tile, heads: slice) -> tuple[slice, Tensor, slice, Tensor]:
-    """Columns of the diagonals with vectors of their own, these, and columns that share the last.
-
-    Columns before them are too far in the past, and share the first vector.
-    """
-    near = tile.between(-rows.zero, rows.last)
-    start = tile.first + near.start + rows.zero
-    table = rows.of(heads)
-    own = table[:, start : start + near.stop - near.start]
-    return near, own, tile.between(rows.last, FAR), table[:, -1:]
+def _product(q: Tensor, k: Tensor) -> Tensor:
+    """q . k of every pair, no key repeated: query heads of a key head are rows of one matrix."""
+    return (_by_key_head(q, k.shape[1]) @ k.flatten(0, 1).mT).view(*q.shape[:3], k.shape[2])
 
 
-def _hide(group: Group, tile: Tile, scores: Tensor) -> Tensor | None:
-    """Scores of pairs that do not see each other to -inf; rows that see nothing, or None."""
-    inputs, sight = group.inputs, group.sight
-    if tile.columns < tile.width:
-        scores[..., tile.columns :] = -torch.inf
-    seen = scores[:, :-1, : tile.columns]
-    hidden = None
-    if sight.triangular and tile.columns >= tile.rows:
-        future = group.future[: tile.rows, : tile.rows]
-        seen[..., tile.columns - tile.rows :].masked_fill_(future, -torch.inf)
-    else:
-        hidden = sight.hidden(tile, scores.device)
-    if hidden is not None:
-        seen.masked_fill_(hidden, -torch.inf)
-    if inputs.infinite:
-        return seen.amax(-1, keepdim=True) == -torch.inf
-    return None if hidden is None else hidden.expand(seen.shape[1:]).all(-1, keepdim=True)
+def _by_key_head(x: Tensor, key_heads: int) -> Tensor:
+    """(b, h, r, n) as (b g, r h / g, n)."""
+    return x.reshape(x.shape[0] * key_heads, -1, x.shape[-1])
 
 
-def entries(inputs: Inputs, tile: Tile) -> slice:
-    """Where the distances of a tile stand in the table."""
-    start = tile.first + inputs.k.shape[2] - 1
-    return slice(start, start + tile.distances)
+def _hidden(chunk: Chunk, content: Tensor) -> Tensor:
+    """The content with -inf where not visible, as gates are counted."""
+    seen = visible(chunk.form, chunk.span)
+    return content if seen is None else content.masked_fill(~seen, -torch.inf)
 
 
-def _of_heads(table: Tensor, heads: slice) -> Tensor:
-    return table if table.shape[0] == 1 else table[heads]
+def _plus_distances(chunk: Chunk, s: Tensor, x: dict[str, Tensor], side: str) -> Tensor:
+    if f"{side}line" in x:
+        return s + along_diagonals(x[f"{side}line"], chunk.span.columns)
+    form = chunk.form
+    table, slopes = None, None
+    own = form.inside_table if side else form.table
+    if own is not None:
+        table = Table(x[f"{side}table"], own.zero)
+    if f"{side}past" in x:
+        slopes = Slopes(x[f"{side}past"], x[f"{side}future"])
+    if table is None and slopes is None:
+        return s
+    return s + by_distance(table, slopes, chunk.distance(), s.dtype)
+
+
+def _vectors(chunk: Chunk, x: Tensor, rows: Tensor, side: str) -> Tensor:
+    vectors = Vectors(rows, getattr(chunk.form, side).zero)
+    if chunk.diagonal:
+        return vectors_along_diagonals(x, vectors, chunk.least, chunk.span.columns)
+    return vectors_by_distance(x, vectors, chunk.distance())
+
+
+def _key_vectors(chunk: Chunk, k: Tensor, rows: Tensor, heads: int) -> Tensor:
+    k = k.repeat_interleave(heads // k.shape[1], dim=1) if k.shape[1] < heads else k
+    vectors = Vectors(rows, chunk.form.on_key.zero)
+    if chunk.diagonal:
+        return key_vectors_along_diagonals(k, vectors, chunk.least, chunk.span.rows)
+    return vectors_by_distance(k, vectors, chunk.distance().mT).mT
+
+
+def _offsets(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
+    """Counted from the last key, so that large offsets keep their digits."""
+    last = k[:, :, -1:]
+    last = torch.where(last.isfinite(), last, 0).detach()
+    return (q + last).to(dtype) + (k - last).to(dtype).mT
+
+
+def _values(chunk: Chunk, p: Tensor, rows: Tensor) -> Tensor:
+    vectors = Vectors(rows, chunk.form.on_value.zero)
+    if chunk.diagonal:
+        weights = _as_diagonals(p)
+        return weights @ rows_between(vectors, chunk.least, chunk.span.diagonals)
+    index = (chunk.distance() + vectors.zero).clamp(0, rows.shape[1] - 1)
+    buckets = p.new_zeros(*p.shape[:-1], rows.shape[1])
+    return buckets.scatter_add(-1, index.expand(p.shape), p) @ rows
+
+
+def _as_diagonals(p: Tensor) -> Tensor:
+    """(..., r, c) as (..., r, r + c - 1), one column for each distance."""
+    rows, columns = p.shape[-2:]
+    if rows == 1:
+        return p
+    flat = F.pad(p, (0, rows - 2)).flatten(-2)
+    return F.pad(flat, (rows - 1, 1)).unflatten(-1, (rows, rows + columns - 1))

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.analysis.diagnosis.computation import Computation, Rotator, in_dimensions
 from posenc.analysis.diagnosis.hypotheses import LOW, Rows, with_setting
 from posenc.encodings.rotary import Rotary
-from posenc.rotation import cos_sin, turn
+from posenc.rotation import cos_sin, rotate_pairs
 from posenc.terms import Layout, Rotate, Term, Zones
 
 OnAngle = Callable[[Tensor], Tensor]
@@ -185,14 +185,14 @@ def _in_low(low: torch.dtype) -> Rotator:
     def rotator(x: Tensor, angle: Tensor, rotate: Rotate) -> Tensor:
         angle = angle.float() if low == torch.float32 else angle
         cos, sin = (wave.to(x.dtype) for wave in cos_sin(angle, rotate.gain, low))
-        return turn(x, cos, sin, rotate.layout, rotate.start)
+        return rotate_pairs(x, cos, sin, rotate.layout, rotate.start)
 
     return rotator
 
 
 def _unsigned(x: Tensor, angle: Tensor, rotate: Rotate) -> Tensor:
     cos, sin = cos_sin(angle, rotate.gain, x.dtype)
-    right, opposite = (turn(x, cos, s, rotate.layout, rotate.start) for s in (sin, -sin))
+    right, opposite = (rotate_pairs(x, cos, s, rotate.layout, rotate.start) for s in (sin, -sin))
     dims = torch.arange(x.shape[-1], device=x.device) - rotate.start
     first = dims < angle.shape[-1] if rotate.layout == "half" else dims % 2 == 0
     return torch.where(first, opposite, right)
@@ -204,7 +204,7 @@ def _mixed(x: Tensor, angle: Tensor, rotate: Rotate) -> Tensor:
     waves = cos_sin(angle, rotate.gain, x.dtype)
     cos, sin = (in_dimensions(wave, laid_out, x.shape[-1]) for wave in waves)
     quarter = torch.full_like(angle, torch.pi / 2)
-    partner = turn(x, *cos_sin(quarter, 1.0, x.dtype), rotate.layout, rotate.start)
+    partner = rotate_pairs(x, *cos_sin(quarter, 1.0, x.dtype), rotate.layout, rotate.start)
     rotated = in_dimensions(torch.ones_like(angle), rotate, x.shape[-1]) > 0
     return torch.where(rotated, x * cos + partner * sin, x)
 

@@ -11,10 +11,11 @@ from posenc.encoding import Context, Encoding
 from posenc.equation import arithmetic
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
+from posenc.normal_form.normalise import check_heads
 from posenc.positions import Positions, as_positions
 
 
-def prepare(
+def build_call(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -38,13 +39,14 @@ def prepare(
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
-    if lowered.turned and cache is None:
+    if lowered.keys_prerotated and cache is None:
         raise PositionsError(
-            "these terms turn the queries' own tokens only, the other keys being turned in a "
-            "cache: pass cache=, or lower them without turned=True"
+            "these terms rotate the queries' own tokens only, the other keys being rotated in a "
+            "cache: pass cache=, or lower them without keys_prerotated=True"
         )
     if cache is not None:
         k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
+    check_heads(lowered.form, q.shape[1])
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
 
 
@@ -70,11 +72,18 @@ def lower_for(
                 check_fits(part, head_dim=q.shape[-1])
         place: dict[str, Any] = {"causal": causal, "device": q.device}
         if cache is None:
-            positions, turned = as_positions(positions, q_len, k_len, **place), False
+            positions = as_positions(positions, q_len, k_len, **place)
+            keys_prerotated = False
         else:
             positions = cache.place(new, positions, encoding, q_len=q_len, **place)
-            turned = cache.policy == "rotated" and q_len == new
-        lowered = lower(encoding, positions, context=context, dtype=arithmetic(q, k), turned=turned)
+            keys_prerotated = cache.policy == "rotated" and q_len == new
+        lowered = lower(
+            encoding,
+            positions,
+            context=context,
+            dtype=arithmetic(q, k),
+            keys_prerotated=keys_prerotated,
+        )
     batch = lowered.positions.batch
     if batch != 1 and batch != q.shape[0]:
         raise PositionsError(

@@ -6,11 +6,14 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 
+def forward_mode() -> bool:
+    """Whether gradients are computed forward, beside the values."""
+    return forward_ad._current_level >= 0
+
+
 def transformed() -> bool:
     """Whether torch.func or forward-mode differentiation wraps the tensors of this call."""
-    return torch._C._functorch.peek_interpreter_stack() is not None or (
-        forward_ad._current_level >= 0
-    )
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
 
 
 def plain(*tensors: Tensor) -> bool:

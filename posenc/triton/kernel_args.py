@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     plain: bool
 
 
-class Scene:
+class KernelArgs:
     """The arguments that all kernels of one call share.
 
     places  PLACES, each (1|b, t), whole numbers, k_valid bool; empty where positions are plain
@@ -112,29 +112,30 @@ def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, 
     return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
 
 
-def tile_map(scene: Scene, bm: int, bn: int) -> tuple[Tensor, int]:
+def tile_map(args: KernelArgs, bm: int, bn: int) -> tuple[Tensor, int]:
     """Which tiles hold a visible pair, bool (1|b, query tiles, key tiles), and its batch stride.
 
     Told from the least and greatest order and document of each tile, so that some tiles without
     a visible pair are kept. Plain positions need none of it: the kernels count for themselves.
     """
-    if scene.rules.plain:
-        return scene.bias[0], 0
-    rules = scene.rules
-    _, _, q_order, k_order, q_document, k_document, k_valid = scene.given
+    if args.rules.plain:
+        return args.bias[0], 0
+    rules = args.rules
+    _, _, q_order, k_order, q_document, k_document, k_valid = args.given
     (q_low, q_high), (k_low, k_high) = _ends(q_order, bm), _ends(k_order, bn)
     q_low, q_high = q_low[:, :, None], q_high[:, :, None]
     k_low, k_high = k_low[:, None], k_high[:, None]
     seen = _ends(k_valid.long(), bn)[1][:, None] > 0
     if rules.causal:
-        seen = seen & ((k_low <= q_high) | (k_low < rules.prefix))
+        past = k_low <= q_high
+        seen = seen & (past | (k_low < rules.prefix) if rules.prefix else past)
     if rules.width:
         near = (k_low - q_high < rules.width) & (q_low - k_high < rules.width)
-        seen = seen & (near | (k_low < rules.sinks))
+        seen = seen & (near | (k_low < rules.sinks) if rules.sinks else near)
     (q_low, q_high), (k_low, k_high) = _ends(q_document, bm), _ends(k_document, bn)
     seen = seen & (k_low[:, None] <= q_high[:, :, None]) & (q_low[:, :, None] <= k_high[:, None])
-    tiles = triton.cdiv(scene.q_len, bm), triton.cdiv(scene.k_len, bn)
-    return seen.expand(scene.rows, *tiles).contiguous(), tiles[0] * tiles[1]
+    tiles = triton.cdiv(args.q_len, bm), triton.cdiv(args.k_len, bn)
+    return seen.expand(args.rows, *tiles).contiguous(), tiles[0] * tiles[1]
 
 
 def _ends(x: Tensor, block: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,129 @@
+"""Chunks of queries one after another, forward and, with their weights made anew, backward."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.backends.blocked.operands import Operands, line_hides, operands_of
+from posenc.backends.blocked.weights import Chunk, output
+from posenc.backends.call import Call
+from posenc.errors import UnsupportedError
+from posenc.normal_form.form import NormalForm
+from posenc.normal_form.pairs import Span
+
+# Scores of one chunk: 4 MiB of float32, so that its buffers stay in the cache.
+SCORES = 2**20
+ROWS = 64
+
+
+def attend(call: Call) -> Tensor:
+    """The output (b, h, tq, d_v), in v's dtype."""
+    operands = operands_of(call)
+    chunks = list(_chunks(call, operands))
+    names, tensors = zip(*operands.tensors.items(), strict=True)
+    shape = *call.q.shape[:3], call.v.shape[3]
+    return _ByChunks.apply(operands.form, operands.diagonal, chunks, shape, names, *tensors).to(
+        call.v.dtype
+    )
+
+
+def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
+    form, x = operands.form, operands.tensors
+    biases = [x[name] for name in ("table", "dense", "k_offset") if name in x]
+    if operands.form.table is not None:
+        biases.append(operands.form.table.values)
+    infinite = any(bool((bias == -torch.inf).any()) for bias in biases)
+    hides = not line_hides(form) or not operands.diagonal
+    for span in spans(form, rows_of(call)):
+        seed = int(torch.randint(2**62, ())) if call.dropout else 0
+        yield Chunk(
+            form, span, operands.diagonal, hides, infinite or not form.plain, call.dropout, seed
+        )
+
+
+def rows_of(call: Call) -> int:
+    """How many queries come at a time."""
+    b, h, _, _ = call.q.shape
+    window, k_len = call.lowered.form.visibility.window, call.k.shape[2]
+    keys = k_len if window is None else min(k_len, 2 * window)
+    return max(ROWS, SCORES // max(1, b * h * keys))
+
+
+def spans(form: NormalForm, rows: int) -> Iterator[Span]:
+    """Each chunk of queries with the keys that hold all it may see; chunks that see none are left
+    out."""
+    positions, seen = form.positions, form.visibility
+    q_len, k_len = positions.q_len, positions.k_len
+    window = None if seen.sinks else seen.window
+    documents, valid = (positions.queries.document, positions.keys.document), positions.keys.valid
+    unordered = positions.queries.order is None and q_len > k_len
+    free = not seen.past_only and window is None and documents[0] is None and valid is None
+    everything = torch.ones(1, k_len, dtype=torch.bool, device=positions.device)
+    for start in range(0, q_len, rows):
+        stop = min(start + rows, q_len)
+        if free or unordered:
+            yield Span(start, stop, 0, k_len)
+            continue
+        q_order, k_order = positions.orders()
+        q_order = q_order[..., start:stop]
+        candidates = everything if valid is None else valid
+        if seen.past_only:
+            candidates = candidates & (k_order <= q_order.amax(-1, keepdim=True))
+        if window is not None:
+            candidates = candidates & (k_order > q_order.amin(-1, keepdim=True) - window)
+            candidates = candidates & (k_order < q_order.amax(-1, keepdim=True) + window)
+        if documents[0] is not None and documents[1] is not None:
+            own = documents[0][..., start:stop]
+            candidates = candidates & (documents[1] >= own.amin(-1, keepdim=True))
+            candidates = candidates & (documents[1] <= own.amax(-1, keepdim=True))
+        columns = candidates.view(-1, k_len).any(0).nonzero()
+        if len(columns):
+            yield Span(start, stop, int(columns[0]), int(columns[-1]) + 1)
+
+
+class _ByChunks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        form: NormalForm,
+        diagonal: bool,
+        chunks: list[Chunk],
+        shape: tuple[int, ...],
+        names: tuple[str, ...],
+        *tensors: Tensor,
+    ) -> Tensor:
+        operands = Operands(form, diagonal, dict(zip(names, tensors, strict=True)))
+        ctx.save_for_backward(*tensors)
+        ctx.form, ctx.diagonal, ctx.chunks, ctx.names = form, diagonal, chunks, names
+        out = tensors[0].new_zeros(shape)
+        for chunk in chunks:
+            out[:, :, chunk.span.start : chunk.span.stop] = output(chunk, operands.cut(chunk.span))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise UnsupportedError(
+                "attend(backend='blocked') has no gradient of its gradient: "
+                "use backend='reference' where create_graph=True"
+            )
+        named = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
+        operands = Operands(ctx.form, ctx.diagonal, named)
+        wanted = [
+            name for name, want in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if want
+        ]
+        grads = {name: torch.zeros_like(named[name]) for name in wanted}
+        totals = Operands(ctx.form, ctx.diagonal, grads)
+        for chunk in ctx.chunks:
+            parts = operands.cut(chunk.span)
+            leaves = {name: parts[name].detach().requires_grad_() for name in wanted}
+            with torch.enable_grad():
+                out = output(chunk, parts | leaves)
+            own = grad[:, :, chunk.span.start : chunk.span.stop]
+            found = torch.autograd.grad(out, list(leaves.values()), own, allow_unused=True)
+            for total, part in zip(totals.cut(chunk.span).values(), found, strict=True):
+                if part is not None:
+                    total.add_(part)
+        return None, None, None, None, None, *(grads.get(name) for name in ctx.names)

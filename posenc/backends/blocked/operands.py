@@ -1,0 +1,138 @@
+"""What chunks are cut from: tensors in the arithmetic, by name, each of which may learn."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc.backends.alignment import aligned
+from posenc.backends.call import Call
+from posenc.equation import arithmetic
+from posenc.normal_form.form import NormalForm
+from posenc.normal_form.pairs import Span, line
+from posenc.rotation import per_query_head, rotate_both
+from posenc.terms import Zones
+
+# The dimension along which a tensor has one entry for each query, and for each key.
+_BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
+_BY_KEY = {"k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """The tensors of a call, or of a span of it, by name.
+
+    q, k (and far_q, far_k of zones)   rotated; queries scaled by what is a number
+    read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
+    line, inside_line                  what is added at each distance (1|h, n), by diagonals
+    table, past, future, inside_*      the same for distances that jump
+    """
+
+    form: NormalForm
+    diagonal: bool
+    tensors: dict[str, Tensor]
+
+    def cut(self, span: Span) -> dict[str, Tensor]:
+        """Views of what the span reads."""
+        return {name: self._part(name, x, span) for name, x in self.tensors.items()}
+
+    def _part(self, name: str, x: Tensor, span: Span) -> Tensor:
+        if name.endswith("line"):
+            positions = self.form.positions
+            first = span.least(positions.k_len - positions.q_len) + positions.k_len - 1
+            return x[:, first : first + span.diagonals]
+        if name in _BY_QUERY and x.shape[_BY_QUERY[name]] > 1:
+            x = x.narrow(_BY_QUERY[name], span.start, span.rows)
+        if name in _BY_KEY and x.shape[_BY_KEY[name]] > 1:
+            x = x.narrow(_BY_KEY[name], span.left, span.columns)
+        return x
+
+
+def operands_of(call: Call) -> Operands:
+    """The operands of a whole call; gradients flow through what is made here."""
+    form, positions = call.lowered.form, call.lowered.positions
+    dtype, scale = arithmetic(call.q, call.k, call.v), call.scale * form.scale
+    q, k, v = call.q.to(dtype), call.k.to(dtype), call.v.to(dtype)
+    if positions.keys.valid is not None:
+        # Not even NaN of padding is then seen: it would pass through a weight of zero.
+        padding = ~positions.keys.valid[:, None, :, None]
+        k, v = k.masked_fill(padding, 0.0), v.masked_fill(padding, 0.0)
+    diagonal = positions.unit_step and aligned(positions)
+    tensors = {"v": v} | _rotated(form, q, k, scale, dtype) | _biases(form, scale, diagonal, dtype)
+    if form.on_query is not None:
+        tensors |= {"on_query": form.on_query.rows.to(dtype), "read_q": q * scale}
+    if form.on_key is not None:
+        tensors |= {"on_key": form.on_key.rows.to(dtype), "read_k": k * scale}
+    if form.on_value is not None:
+        tensors["on_value"] = form.on_value.rows.to(dtype)
+    if form.counts is not None:
+        tensors |= {"counts": form.counts.to(dtype), "gate_q": q}
+    if form.query_scale is not None:
+        tensors["scale"] = form.query_scale[..., None].to(dtype)
+    if form.dense is not None:
+        tensors["dense"] = form.dense
+    if form.offsets is not None:
+        tensors |= {"q_offset": form.offsets.q[..., None], "k_offset": form.offsets.k[..., None]}
+    return Operands(form, diagonal, tensors)
+
+
+def _rotated(
+    form: NormalForm, q: Tensor, k: Tensor, scale: float, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    if form.rotation is None:
+        return {"q": q * scale, "k": k}
+    turns = {"": form.rotation}
+    if isinstance(form.rotation, Zones):
+        turns = {"": form.rotation.near, "far_": form.rotation.far}
+    found: dict[str, Tensor] = {}
+    for name, term in turns.items():
+        rotated_q, rotated_k = rotate_both(q, per_query_head(k, term, q.shape[1]), term, dtype)
+        found |= {f"{name}q": rotated_q * scale, f"{name}k": rotated_k}
+    return found
+
+
+def line_hides(form: NormalForm) -> bool:
+    """Whether who sees whom follows from the distance alone, so that a line of biases tells it."""
+    seen = form.visibility
+    return form.plain and not seen.sinks and not seen.prefix
+
+
+def _biases(
+    form: NormalForm, scale: float, diagonal: bool, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    sides = (
+        ("inside_", scale, form.inside_table, form.inside_slopes),
+        ("", 1.0, form.table, form.slopes),
+    )
+    for name, factor, table, slopes in sides:
+        if not diagonal:
+            if table is not None:
+                found[f"{name}table"] = table.values * factor
+            if slopes is not None:
+                found |= {f"{name}past": slopes.past * factor}
+                found |= {f"{name}future": slopes.future * factor}
+            continue
+        first, stop = 1 - form.positions.k_len, form.positions.q_len
+        bias = line(table, slopes, first, stop, dtype)
+        bias = bias if bias is None or factor == 1.0 else bias * factor
+        if not name and line_hides(form):
+            bias = _hiding(form, bias, first, stop, dtype)
+        if bias is not None:
+            found[f"{name}line"] = bias
+    return found
+
+
+def _hiding(
+    form: NormalForm, bias: Tensor | None, first: int, stop: int, dtype: torch.dtype
+) -> Tensor | None:
+    """The biases of the distances first .. stop - 1, with -inf at those that hide a pair."""
+    seen, device = form.visibility, form.positions.device
+    if not seen.causal and seen.window is None:
+        return bias
+    distance = torch.arange(first, stop, device=device)
+    hidden = (distance > 0) & seen.causal
+    if seen.window is not None:
+        hidden = hidden | (distance.abs() >= seen.window)
+    bias = torch.zeros(1, len(distance), dtype=dtype, device=device) if bias is None else bias
+    return bias.masked_fill(hidden, -torch.inf)

@@ -1,0 +1,28 @@
+"""What a normal form asks of a backend, each with the sentence of a backend that cannot do it."""
+
+from enum import Enum
+
+
+class Feature(Enum):
+    """One thing that a backend can do or not; its value is why a backend refuses."""
+
+    ROTATION = "Rotate turns q and k by angles"
+    GROWING_ROTATION = "factors that grow with position need float64 scores"
+    ZONES = "Zones rotate queries and keys twice"
+    TABLE = "a DistanceTable adds to scores by distance"
+    SLOPES = "a Slope adds to scores by distance"
+    INSIDE_QUERY_SCALE = (
+        "a bias inside a scale that differs by query is no function of the distance"
+    )
+    QUERY_SCALE = "a Scale differs by query"
+    OFFSETS = "an Offset adds to scores a number per query and one per key"
+    VECTORS = "GatherTable reads more than a score and its place"
+    VECTORS_BESIDE_ROTATION = "GatherTable reads q and k as given, beside a Rotate that turns them"
+    VALUE_VECTORS = "ValueTable needs the attention weights"
+    COUNTS = "CountTable needs the scores of all keys of a query"
+    DENSE = "DenseBias is no function of the distance alone"
+    MASK = "a Mask hides pairs by their order"
+    # Of positions: how a backend may find the distance and the order of a pair.
+    PLACED_DISTANCES = "distances of explicit positions do not follow the order of the tokens"
+    FRACTIONAL_DISTANCES = "distances must be whole numbers"
+    UNORDERED_QUERIES = "more queries than keys have no order"

@@ -1,0 +1,179 @@
+"""The normal form: all terms and positions of a call, with one tensor of each kind.
+
+    content = rotate(q) . rotate(k) + q . on_query[distance] + k . on_key[distance]
+              + inside_table[distance] - inside_slopes * |distance|
+    s       = scale * query_scale * content + table[distance] - slopes * |distance|
+              + offsets + dense + q . counts[number of open gates]
+    out     = softmax(s where visible) (v + on_value[distance])
+
+Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
+tq queries, tk keys, d head dimension, n distances; `1|h` means 1 or h. Distance is
+k_position - q_position. Tables of numbers and vectors have one entry for each distance from
+-zero on, and are clamped at both ends.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc.normal_form.features import Feature
+from posenc.positions import Positions
+from posenc.rotation import CosSin, waves_of
+from posenc.terms import Rotate, Zones
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A number for each head and distance: values (1|h, n), of distance 0 at `zero`.
+
+    In at least the arithmetic that the terms were lowered for; contiguity is not promised.
+    """
+
+    values: Tensor
+    zero: int
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """score -= past * |distance| up to distance 0, and future * |distance| beyond; each (h,)."""
+
+    past: Tensor
+    future: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """score += q[i] + k[j]; (1|b, h, tq) and (1|b, h, tk), in the dtype of the terms.
+
+    They may be float64 and large: their differences matter, so add them before rounding.
+    """
+
+    q: Tensor
+    k: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """A vector for each distance: rows (1|h, n, d), of distance 0 at `zero`."""
+
+    rows: Tensor
+    zero: int
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The mask rules of all terms as one; orders, documents and padding are in the positions.
+
+    window  None, or the narrowest width, 1 to 2**62
+    sinks   the first tokens of a document that are seen in spite of the window; 0: none
+    prefix  the first tokens of a document that are seen in spite of causality; 0: none
+
+    Orders may be negative: ask sinks > 0 and prefix > 0 before order < sinks or order < prefix.
+    """
+
+    causal: bool
+    window: int | None = None
+    sinks: int = 0
+    prefix: int = 0
+
+    @property
+    def past_only(self) -> bool:
+        """Whether no query sees a key of a higher order."""
+        return self.causal and self.prefix == 0
+
+
+@dataclass(frozen=True, eq=False)
+class NormalForm:
+    """What a backend computes; see the equation above.
+
+    positions    of the queries and keys, with orders, documents and padding
+    visibility   who sees whom by order
+    rotation     Rotate, or Zones, whose angles are read where `waves` has none
+    q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic; None where the
+                 rotation is of Zones or grows with position
+    k_waves      the same of keys; None also where keys come rotated out of a cache
+    scale        product of the scales that are numbers, without the call's own
+    query_scale  product of those that are tensors, (1|b, 1|h, tq)
+    counts       vectors (1|h, n, d) by the number of open gates
+    dense        (1|b, 1|h, tq, tk)
+    made_for     (term, heads): the number of query heads that terms were made for; None: any
+    """
+
+    positions: Positions
+    visibility: Visibility
+    rotation: Rotate | Zones | None = None
+    q_waves: CosSin | None = None
+    k_waves: CosSin | None = None
+    scale: float = 1.0
+    query_scale: Tensor | None = None
+    table: Table | None = None
+    inside_table: Table | None = None
+    slopes: Slopes | None = None
+    inside_slopes: Slopes | None = None
+    offsets: Offsets | None = None
+    on_query: Vectors | None = None
+    on_key: Vectors | None = None
+    on_value: Vectors | None = None
+    counts: Tensor | None = None
+    dense: Tensor | None = None
+    made_for: tuple[str, int] | None = None
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What a backend must be able to do."""
+        return frozenset(feature for feature, is_asked in self._asked() if is_asked)
+
+    def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+        """cos and sin of queries and keys in this dtype: those made when the terms were lowered,
+        unless that was for another.
+
+        None for keys that come rotated.
+        """
+        if self.q_waves is not None and self.q_waves[0].dtype == dtype:
+            return self.q_waves, self.k_waves
+        assert isinstance(self.rotation, Rotate)
+        return waves_of(self.rotation, dtype)
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether anything is added to scores by distance alone."""
+        biases = self.table, self.inside_table, self.slopes, self.inside_slopes
+        return any(bias is not None for bias in biases)
+
+    @property
+    def plain(self) -> bool:
+        """Whether order and distance follow from the indices: nothing padded, packed or placed."""
+        return self.positions.in_order and self.positions.unit_step
+
+    def _asked(self) -> Iterator[tuple[Feature, bool]]:
+        rotation, positions = self.rotation, self.positions
+        grows = isinstance(rotation, Rotate) and rotation.grows
+        vectors = self.on_query is not None or self.on_key is not None
+        distances = self.by_distance or vectors or self.on_value is not None
+        by_query = self.query_scale is not None
+        inside = (self.inside_table, self.inside_slopes, self.on_key)
+        seen = self.visibility
+        yield Feature.ROTATION, isinstance(rotation, Rotate)
+        yield Feature.GROWING_ROTATION, grows
+        yield Feature.ZONES, isinstance(rotation, Zones)
+        yield Feature.TABLE, not (self.table is None and self.inside_table is None)
+        yield Feature.SLOPES, not (self.slopes is None and self.inside_slopes is None)
+        yield Feature.QUERY_SCALE, by_query
+        yield Feature.INSIDE_QUERY_SCALE, by_query and any(x is not None for x in inside)
+        yield Feature.OFFSETS, self.offsets is not None
+        yield Feature.VECTORS, vectors
+        yield Feature.VECTORS_BESIDE_ROTATION, vectors and rotation is not None
+        yield Feature.VALUE_VECTORS, self.on_value is not None
+        yield Feature.COUNTS, self.counts is not None
+        yield Feature.DENSE, self.dense is not None
+        yield Feature.MASK, seen.window is not None or seen.prefix > 0
+        yield Feature.PLACED_DISTANCES, distances and not positions.unit_step
+        yield Feature.FRACTIONAL_DISTANCES, distances and positions.queries.position.is_floating_point()
+        cross = positions.queries.order is None and positions.q_len > positions.k_len
+        yield Feature.UNORDERED_QUERIES, cross
+
+
+for _part in (Table, Slopes, Offsets, Vectors, Visibility, NormalForm):
+    torch.export.register_dataclass(_part, serialized_type_name=f"posenc.{_part.__name__}")

@@ -1,0 +1,282 @@
+"""From terms and positions to the normal form: terms of a kind become one, masks collapse."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from posenc.errors import PositionsError, ShapeError
+from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Vectors, Visibility
+from posenc.positions import Positions
+from posenc.rotation import CosSin, waves_of
+from posenc.terms import (
+    CountTable,
+    DenseBias,
+    DistanceTable,
+    GatherTable,
+    Mask,
+    Offset,
+    Prefix,
+    Rotate,
+    Scale,
+    Sink,
+    Slope,
+    Term,
+    ValueTable,
+    Window,
+    Zones,
+)
+
+_T = TypeVar("_T")
+_ByDistance = DistanceTable | Slope | GatherTable | ValueTable
+
+
+def normalise(
+    terms: Sequence[Term], positions: Positions, dtype: torch.dtype = torch.float32
+) -> NormalForm:
+    """The normal form of these terms; cos and sin in `dtype`, tables in at least that.
+
+    Raises PositionsError where a term cannot read these positions: fractions or several axes, or
+    distances that a table does not hold.
+    """
+    check_distances(terms, positions)
+    made_for = [pair for term in terms for pair in _made_for(term)]
+    for name, heads in made_for[1:]:
+        if heads != made_for[0][1]:
+            raise ShapeError(
+                f"{name} was made for {heads} heads, but {made_for[0][0]} for {made_for[0][1]}: "
+                "construct what comes together for the same heads"
+            )
+    rotation = _first(terms, Rotate) or _first(terms, Zones)
+    waves: tuple[CosSin | None, CosSin | None] = (None, None)
+    if isinstance(rotation, Rotate) and not rotation.grows:
+        waves = waves_of(rotation, dtype)
+    scale, query_scale = 1.0, cast(Tensor | None, None)
+    for term in _all(terms, Scale):
+        if isinstance(term.factor, Tensor):
+            query_scale = term.factor if query_scale is None else query_scale * term.factor
+        else:
+            scale = scale * term.factor
+    on_query, query_bias = _vectors(terms, "q", dtype)
+    on_key, key_bias = _vectors(terms, "k", dtype)
+    values = [_expanded(term, dtype) for term in _all(terms, ValueTable)]
+    tables = {
+        inside: [
+            Table(_wide(term.values, dtype), term.zero)
+            for term in _all(terms, DistanceTable)
+            if term.inside == inside
+        ]
+        for inside in (False, True)
+    }
+    return NormalForm(
+        positions=positions,
+        visibility=visibility_of(terms, positions.causal),
+        rotation=rotation,
+        q_waves=waves[0],
+        k_waves=waves[1],
+        scale=scale,
+        query_scale=query_scale,
+        table=merged_tables(tables[False]),
+        # (x + bias) . row is x . row, and a number for each distance.
+        inside_table=merged_tables([*tables[True], *query_bias, *key_bias]),
+        slopes=_slopes(terms, inside=False),
+        inside_slopes=_slopes(terms, inside=True),
+        offsets=_offsets(terms),
+        on_query=on_query,
+        on_key=on_key,
+        on_value=_merged_vectors(values),
+        counts=_counts(terms, dtype),
+        dense=_summed([term.values for term in _all(terms, DenseBias)]),
+        made_for=made_for[0] if made_for else None,
+    )
+
+
+def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
+    """The narrowest window, the most sinks and the longest prefix."""
+    rules = [term.rule for term in _all(terms, Mask)]
+    widths = [rule.width for rule in rules if isinstance(rule, Window)]
+    sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
+    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+    # Wider than any order, and narrow enough to be added to one in int64.
+    window = min(2**62, *widths) if widths else None
+    return Visibility(causal, window, max(0, 0, *sinks), max(0, 0, *prefixes))
+
+
+def check_heads(form: NormalForm, heads: int) -> None:
+    """Raise ShapeError for a term that was made for another number of query heads."""
+    if form.made_for is not None and form.made_for[1] != heads:
+        name, count = form.made_for
+        raise ShapeError(
+            f"{name} was made for {count} heads, but q has {heads}: "
+            f"construct the encoding with heads={heads}"
+        )
+
+
+def check_distances(terms: Sequence[Term], positions: Positions) -> None:
+    """Raise PositionsError where terms by distance cannot read these positions.
+
+    A table that does not saturate must hold every distance that a visible pair can have.
+    """
+    bound = positions.bound
+    visibility = visibility_of(terms, positions.causal)
+    # Causality bounds the distance only where coordinates rise with the order.
+    past_only = visibility.past_only and positions.unit_step
+    for term in terms:
+        if not isinstance(term, _ByDistance):
+            continue
+        q, k = positions.one_axis("a distance")
+        if isinstance(term, Slope):
+            continue
+        name = type(term).__name__
+        if q.is_floating_point() or k.is_floating_point():
+            raise PositionsError(
+                f"{name} holds one value per whole distance, "
+                "but the positions are float64: give int64 positions"
+            )
+        if term.saturates:
+            continue
+        future = _entries(term) - term.zero - 1
+        need = None if bound is None else bound - 1
+        if need is None or term.zero < need or future < (0 if past_only else need):
+            raise PositionsError(
+                f"{name} holds distances from {-term.zero} to {future} and does not "
+                f"saturate, but positions reach up to {need}: "
+                "build the table for Positions of this extent"
+            )
+
+
+def merged_tables(tables: Sequence[Table]) -> Table | None:
+    """The sum of tables (1|h, n), which reaches as far as any of them."""
+    if not tables:
+        return None
+    total = tables[0]
+    for other in tables[1:]:
+        values = _aligned_sum(total.values, total.zero, other.values, other.zero, 1)
+        total = Table(values, max(total.zero, other.zero))
+    return total
+
+
+def merged_slopes(pairs: Sequence[Slopes]) -> Slopes | None:
+    """The sum of slopes."""
+    if not pairs:
+        return None
+    total = pairs[0]
+    for pair in pairs[1:]:
+        total = Slopes(total.past + pair.past, total.future + pair.future)
+    return total
+
+
+def _merged_vectors(vectors: Sequence[Vectors]) -> Vectors | None:
+    if not vectors:
+        return None
+    total = vectors[0]
+    for other in vectors[1:]:
+        rows = _aligned_sum(total.rows, total.zero, other.rows, other.zero, 1)
+        total = Vectors(rows, max(total.zero, other.zero))
+    return total
+
+
+def _aligned_sum(x: Tensor, x_zero: int, y: Tensor, y_zero: int, dim: int) -> Tensor:
+    """x + y by distance along dim, each clamped at its own ends."""
+    past = max(x_zero, y_zero)
+    future = max(x.shape[dim] - x_zero, y.shape[dim] - y_zero)
+    distance = torch.arange(-past, future, device=x.device)
+    of_x = (distance + x_zero).clamp(0, x.shape[dim] - 1)
+    of_y = (distance + y_zero).clamp(0, y.shape[dim] - 1)
+    return x.index_select(dim, of_x) + y.index_select(dim, of_y)
+
+
+def _vectors(
+    terms: Sequence[Term], side: Literal["q", "k"], dtype: torch.dtype
+) -> tuple[Vectors | None, list[Table]]:
+    """The vectors that one side reads, and what a bias beside q or k makes of them."""
+    vectors, biases = [], []
+    for term in _all(terms, GatherTable):
+        if term.side != side:
+            continue
+        own = _expanded(term, dtype)
+        vectors.append(own)
+        if term.bias is not None:
+            product = (own.rows @ _wide(term.bias, dtype).to(own.rows.dtype)[..., None])[..., 0]
+            biases.append(Table(product, term.zero))
+    return _merged_vectors(vectors), biases
+
+
+def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Vectors:
+    """A vector for each distance, not for each row that distances share."""
+    rows = _wide(term.weight, dtype)
+    return Vectors(rows if term.row_of is None else rows.index_select(1, term.row_of), term.zero)
+
+
+def _slopes(terms: Sequence[Term], inside: bool) -> Slopes | None:
+    return merged_slopes(
+        [
+            Slopes(term.past, term.past if term.future is None else term.future)
+            for term in _all(terms, Slope)
+            if term.inside == inside
+        ]
+    )
+
+
+def _offsets(terms: Sequence[Term]) -> Offsets | None:
+    q = _summed([term.q for term in _all(terms, Offset)])
+    k = _summed([term.k for term in _all(terms, Offset)])
+    return None if q is None or k is None else Offsets(q, k)
+
+
+def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
+    """The sum of tables by count: beyond its last row, a table stays at it."""
+    total = None
+    for term in _all(terms, CountTable):
+        rows = _wide(term.weight, dtype)
+        total = rows if total is None else _aligned_sum(total, 0, rows, 0, 1)
+    return total
+
+
+def _made_for(term: Term) -> list[tuple[str, int]]:
+    """The numbers of query heads that a term was made for; one of all heads fits any."""
+    sizes: list[int] = []
+    if isinstance(term, Offset):
+        sizes = [term.q.shape[1], term.k.shape[1]]
+    elif isinstance(term, Slope):
+        sizes = [x.shape[0] for x in (term.past, term.future) if x is not None]
+    elif isinstance(term, DenseBias):
+        sizes = _not_one(term.values.shape[1])
+    elif isinstance(term, Scale) and isinstance(term.factor, Tensor):
+        sizes = _not_one(term.factor.shape[1])
+    elif isinstance(term, DistanceTable):
+        sizes = _not_one(term.values.shape[0])
+    elif isinstance(term, GatherTable):
+        tensors = (term.weight, term.bias)
+        sizes = _not_one(*(x.shape[0] for x in tensors if x is not None))
+    elif isinstance(term, (ValueTable, CountTable)):
+        sizes = _not_one(term.weight.shape[0])
+    return [(type(term).__name__, size) for size in sizes]
+
+
+def _not_one(*sizes: int) -> list[int]:
+    return [size for size in sizes if size != 1]
+
+
+def _entries(term: DistanceTable | GatherTable | ValueTable) -> int:
+    if isinstance(term, DistanceTable):
+        return term.values.shape[-1]
+    return term.weight.shape[-2] if term.row_of is None else term.row_of.shape[0]
+
+
+def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in at least this dtype; a wider one is kept, for calls in more than was lowered for."""
+    return x.to(torch.promote_types(x.dtype, dtype))
+
+
+def _summed(tensors: Sequence[Tensor]) -> Tensor | None:
+    return sum(tensors[1:], tensors[0]) if tensors else None
+
+
+def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
+    return [cast(_T, term) for term in terms if isinstance(term, kind)]
+
+
+def _first(terms: Sequence[Term], kind: type[_T]) -> _T | None:
+    return next((cast(_T, term) for term in terms if isinstance(term, kind)), None)
