@@ -117,7 +117,9 @@ def _places(call: Call) -> list[Tensor]:
     valid = positions.keys.valid
     if valid is None:
         valid = torch.ones_like(orders[1], dtype=torch.bool)
-    coordinates = (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
+    coordinates = (
+        (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
+    )
     # Orders count tokens; coordinates and documents may be any int64.
     each = (*coordinates, *(x.int() for x in orders), q_document, k_document, valid)
     return [x.view(-1, x.shape[-1]) for x in each]

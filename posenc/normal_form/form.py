@@ -170,7 +170,10 @@ class NormalForm:
         yield Feature.DENSE, self.dense is not None
         yield Feature.MASK, seen.window is not None or seen.prefix > 0
         yield Feature.PLACED_DISTANCES, distances and not positions.unit_step
-        yield Feature.FRACTIONAL_DISTANCES, distances and positions.queries.position.is_floating_point()
+        yield (
+            Feature.FRACTIONAL_DISTANCES,
+            distances and positions.queries.position.is_floating_point(),
+        )
         cross = positions.queries.order is None and positions.q_len > positions.k_len
         yield Feature.UNORDERED_QUERIES, cross
 
