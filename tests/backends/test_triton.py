@@ -25,13 +25,13 @@ HOW = "needs Triton, and a GPU or TRITON_INTERPRET=1 (pip install 'posenc[triton
 pytestmark = [pytest.mark.triton, pytest.mark.skipif(not READY, reason=HOW)]
 
 if READY:
-    from posenc.triton import args, attention, decoding, rotary
+    from posenc.triton import attention, decoding, kernel_args, rotary
     from posenc.triton.kernel_args import Rules, tile_map
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(args, "blocks_for", lambda *_: (16, 16, 4, 1))
+    monkeypatch.setattr(kernel_args, "blocks_for", lambda *_: (16, 16, 4, 1))
 
 
 def draw(*shape: int, dtype: torch.dtype = EXACT, seed: int = 1) -> Tensor:
@@ -236,7 +236,7 @@ def test_tiles_of_other_documents_are_skipped() -> None:
     places = [x[None] for x in (order, order, order, order, documents, documents)]
     places.append(torch.ones(1, 64, dtype=torch.bool))
     q = draw(1, 1, 64, 8).cpu()
-    made = args.KernelArgs(q, q, q, None, None, None, places, 0, Rules(True, 0, 0, 0, False))
+    made = kernel_args.KernelArgs(q, q, q, None, None, None, places, 0, Rules(True, 0, 0, 0, False))
     seen, _ = tile_map(made, 16, 16)
     assert torch.equal(seen[0], torch.eye(4, dtype=torch.bool))
 
@@ -295,7 +295,7 @@ def test_memory_that_was_not_cleared_is_never_read() -> None:
 def test_what_it_refuses_and_why() -> None:
     q = draw(1, 2, 4, 8)
     for part, why in (
-        (pe.Shaw(8).to(DEVICE, EXACT), "GatherTable is no function of the distance"),
+        (pe.Shaw(8).to(DEVICE, EXACT), "GatherTable reads more than a score"),
         (t.DenseBias(draw(1, 2, 4, 4)), "DenseBias"),
         ([t.Slope(draw(2), inside=True), t.Scale(draw(1, 1, 4))], "inside a scale"),
     ):

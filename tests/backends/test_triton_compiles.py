@@ -64,7 +64,7 @@ def kind(value: Any) -> str:
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Shared memory of each kernel that the test launched."""
-    from posenc.triton import args, attention, decoding, rotary
+    from posenc.triton import attention, decoding, kernel_args, rotary
 
     taken: dict[str, int] = {}
     for module, names in (
@@ -75,7 +75,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
         for name in names:
             monkeypatch.setattr(module, name, Compiled(getattr(module, name), taken))
     # The precision of a GPU, for tensors that are on none.
-    monkeypatch.setattr(args, "_precision", lambda q: "ieee")
+    monkeypatch.setattr(kernel_args, "_precision", lambda q: "ieee")
     yield taken
     # An H200 gives a program 227 KiB.
     assert taken
