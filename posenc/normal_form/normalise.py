@@ -98,9 +98,9 @@ def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
-    # Wider than any order, and narrow enough to be added to one in int64.
-    window = min(2**62, *widths) if widths else None
-    return Visibility(causal, window, max(0, 0, *sinks), max(0, 0, *prefixes))
+    return Visibility(
+        causal, min(widths, default=None), max(sinks, default=0), max(prefixes, default=0)
+    )
 
 
 def check_heads(form: NormalForm, heads: int) -> None:

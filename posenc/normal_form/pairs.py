@@ -95,7 +95,8 @@ def by_distance(
     parts = []
     if table is not None:
         index = (distance[:, 0] + table.zero).clamp(0, table.values.shape[-1] - 1)
-        parts.append(table.values[:, index].transpose(0, 1).to(dtype))
+        # Its gradient sums many pairs in one entry, which the dtype of a parameter may not hold.
+        parts.append(table.values.to(dtype)[:, index].transpose(0, 1))
     if slopes is not None:
         past, future = (slope.to(dtype)[:, None, None] for slope in (slopes.past, slopes.future))
         far = distance.to(dtype)
