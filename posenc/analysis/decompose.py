@@ -3,15 +3,15 @@
 Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimension, c width of x.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, overload
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from posenc.analysis.decomposition import Decomposition
+from posenc.analysis.decomposition import Decomposition, check_total
+from posenc.analysis.sources import Sources, embedded, normed, of_tokens, projected
 from posenc.autocast import autocast_off
 from posenc.backends.call import Call
 from posenc.build_call import build_call
@@ -53,6 +53,7 @@ def decompose(
     scale: float | None = None,
     positions: Positions | Tensor | None = None,
     context: Context | None = None,
+    scores: Float[Tensor, "b h tq tk"] | None = None,
 ) -> Decomposition: ...
 
 
@@ -64,10 +65,14 @@ def decompose(
     w_k: Float[Tensor, "c_out g d"],
     /,
     *,
+    b_q: Float[Tensor, "h d"] | None = None,
+    b_k: Float[Tensor, "g d"] | None = None,
+    norm: nn.Module | None = None,
     causal: bool | None = None,
     scale: float | None = None,
     positions: Positions | Tensor | None = None,
     context: Context | None = None,
+    scores: Float[Tensor, "b h t t"] | None = None,
 ) -> Decomposition: ...
 
 
@@ -78,10 +83,14 @@ def decompose(
     fourth: Any = None,
     /,
     *,
+    b_q: Tensor | None = None,
+    b_k: Tensor | None = None,
+    norm: nn.Module | None = None,
     causal: bool | None = None,
     scale: float | None = None,
     positions: Positions | Tensor | None = None,
     context: Context | None = None,
+    scores: Tensor | None = None,
 ) -> Decomposition:
     """The scores of `encoding` as five parts that add up to them, per head.
 
@@ -107,6 +116,13 @@ def decompose(
 
         q = (x + p + rest) w_q,   k = (x + p + rest) w_k,   rest = embed(x) - x - p
 
+    A layer with norms and biases is taken apart with them: `norm`, a LayerNorm or RMSNorm between
+    the embeddings and the projections, with the statistics of the whole, under which it is linear
+    (`posenc.analysis.sources.normed`); b_q (h, d) and b_k (g, d), and the norm's bias, which are
+    the same everywhere and count as the token's; segment embeddings, added to x by the caller.
+    Without them the parts are those of a layer that has none. `scores` are those of the layer
+    itself, before its mask or after: where the parts do not add up to them, an error says so.
+
     merge "add" and "concat" leave no rest and split into four. For "multiply" p is 0 and the rest
     is x times its position, and what has a rest on either side is interaction. A list may hold
     relative encodings besides: a table that p meets is filed under position_position, one that the
@@ -114,8 +130,12 @@ def decompose(
 
     causal, scale, positions and context are those of `posenc.scores`. Value tables are no part of
     the scores; hidden pairs are 0 in every part. Arguments before the star go by position. Raises
-    UnsupportedError where embeddings are to be told from q and k, ShapeError for projections that
-    do not fit, and what `scores` raises.
+    UnsupportedError where embeddings are to be told from q and k, for a norm that does not split
+    and where the parts are not those of `scores`; ShapeError for projections, biases and scores
+    that do not fit, and what `posenc.scores` raises.
+
+        parts = decompose(x, Sinusoidal(64), w_q, w_k, norm=layer_norm, b_q=b_q, b_k=b_k)
+        parts.share()["position_position"]   # of each head
 
     Source: Dai et al. 2019, arXiv:1901.02860, section 3.3, where Transformer-XL's four come from;
     Ke et al. 2021, arXiv:2006.15595, section 3.1, for the four of absolute embeddings.
@@ -126,7 +146,12 @@ def decompose(
             "(x, encoding, w_q, w_k)"
         )
     if isinstance(second, Tensor):
-        q, k, encoding = _tokens(first), _tokens(second), third
+        if norm is not None or b_q is not None or b_k is not None:
+            raise UnsupportedError(
+                "decompose(q, k, ...) with norm=, b_q= or b_k=: these lie before q and k, and "
+                "belong to decompose(x, encoding, w_q, w_k)"
+            )
+        q, k, encoding = of_tokens(first), of_tokens(second), third
         _refuse_embeddings(encoding)
     else:
         if first.ndim != 3:
@@ -136,7 +161,8 @@ def decompose(
             )
         positions = as_positions(positions, first.shape[1], causal=causal, device=first.device)
         causal = None
-        q, k, encoding, positions = _projected(first, second, third, fourth, positions)
+        weights, biases = (third, fourth), (b_q, b_k)
+        q, k, encoding, positions = _projections(first, second, weights, biases, norm, positions)
     whole = q.whole(), k.whole()
     call = build_call(
         *whole,
@@ -148,26 +174,10 @@ def decompose(
         scale=scale,
     )
     with autocast_off(first.device):
-        return _decomposed(q, k, call)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sources:
-    """What queries or keys are the sum of: tokens, positions, and what mixes both."""
-
-    token: Tensor
-    position: Tensor
-    rest: Tensor
-
-    def map(self, function: Any) -> "_Sources":
-        return _Sources(*map(function, (self.token, self.position, self.rest)))
-
-    def whole(self) -> Tensor:
-        return self.token + self.position + self.rest
-
-
-def _tokens(x: Tensor) -> _Sources:
-    return _Sources(x, torch.zeros_like(x), torch.zeros_like(x))
+        parts = _decomposed(q, k, call)
+        if scores is not None:
+            check_total(parts, scores)
+        return parts
 
 
 def _refuse_embeddings(encoding: Lowerable) -> None:
@@ -179,10 +189,15 @@ def _refuse_embeddings(encoding: Lowerable) -> None:
             )
 
 
-def _projected(
-    x: Tensor, encoding: Lowerable, w_q: Any, w_k: Any, positions: Positions
-) -> tuple[_Sources, _Sources, list[Part], Positions]:
-    """What embeddings make of x, projected; then what is left to attention."""
+def _projections(
+    x: Tensor,
+    encoding: Lowerable,
+    weights: tuple[Tensor | None, Tensor | None],
+    biases: tuple[Tensor | None, Tensor | None],
+    norm: nn.Module | None,
+    positions: Positions,
+) -> tuple[Sources, Sources, list[Part], Positions]:
+    """Sources of q and k; then what is left to attention."""
     embedding: list[Encoding] = []
     attending: list[Part] = []
     for part in flatten(encoding):
@@ -192,31 +207,15 @@ def _projected(
             embedding.append(part)
         else:
             attending.append(part)
-
-    def embedded(x: Tensor) -> Tensor:
-        for part in embedding:
-            x = part.embed(x, positions)
-        return x
-
-    whole, position = embedded(x), embedded(torch.zeros_like(x))
-    token = F.pad(x, (0, whole.shape[-1] - x.shape[-1]))
-    sources = _Sources(token, position, whole - (token + position))
-    for name, weight in (("w_q", w_q), ("w_k", w_k)):
-        if weight is None or weight.ndim != 3 or weight.shape[0] != whole.shape[-1]:
-            shape = None if weight is None else tuple(weight.shape)
-            raise ShapeError(
-                f"decompose(x, {encoding!r}, w_q, w_k): {name} has shape {shape}, but embeddings "
-                f"are {whole.shape[-1]} wide: ({whole.shape[-1]}, heads, head dimension) is needed"
-            )
-    with autocast_off(x.device):
-        q, k = (
-            sources.map(lambda part, w=weight: torch.einsum("btc,chd->bhtd", part, w))
-            for weight in (w_q, w_k)
-        )
+    sources = normed(embedded(x, embedding, positions), norm)
+    q, k = (
+        projected(sources, name, weight, bias)
+        for name, weight, bias in zip("qk", weights, biases, strict=True)
+    )
     return q, k, attending, positions
 
 
-def _decomposed(q: _Sources, k: _Sources, call: Call) -> Decomposition:
+def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     """Every term, filed under what enters it; computed as `posenc.equation.scores_of` does."""
     terms, positions = call.lowered.terms, call.lowered.positions
     dtype = arithmetic(call.q, call.k)
@@ -250,7 +249,7 @@ def _decomposed(q: _Sources, k: _Sources, call: Call) -> Decomposition:
     )
 
 
-def _content(q: _Sources, k: _Sources, call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
+def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
     """Parts of what the scale multiplies."""
     terms, positions = call.lowered.terms, call.lowered.positions
 

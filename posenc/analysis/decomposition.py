@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from posenc.errors import ShapeError, UnsupportedError
+
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
@@ -65,3 +67,24 @@ class Decomposition:
         seen = self.visible.sum(dim=-1, keepdim=True).clamp(min=1)
         centred = (part - part.sum(dim=-1, keepdim=True) / seen).masked_fill(~self.visible, 0.0)
         return (centred.square() / seen).sum(dim=(0, 2, 3))
+
+
+def check_total(parts: Decomposition, scores: Tensor) -> None:
+    """Raise UnsupportedError where the parts do not add up to the scores of the layer."""
+    if scores.shape != parts.visible.shape:
+        raise ShapeError(
+            f"decompose(scores=...): scores have shape {tuple(scores.shape)}, the parts "
+            f"{tuple(parts.visible.shape)}"
+        )
+    seen = parts.visible & (scores > torch.finfo(scores.dtype).min / 2)
+    wanted = scores.masked_fill(~seen, 0.0).double()
+    off = (parts.total().double().masked_fill(~seen, 0.0) - wanted).abs().max().item()
+    dtypes = (scores.dtype, parts.token_token.dtype)
+    largest = max(wanted.abs().max().item(), 1.0)
+    allowed = 1e3 * max(torch.finfo(dtype).eps for dtype in dtypes) * largest
+    if not off <= allowed:
+        raise UnsupportedError(
+            f"decompose(scores=...): the parts add up to other scores, off by {off:.3g} where at "
+            f"most {allowed:.3g} is rounding: the layer does more than is given. Give norm=, b_q= "
+            "and b_k=, add segment embeddings to x, and give the scale and positions of the layer"
+        )

@@ -130,16 +130,20 @@ class Search:
 
     def _in_pairs(self) -> bool:
         """Each hypothesis on top of the best ones, and of those that hide all others."""
-        ranked = [(c, h) for c, h in self.ranked() if isinstance(h.theirs, Computation)]
-        best = [h for c, h in ranked if c.left < PARTIAL][:2]
-        hiding = [
-            hypothesis
-            for cause, count in HIDING.items()
-            for hypothesis in [h for _, h in ranked if h.cause == cause][:count]
+        ranked = [
+            (candidate, hypothesis, theirs)
+            for candidate, hypothesis in self.ranked()
+            if isinstance(theirs := hypothesis.theirs, Computation)
         ]
-        for first in dict.fromkeys([*best, *hiding]):
+        best = [(h, theirs) for c, h, theirs in ranked if c.left < PARTIAL][:2]
+        hiding = [
+            pair
+            for cause, count in HIDING.items()
+            for pair in [(h, theirs) for _, h, theirs in ranked if h.cause == cause][:count]
+        ]
+        for first, theirs in dict.fromkeys([*best, *hiding]):
             for generator in (exact, self._fitted):
-                if self.add(_on_top(first, generator(first.theirs))):
+                if self.add(_on_top(first, generator(theirs))):
                     return True
         return False
 
