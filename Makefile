@@ -24,7 +24,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the Chinese gallery is drawn from: it changes where the English one does, or the labels.
 DRAWN := tools/gallery.py $(wildcard docs/gallery/*.svg posenc/analysis/plot/*.py)
 
-.PHONY: compiler compare test check sanitize valgrind bench generate conformance docs clean
+.PHONY: compiler compare test check sanitize valgrind wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -59,6 +59,10 @@ valgrind: .venv/dev
 	$(BIN)/cmake --build build/valgrind --parallel $(JOBS)
 	for driver in build/valgrind/*_avx2; do valgrind --quiet --error-exitcode=1 $$driver || exit 1; done
 
+# With a tag that an index takes. A release is built in the images of manylinux, for older systems.
+wheel: .venv/wheel
+	$(BIN)/python tools/wheel.py
+
 bench: .venv/bench
 	$(BIN)/posenc bench $(ARGS)
 
@@ -88,12 +92,12 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Without a compiler posenc runs in pure PyTorch; CI tests the kernels.
-.venv/dev: | compiler
+.venv/dev .venv/wheel: | compiler
 compiler:
 	@tools/install "The C kernels are not built, and their tests are SKIPPED" "cc gcc clang" gcc libc6-dev \
 	  || test -z "$$POSENC_CI"
 
-.venv/lab .venv/dev .venv/bench .venv/docs: pyproject.toml constraints.txt $(KERNELS)
+.venv/lab .venv/dev .venv/bench .venv/docs .venv/wheel: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

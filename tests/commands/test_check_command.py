@@ -41,7 +41,8 @@ def test_it_needs_nothing_but_its_own_extra() -> None:
     """Neither safetensors nor numpy: the check that needs them is skipped, and says so."""
     ended = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stderr == "checking NoPE()\n"
+    # torch says before that it misses numpy.
+    assert ended.stderr.endswith("checking NoPE()\n")
     results = {row["check"]: row for row in json.loads(ended.stdout)}
     assert results["check_repr"]["status"] == "passed"
     assert results["check_safetensors"]["status"] == "skipped"
