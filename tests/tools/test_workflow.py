@@ -1,0 +1,32 @@
+"""The workflow runs what there is, on what pyproject.toml promises."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_target_that_it_makes_exists() -> None:
+    steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+    asked = {name for step in steps for name in re.findall(r"make (\w+)", step.get("run", ""))}
+    makefile = (ROOT / "Makefile").read_text()
+    assert asked >= {"check", "test", "docs", "sanitize"}
+    assert [name for name in asked if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+def test_it_tries_every_python_and_the_oldest_torch() -> None:
+    matrix = WORKFLOW["jobs"]["test"]["strategy"]["matrix"]
+    pythons = [
+        line.rpartition(" ")[2]
+        for line in PROJECT["project"]["classifiers"]
+        if re.search(r"Python :: 3\.\d+$", line)
+    ]
+    assert matrix["python"] == pythons
+    assert PROJECT["project"]["requires-python"] == f">={pythons[0]}"
+    (torch,) = (one for one in PROJECT["project"]["dependencies"] if one.startswith("torch"))
+    assert matrix["torch"][0].startswith(torch.removeprefix("torch>="))
