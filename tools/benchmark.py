@@ -58,7 +58,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "内存是位置增加的量。“未达到”指高于上限，“落后”指比最好的其他实现慢，或占用更多。"
         "一行显示其中最差的用例。“噪声”指作为分母的时间自己相差超过 15 %。",
         "counts": "{total} 项中 {met} 项达到，{missed} 项未达到，{lost} 项落后，"
-        "{missed and lost} 项未达到且落后",
+        "{missed and lost} 项未达到且落后，{not available} 项未测",
         "single": "这次记录里内存只测了一次。",
         "lines": ("项目", "用例", "测得", "上限", "与最好的其他实现比"),
         "cases": ("用例", "谁", "测得", "上限", "与最好的其他实现比"),
@@ -80,9 +80,10 @@ WORDS: dict[str, dict[str, Any]] = {
     },
 }
 VERDICTS_SHOWN = {
-    "en": {verdict: f" **{verdict}**" for verdict in VERDICTS if verdict != "met"} | {"met": ""},
+    "en": {"met": "", "missed": " **missed**", "lost": " **lost**",
+           "missed and lost": " **missed and lost**", "not available": ""},
     "zh": {"met": "", "missed": " **未达到**", "lost": " **落后**",
-           "missed and lost": " **未达到且落后**", "not available": " **未测**"},
+           "missed and lost": " **未达到且落后**", "not available": ""},
 }  # fmt: skip
 
 

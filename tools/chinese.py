@@ -118,6 +118,10 @@ ROWS = {
     "memory added by position, L = 8192": "位置增加的内存，L = 8192",
     "decode step, 4k cache, any bias": "解码一步，缓存 4k，各种偏置",
     "decode step, 32k cache, any bias": "解码一步，缓存 32k，各种偏置",
+    "8 decode steps through a growing cache": "用渐增的缓存解码 8 步",
+    "positions of 512 rows of 8192 tokens": "生成 512 行、每行 8192 个词元的位置",
+    "convert a checkpoint of 1 GiB": "转换 1 GiB 的检查点",
+    "memory of converting 1 GiB": "转换 1 GiB 所用的内存",
     "8 decode steps through a static cache": "用静态缓存解码 8 步",
     "rotate in place as the length grows, 8 heads of 128, float32": (
         "原地旋转，长度渐增，8 个头，每头 128 维，float32"

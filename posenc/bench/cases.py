@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from posenc.bench import attention, decoding, rotary, startup, training
+from posenc.bench import (
+    attention,
+    building,
+    converting,
+    decoding,
+    rotary,
+    startup,
+    training,
+)
 from posenc.bench.case import Case
 from posenc.errors import UnknownNameError
 
@@ -15,6 +23,8 @@ def all_cases() -> list[Case]:
         *attention.memory_cases(),
         *decoding.cases(),
         *training.cases(),
+        *building.cases(),
+        *converting.cases(),
         *startup.cases(),
     ]
 

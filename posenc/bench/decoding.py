@@ -19,7 +19,9 @@ ROWS = {
     4096: "decode step, 4k cache, any bias",
     32_768: "decode step, 32k cache, any bias",
 }
+CACHE_ROW = "8 decode steps through a growing cache"
 STATIC_ROW = "8 decode steps through a static cache"
+JOINED = "torch.cat and SDPA"
 HEADS = ((8, 8), (32, 8))
 STEPS = 8
 
@@ -51,6 +53,31 @@ def cases() -> Iterator[Case]:
             "posenc alibi": stepped(lambda setting: pe.ALiBi(setting.heads)),
             "posenc t5": stepped(lambda setting: pe.T5Bias(setting.heads)),
         }
+        growing = {
+            JOINED: joined,
+            "posenc none": grown(lambda _: None),
+            "posenc rotary": grown(lambda setting: pe.Rotary(setting.dim)),
+            "posenc rotary, raw": grown(
+                lambda setting: pe.Rotary(setting.dim), lambda _: pe.Cache("raw")
+            ),
+            "posenc alibi": grown(lambda setting: pe.ALiBi(setting.heads)),
+            "posenc t5": grown(lambda setting: pe.T5Bias(setting.heads)),
+            "posenc rolling": grown(
+                lambda setting: [
+                    pe.Rotary(setting.dim),
+                    pe.SlidingWindow(setting.keys // 4),
+                    pe.Sinks(4),
+                ],
+                lambda setting: pe.RollingCache(setting.keys // 4, 4),
+            ),
+        }
+        goals = tuple(
+            Goal(CACHE_ROW, f"{keys} keys, {name.removeprefix('posenc ')}", name, JOINED, 1.2)
+            for name in growing
+            if name != JOINED
+        )
+        name = f"{STEPS} decode steps through a cache, {cache}"
+        yield Case(name, "decode", cache, growing, JOINED, goals=goals)
         goals = tuple(
             Goal(STATIC_ROW, f"{keys} keys, {name.removeprefix('posenc ')}", name, FLOOR, 1.0)
             for name in runs
@@ -120,6 +147,41 @@ def stepped(encoding: Callable[[CacheSetting], Any]) -> Callable[[CacheInputs], 
             for _ in range(STEPS):
                 pe.attend(inputs.q, inputs.new_k, inputs.new_v, chosen, causal=True, cache=cache)
             cache.truncate(start)
+
+        return call
+
+    return make
+
+
+def joined(inputs: CacheInputs) -> Call:
+    """What a decoder without position or cache does, from the same start each time."""
+
+    @torch.no_grad()
+    def call() -> None:
+        k, v = inputs.k, inputs.v
+        for _ in range(STEPS):
+            k, v = torch.cat((k, inputs.new_k), dim=2), torch.cat((v, inputs.new_v), dim=2)
+            F.scaled_dot_product_attention(inputs.q, k, v)
+
+    return call
+
+
+def grown(
+    encoding: Callable[[CacheSetting], Any],
+    make_cache: Callable[[CacheSetting], pe.Cache] = lambda _: pe.Cache(),
+) -> Callable[[CacheInputs], Call]:
+    """The same through a Cache, which goes on growing from call to call."""
+
+    def make(inputs: CacheInputs) -> Call:
+        chosen, cache = encoding(inputs.setting), make_cache(inputs.setting)
+        with torch.no_grad():
+            # One query stands for the prompt's, which are not measured.
+            pe.attend(inputs.q, inputs.k, inputs.v, chosen, causal=True, cache=cache)
+
+        @torch.no_grad()
+        def call() -> None:
+            for _ in range(STEPS):
+                pe.attend(inputs.q, inputs.new_k, inputs.new_v, chosen, causal=True, cache=cache)
 
         return call
 

@@ -23,6 +23,8 @@ GROUPS = {
     "memory": "Memory",
     "decode": "Decoding",
     "training": "The lab's training step",
+    "positions": "Building positions",
+    "conversion": "Converting checkpoints",
     "start": "Before anything runs",
 }
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -23,8 +23,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Groups between commas (rotary, attention, memory, decode, training, start), or "
-            "words of the cases' names.",
+            help="Groups between commas (rotary, attention, memory, decode, training, positions, "
+            "conversion, start), or words of the cases' names.",
             show_default="all",
         ),
     ] = None,

@@ -14,13 +14,13 @@ from bench_cases import case_of
 from torch import Tensor
 
 from posenc.backends import BACKENDS
-from posenc.bench import baseline_worker
+from posenc.bench import baseline_worker, building, converting
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
 from posenc.bench.case import Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoders import Shape
-from posenc.bench.decoding import STATIC_ROW
+from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
 from posenc.bench.measure import times
 from posenc.bench.rotary import GROWTH_ROW
 from posenc.bench.startup import ROW as STARTUP_ROW
@@ -49,10 +49,13 @@ class TestCases:
         for case in EVERY:
             for goal in case.goals:
                 lines_of.setdefault(goal.row, set()).add(goal.line)
-        assert len(lines_of) == 19
+        assert len(lines_of) == 23
         # What there is in float32 alone.
         single = {row for row, found in lines_of.items() if not any("bfloat16" in x for x in found)}
-        assert single == {GROWTH_ROW, MEMORY_GROWTH_ROW, STATIC_ROW, TRAINING_ROW, STARTUP_ROW}
+        assert single == {
+            GROWTH_ROW, MEMORY_GROWTH_ROW, CACHE_ROW, STATIC_ROW, TRAINING_ROW, STARTUP_ROW,
+            building.ROW, *converting.ROWS.values(),
+        }  # fmt: skip
         for row in lines_of.keys() - single:
             found = lines_of[row]
             assert all(any(dtype in line for line in found) for dtype in ("float32", "bfloat16"))
@@ -116,6 +119,22 @@ class TestContestants:
                 assert error < bound, name
             compared += 1
         assert wanted is not None or compared == 0
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+    @pytest.mark.parametrize(
+        "case",
+        [
+            case
+            for case in EVERY
+            if case.group in ("positions", "conversion") or "cache, 4096" in case.name
+        ],
+        ids=lambda case: case.name,
+    )
+    def test_they_run(self, case: Case) -> None:
+        inputs = case.setting.small().inputs()
+        reasons = {name: prepared(make, inputs) for name, make in case.contestants.items()}
+        failed = {name: why for name, why in reasons.items() if isinstance(why, str)}
+        assert all("is not installed" in why for why in failed.values()), failed
 
     def test_a_peer_that_is_not_there_is_said_in_a_line(self) -> None:
         def missing(_: None) -> Any:

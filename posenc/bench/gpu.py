@@ -1,4 +1,4 @@
-"""What the Triton kernels reach on an NVIDIA GPU: python -m benchmarks.gpu [--out FILE]
+"""What the Triton kernels reach on an NVIDIA GPU: python -m posenc.bench.gpu [--out FILE]
 
 Every figure is a ratio to what bounds it, taken in turns: a copy of the same bytes for rotary and
 decoding, the same kernel without a bias for attention. Times are CUDA events around one call with
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     out = parser.parse_args().out
     if not torch.cuda.is_available():
-        print("benchmarks.gpu: torch sees no NVIDIA GPU here, so nothing was measured")
+        print("posenc.bench.gpu: torch sees no NVIDIA GPU here, so nothing was measured")
         return
     results = {
         "machine": {

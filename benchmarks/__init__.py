@@ -1,1 +1,0 @@
-"""Speed against peers, as ratios within one run."""
