@@ -99,6 +99,16 @@ class TestErrors:
 
 
 class TestList:
+    def test_it_does_not_wait_for_the_compiler_of_torch(self) -> None:
+        ended = python(
+            "import sys; sys.argv = ['posenc', 'list']\n"
+            "from posenc.cli import main\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "print('torch._dynamo' in sys.modules)"
+        )
+        assert ended.stdout.endswith("False\n"), ended.stderr
+
     def test_names_every_encoding(self) -> None:
         shown = run(app, ["list"]).stdout
         for name, cls in pe.encodings().items():

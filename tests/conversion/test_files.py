@@ -113,7 +113,7 @@ class TestFiles:
                 tensor = pe.convert_layout(tensor, "half", "interleaved", **options)
             assert torch.equal(new[name], tensor)
 
-    def test_latent_attention_turns_the_end_of_each_query_and_of_the_shared_key(
+    def test_latent_attention_rotates_the_end_of_each_query_and_of_the_shared_key(
         self, tmp_path: Path
     ) -> None:
         q, kv = "layers.0.self_attn.q_b_proj.weight", "layers.0.self_attn.kv_a_proj_with_mqa.weight"
@@ -158,7 +158,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("names", ["llama", Names(columns="q_proj")])
     def test_memory_does_not_grow_with_the_file(self, tmp_path: Path, names: Any) -> None:
-        """Two tensors of 24 MiB, one of them turned."""
+        """Two tensors of 24 MiB, one of them reordered."""
         path = tmp_path / "big"
         entry = {"dtype": "F16", "shape": [1024, 12288]}
         size = 1024 * 12288 * 2
