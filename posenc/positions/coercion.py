@@ -27,7 +27,8 @@ def as_positions(
         return Positions.build(q_len, k_len, causal=bool(causal), device=device)
     if isinstance(positions, Tensor):
         keys = Tokens(whole_or_double(positions))
-        positions = Positions(keys.last(q_len), keys, causal=bool(causal))
+        queries = keys if q_len == k_len else keys[k_len - q_len :]
+        positions = Positions(queries, keys, causal=bool(causal))
     elif causal is not None and causal != positions.causal:
         raise PositionsError(
             f"causal={causal}, but the positions were built with causal={positions.causal}: "
