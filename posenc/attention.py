@@ -11,7 +11,7 @@ from posenc.backends import BACKENDS, choose
 from posenc.backends.call import Call
 from posenc.build_call import build_call, lower_for
 from posenc.caches.cache import Cache
-from posenc.caches.failing import unchanged_on_error
+from posenc.caches.rollback import unchanged_on_error
 from posenc.dispatch_rotation import check_inplace, rotated, rotated_
 from posenc.encoding import Context
 from posenc.equation import arithmetic, scores_of

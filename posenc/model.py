@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from posenc.attention import attend
 from posenc.caches.cache import Cache
-from posenc.caches.failing import unchanged_on_error
+from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, SettingError, ShapeError
 from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in, lower

@@ -1,21 +1,22 @@
 """The key-value cache of one layer, growing by each token that it is given."""
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from posenc.caches.cached_positions import continued, first, reordered
 from posenc.caches.checks import (
     alike,
+    check_all_told,
     check_counted,
     check_payload_fits,
     check_prefix,
     check_reads_turned,
+    check_unmoved,
     parts_of,
 )
-from posenc.caches.held import continued, first, first_moved, last_queries, reordered
-from posenc.caches.room import Room, joined
+from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
 from posenc.encoding import Encoding
 from posenc.equation import arithmetic
@@ -47,7 +48,7 @@ class Cache:
     k, v      what it holds, (b, g, t, d) and (b, g, t, d_v); None while it is empty
     payload   what `Encoding.payload` made of these tokens, (b, ..., t)
     placed    where they are, as positions of the last call
-    turned    how its keys were turned: layout, first dimension, pairs and gain
+    rotation_signature  how its keys were rotated: layout, first dimension, pairs and gain
     """
 
     def __init__(self, policy: Policy = "rotated", length: int | None = None) -> None:
@@ -62,10 +63,10 @@ class Cache:
         self.v: Tensor | None = None
         self.payload: Tensor | None = None
         self.placed: Positions | None = None
-        # Of keys and of values; given up where these are put elsewhere.
-        self.room: tuple[Room | None, Room | None] = (None, None)
-        # None while nothing is held; () for keys that no term turned.
-        self.turned: tuple[Any, ...] | None = None
+        # The memory that keys and values grow in, until they are moved out of it.
+        self.buffers: tuple[GrowingBuffer | None, GrowingBuffer | None] = (None, None)
+        # None while nothing is held; () for keys that no term rotated.
+        self.rotation_signature: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
         """How many tokens it holds."""
@@ -105,12 +106,11 @@ class Cache:
                     f"{self!r}, of which the last call placed {self.placed.k_len}: where k and v "
                     "were exchanged, pass positions= of all tokens"
                 )
-            positions = self._continued(self.placed, new, causal)
-            positions = last_queries(positions, q_len)
+            positions = self._continued(self.placed, new, q_len, causal)
         else:
             known = positions is not None
             if isinstance(positions, Tensor):
-                self._check_count(positions, new)
+                check_all_told(self, positions, self.keys(new), new)
             positions = as_positions(positions, q_len, self.keys(new), causal=causal, device=device)
             if known:
                 self._check_unmoved(positions)
@@ -162,8 +162,8 @@ class Cache:
 
     def reset(self) -> None:
         """Forget every token."""
-        self.k = self.v = self.payload = self.placed = self.turned = None
-        self.room = (None, None)
+        self.k = self.v = self.payload = self.placed = self.rotation_signature = None
+        self.buffers = (None, None)
 
     def reorder(self, rows: Tensor) -> None:
         """Take these rows of the batch, int64 (b_new,), as a beam search does after each step."""
@@ -174,7 +174,7 @@ class Cache:
         if self.k is None or self.v is None:
             return
         self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
-        self.room = (None, None)
+        self.buffers = (None, None)
         if self.payload is not None and self.payload.shape[0] > 1:
             self.payload = self.payload.index_select(0, rows)
         if self.placed is not None:
@@ -189,7 +189,7 @@ class Cache:
             return
         # Copies, so that the memory of the others is given back.
         self.k, self.v = self.k[:, :, :length].clone(), self.v[:, :, :length].clone()
-        self.room = (None, None)
+        self.buffers = (None, None)
         if self.payload is not None:
             self.payload = self.payload[..., :length].clone()
         if self.placed is not None:
@@ -222,42 +222,25 @@ class Cache:
             beyond = max(0, extent - positions.k_len)
         return positions.with_extent(self.length + beyond)
 
-    def _continued(self, placed: Positions, new: int, causal: bool | None) -> Positions:
+    def _continued(
+        self, placed: Positions, new: int, q_len: int, causal: bool | None = None
+    ) -> Positions:
         check_counted(self, placed, new)
-        later = continued(placed, new)
         # With a length the bound is that of the last token already.
-        extent = later.extent if self.length is None else placed.extent
-        known = placed.causal if causal is None else causal
-        return replace(later, extent=extent, causal=known)
-
-    def _check_count(self, coordinates: Tensor, new: int) -> None:
-        count = coordinates.shape[1] if coordinates.ndim > 1 else coordinates.numel()
-        if count != self.keys(new):
-            raise CacheError(
-                f"{self!r} was given {new} more and positions of {count}: give those of all "
-                f"{self.keys(new)}, held and new, or none where tokens just count on"
-            )
+        extent = None if self.length is None else placed.extent
+        return continued(placed, new, q_len, causal, extent)
 
     def _check_unmoved(self, positions: Positions) -> None:
-        """Raise CacheError where keys that were turned at one place are said to be at another."""
         placed = self.placed
-        if placed is None or not self.turned or torch.compiler.is_compiling():
-            return
-        at = first_moved(placed, positions, len(self))
-        if at is not None:
-            raise CacheError(
-                f"{self!r}, turned where they were placed, but these positions put token {at} "
-                "elsewhere: give the positions of all tokens as they were, decode with "
-                f'{type(self).__name__}(policy="raw") where tokens move, or set placed to None '
-                "where you turned the keys again"
-            )
+        if placed is not None and self.rotation_signature and not torch.compiler.is_compiling():
+            check_unmoved(self, placed, positions, len(self))
 
     def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values that are held, each with the new ones."""
-        of_keys, of_values = self.room
-        k, of_keys = joined(k, new_k, of_keys, self.length)
-        v, of_values = joined(v, new_v, of_values, self.length)
-        self.room = of_keys, of_values
+        k_buffer, v_buffer = self.buffers
+        k, k_buffer = joined(k, new_k, k_buffer, self.length)
+        v, v_buffer = joined(v, new_v, v_buffer, self.length)
+        self.buffers = k_buffer, v_buffer
         return k, v
 
     def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
@@ -286,11 +269,11 @@ class Cache:
         form: tuple[Any, ...] = ()
         if rotate is not None:
             form = (rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain)
-        if self.turned is not None and self.turned != form:
+        if self.rotation_signature not in (None, form):
             raise CacheError(
-                f"{self!r}, whose keys were turned as {self.turned} (layout, first dimension, "
-                f"pairs, gain), but these terms turn as {form}: give the encoding of the calls "
-                "before"
+                f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "
+                f"dimension, pairs, gain), but these terms turn as {form}: give the encoding of "
+                "the calls before"
             )
         if rotate is not None:
             k_waves = lowered.form.waves(arithmetic(k))[1]
@@ -298,7 +281,7 @@ class Cache:
                 cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
                 k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
                 lowered = lowered.with_rotated_keys()
-        self.turned = form
+        self.rotation_signature = form
         return k, lowered
 
     def _of_new(self, wave: Tensor, new: int) -> Tensor:

@@ -6,6 +6,7 @@
 import torch
 from torch import Tensor
 
+from posenc.caches.cached_positions import first_moved
 from posenc.encoding import Encoding
 from posenc.equation import mask_rules
 from posenc.errors import CacheError
@@ -33,6 +34,28 @@ def check_counted(cache: object, placed: Positions | None, new: int) -> Position
             f"next {new}: pass positions= at every step"
         )
     return placed
+
+
+def check_all_told(cache: object, coordinates: Tensor, keys: int, new: int) -> None:
+    """Raise CacheError for coordinates of other tokens than all of them, held and new."""
+    count = coordinates.shape[1] if coordinates.ndim > 1 else coordinates.numel()
+    if count != keys:
+        raise CacheError(
+            f"{cache!r} was given {new} more and positions of {count}: give those of all "
+            f"{keys}, held and new, or none where tokens just count on"
+        )
+
+
+def check_unmoved(cache: object, placed: Positions, positions: Positions, count: int) -> None:
+    """Raise CacheError where any of `count` keys, rotated at one place, is said to be elsewhere."""
+    token = first_moved(placed, positions, count)
+    if token is not None:
+        raise CacheError(
+            f"{cache!r}, turned where they were placed, but these positions put token {token} "
+            "elsewhere: give the positions of all tokens as they were, decode with "
+            f'{type(cache).__name__}(policy="raw") where tokens move, or set placed to None '
+            "where you turned the keys again"
+        )
 
 
 def check_payloads(cache: object, encoding: Lowerable) -> None:

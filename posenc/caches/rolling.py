@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from posenc.caches.cache import Cache, Policy
+from posenc.caches.cached_positions import selected
 from posenc.caches.checks import check_payloads, parts_of
-from posenc.caches.held import selected
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered

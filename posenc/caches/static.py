@@ -135,7 +135,8 @@ class StaticCache(Cache):
 
     def reset(self) -> None:
         """Forget every token; the slots stay allocated."""
-        self.started, self.payload, self.placed, self.turned = False, None, None, None
+        self.started = False
+        self.payload = self.placed = self.rotation_signature = None
         for held in (self.k, self.v, self.position):
             if held is not None:
                 held.zero_()
@@ -221,7 +222,7 @@ class StaticCache(Cache):
         self.placed = positions
         if positions.unit_step and positions.keys.position.ndim < 3:
             # Where tokens to come will be is known, so that later steps only look it up.
-            self.placed = self._continued(positions, self.capacity - new, None)
+            self.placed = self._continued(positions, self.capacity - new, new)
         self.position = (
             torch.full((), new, device=k.device)
             if self.position is None

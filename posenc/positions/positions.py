@@ -196,6 +196,8 @@ class Positions:
     def with_extent(self, extent: int) -> "Positions":
         """The same positions with a bound that covers at least `extent`, for every row alike."""
         extent = max(extent, self.extent or 0)
+        if extent == self.extent and self.queries.length is None and self.keys.length is None:
+            return self
         queries, keys = (
             side if side.length is None else replace(side, length=None)
             for side in (self.queries, self.keys)

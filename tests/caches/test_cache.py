@@ -597,7 +597,7 @@ def test_positions_that_start_elsewhere_go_on_from_there(length: int | None) -> 
         assert cache.placed.bound >= 11
 
 
-class TestRoom:
+class TestGrowingBuffer:
     """Tokens are written behind those that are held, and never over what a tensor shows."""
 
     def steps(self, cache: Cache, count: int = 3) -> list[Tensor]:
@@ -619,7 +619,7 @@ class TestRoom:
     def test_the_length_bounds_it(self) -> None:
         cache = Cache(length=5)
         self.steps(cache)
-        assert cache.room[0].memory.shape[2] == 5
+        assert cache.buffers[0].memory.shape[2] == 5
 
     @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
     def test_copies_go_on_apart(self, duplicate: Callable[[Cache], Cache]) -> None:

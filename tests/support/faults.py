@@ -265,7 +265,7 @@ FAULTS = [
     ),
     Fault(
         "offset ignored in decoding",
-        "posenc.caches.held:continued",
+        "posenc.caches.cached_positions:continued",
         "last(keys.position) + step",
         "step - 1",
         rope,
@@ -860,7 +860,7 @@ FAULTS = [
     ),
     Fault(
         "sinks renumbered as if they stood before the window",
-        "posenc.caches.held:selected",
+        "posenc.caches.cached_positions:selected",
         "keys=positions.keys[columns]",
         "keys=replace(positions.keys[columns], order=positions.keys.order[..., -len(columns) :])",
         rope,
@@ -868,7 +868,7 @@ FAULTS = [
     ),
     Fault(
         "held tokens renumbered where none were evicted from their numbers",
-        "posenc.caches.held:selected",
+        "posenc.caches.cached_positions:selected",
         "keys=positions.keys[columns]",
         "keys=replace(positions.keys[columns], position=torch.arange(len(columns)))",
         alibi,

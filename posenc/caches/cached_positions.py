@@ -8,10 +8,14 @@ from torch import Tensor
 from posenc.positions import Positions, Tokens
 
 
-def continued(held: Positions, new: int) -> Positions:
-    """`new` queries that follow the held keys, each row counting on from its last real token.
+def continued(
+    held: Positions, new: int, q_len: int, causal: bool | None = None, extent: int | None = None
+) -> Positions:
+    """The last q_len of `new` tokens as queries that follow the held keys.
 
-    Only for positions that count tokens (`unit_step`). Padding, on either side, stays hidden.
+    Each row counts on from its last real token; padding, on either side, stays hidden. Only for
+    positions that count tokens (`unit_step`). causal and extent None: as they were held, where an
+    extent reaches as much farther as there are new tokens.
     """
     keys = held.keys if held.in_order else held.ordered().keys
     step = torch.arange(1, new + 1, device=held.device)
@@ -21,26 +25,23 @@ def continued(held: Positions, new: int) -> Positions:
             return x[..., -1:]
         rows = x.view(-1, held.k_len).expand(held.batch, -1)
         real = keys.valid.expand(held.batch, -1)
-        at = (real * torch.arange(held.k_len, device=held.device)).argmax(dim=-1, keepdim=True)
+        newest = (real * torch.arange(held.k_len, device=held.device)).argmax(-1, keepdim=True)
         # A row of padding alone has no token yet: its first one is at 0.
-        return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, at), -1)
+        return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, newest), -1)
 
     def repeated(x: Tensor) -> Tensor:
         return x.expand(*x.shape[:-1], new)
 
-    queries = Tokens(
+    tokens = Tokens(
         last(keys.position) + step,
         order=None if keys.order is None else last(keys.order) + step,
         document=None if keys.document is None else repeated(last(keys.document)),
         valid=None if keys.valid is None else keys.valid.new_ones(keys.valid.shape[0], new),
     )
-    extent = None if held.extent is None else held.extent + new
-    return Positions(queries, keys + queries, held.causal, extent, unit_step=True)
-
-
-def last_queries(positions: Positions, count: int) -> Positions:
-    """The same keys before the last `count` queries alone."""
-    return replace(positions, queries=positions.queries.last(count))
+    if extent is None and held.extent is not None:
+        extent = held.extent + new
+    causal = held.causal if causal is None else causal
+    return Positions(tokens.last(q_len), keys + tokens, causal, extent, unit_step=True)
 
 
 def first(positions: Positions, count: int) -> Positions:
@@ -61,12 +62,12 @@ def first_moved(held: Positions, now: Positions, count: int) -> int | None:
     Padding moves as it likes.
     """
     count = min(count, held.k_len)
-    was, at = (_with_axes(x.keys[:count].position) for x in (held, now))
-    fits = all(a == b or 1 in (a, b) for a, b in zip(was.shape, at.shape, strict=True))
+    was, now_at = (_with_axes(x.keys[:count].position) for x in (held, now))
+    fits = all(a == b or 1 in (a, b) for a, b in zip(was.shape, now_at.shape, strict=True))
     if not fits:
-        # Positions of another batch, which whoever knows the tensors refuses.
+        # Of another batch: refused later, where the tensors that they are for are known.
         return None
-    moved = (was != at).any(dim=-1)
+    moved = (was != now_at).any(dim=-1)
     if now.keys.valid is not None:
         moved = moved & now.keys.valid[:, :count]
     columns = moved.any(dim=0).nonzero()

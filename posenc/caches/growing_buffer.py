@@ -1,19 +1,23 @@
-"""Keys or values that grow token by token, in memory with room for more."""
+"""Keys or values that grow token by token, in memory that is larger than what is held."""
 
 import torch
 from torch import Tensor
 
 from posenc.tracing import plain
 
-# A part of what is held, so that n tokens move a constant number of times each.
+# Growing by an eighth of what is held moves each token a constant number of times on average.
 _PART, _LEAST = 8, 64
 
 
-class Room:
-    """Memory (b, g, tokens + room, d) whose first tokens are held.
+class GrowingBuffer:
+    """Memory (b, g, size, d) whose first tokens are held; later ones are written behind them.
 
-    What a tensor has once shown is never written again: two caches that were copied from one, or a
-    cache that was put back, go on in memory of their own.
+    What a tensor has once shown is never written again. So two caches that were copied from one,
+    and a cache that was restored, go on in memory of their own.
+
+    held  the tokens so far, (b, g, t, d)
+    new   how many more are needed at once
+    most  how many tokens there will ever be, where that is known
     """
 
     def __init__(self, held: Tensor, new: int, most: int | None) -> None:
@@ -24,7 +28,7 @@ class Room:
         self.memory[:, :, : held.shape[2]] = held
         self.shown = held.shape[2]
 
-    def takes(self, held: Tensor, new: int) -> bool:
+    def can_append(self, held: Tensor, new: int) -> bool:
         """Whether `new` tokens may be written right behind `held`."""
         # Memory of inference mode cannot be written outside of it.
         return (
@@ -34,24 +38,22 @@ class Room:
             and (not self.memory.is_inference() or torch.is_inference_mode_enabled())
         )
 
-    def with_(self, new: Tensor) -> Tensor:
+    def append(self, new: Tensor) -> Tensor:
         """All tokens, the new ones written behind those that are held."""
         start, self.shown = self.shown, self.shown + new.shape[2]
         self.memory[:, :, start : self.shown] = new
-        # Of another version counter: later tokens change nothing that this tensor shows.
+        # Through .data, so that writing later tokens behind this view does not count as a change
+        # of it: autograd may have saved it.
         return self.memory.data[:, :, : self.shown]
 
 
 def joined(
-    held: Tensor, new: Tensor, room: Room | None, most: int | None = None
-) -> tuple[Tensor, Room | None]:
-    """held and new in one tensor, by torch.cat or, where nobody differentiates, behind `held`.
-
-    most  how many tokens there will ever be, where that is known
-    """
+    held: Tensor, new: Tensor, buffer: GrowingBuffer | None, most: int | None = None
+) -> tuple[Tensor, GrowingBuffer | None]:
+    """held and new in one tensor: by torch.cat where autograd records, else behind `held`."""
     differentiates = torch.is_grad_enabled() and (held.requires_grad or new.requires_grad)
     if torch.compiler.is_compiling() or differentiates or not plain(held, new):
         return torch.cat((held, new), dim=2), None
-    if room is None or not room.takes(held, new.shape[2]):
-        room = Room(held, new.shape[2], most)
-    return room.with_(new), room
+    if buffer is None or not buffer.can_append(held, new.shape[2]):
+        buffer = GrowingBuffer(held, new.shape[2], most)
+    return buffer.append(new), buffer
