@@ -15,7 +15,7 @@ import posenc as pe
 from posenc import Encoding
 from posenc.analysis import measure
 from posenc.analysis.probe_context import context_for, embeds
-from posenc.analysis.readers import GRUReader, TextCNN, TransformerReader
+from posenc.analysis.toy_models import GRUReader, TextCNN, TransformerReader
 from posenc.encodings.scaling import Scaling
 from posenc.errors import CacheError, UnsupportedError
 from posenc.linear.attention import linear_attention

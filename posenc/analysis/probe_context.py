@@ -1,11 +1,13 @@
 """Inputs that fit an encoding: sizes of a layer, and what it may read of one, random but fixed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding
+from posenc.lowering import Lowered, lower
+from posenc.positions import Positions
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,24 @@ def context_for(
     # Each call makes its own payload, so that gradients, and autocast if it may, pass through it.
     project_q, project_k = ((lambda r, w=w: r @ w.to(r)) for w in weights)
     return Context(x, None, project_q, project_k)
+
+
+def context_of_one_token(encoding: Encoding, length: int) -> Context | None:
+    """What an encoding may read of a layer whose `length` tokens all have one content."""
+    context = context_for(encoding, 1, batch=1)
+    if context is None or context.x is None:
+        return context
+    x = context.x.to(device_of(encoding))
+    return replace(context, x=x.expand(-1, length, -1))
+
+
+def lowered_alone(encoding: Encoding, positions: Positions) -> Lowered:
+    """Its terms in float64 where every token has one content, so that position alone speaks."""
+    context = context_of_one_token(encoding, positions.k_len)
+    return lower(encoding, positions, context=context, dtype=torch.float64)
+
+
+def device_of(encoding: Encoding) -> torch.device:
+    """Where its parameters are; the CPU where it has none."""
+    first = next(encoding.parameters(), None)
+    return torch.device("cpu") if first is None else first.device

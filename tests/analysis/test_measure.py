@@ -13,7 +13,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Encoding, PositionsError, SettingError, ShapeError, UnsupportedError
 from posenc.analysis import measure
-from posenc.analysis.readers import GRUReader, TextCNN, TransformerReader
+from posenc.analysis.toy_models import GRUReader, TextCNN, TransformerReader
 from posenc.encodings.scaling import Scaling
 from posenc.terms import Mask, Term, Window
 

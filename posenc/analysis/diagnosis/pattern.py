@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from posenc.analysis.diagnosis.computation import Kind, Results
+from posenc.analysis.ranges import ranges
 
 NAMES: dict[Kind, tuple[str, ...]] = {
     "turned": ("q", "k"),
@@ -32,11 +33,11 @@ class Place(NamedTuple):
 
 def excess_of(ours: Results, theirs: Results, allowed: Results) -> Results:
     """How many times what rounding allows each element is apart; hidden scores must be alike."""
-    found = []
+    times = []
     for one, two, most in zip(ours, theirs, allowed, strict=True):
         apart = (one.double() - two.double()).abs().masked_fill(one == two, 0.0)
-        found.append((apart / most.clamp(min=1e-300)).masked_fill(apart == 0, 0.0))
-    return tuple(found)
+        times.append((apart / most.clamp(min=1e-300)).masked_fill(apart == 0, 0.0))
+    return tuple(times)
 
 
 def first_place(excess: Results, kind: Kind) -> Place | None:
@@ -80,12 +81,6 @@ def pattern_of(excess: Results, kind: Kind) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """[0, 1, 2, 5] as "0 to 2, 5"."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    shown = [f"{a}" if a == b else f"{a} to {b}" for a, b in found[:6]]
-    return ", ".join(shown) + (" and others" if len(found) > 6 else "")
+    """The first ranges of these numbers."""
+    runs = ranges(numbers)
+    return ", ".join(runs[:6]) + (" and others" if len(runs) > 6 else "")

@@ -9,16 +9,15 @@ curves       scores between equal tokens: decay, direction, dependence on distan
 rotations    frequencies, wavelengths, turns
 permutation  how the output of a whole model follows the order of its input
 pairs        pairs of dimensions: where they put a position, how far they turn two tokens apart
-equal        scores between equal tokens, for encodings of every kind
 biases       what position alone adds to the score
 masks        who sees whom, in one layer and through several
-card         what is trained at one length and read at another
+budget       what is trained at one length and read at another
 """
 
 from posenc.analysis.measure.biases import Bias as Bias
 from posenc.analysis.measure.biases import position_bias as position_bias
-from posenc.analysis.measure.card import Budget as Budget
-from posenc.analysis.measure.card import budget as budget
+from posenc.analysis.measure.budget import Budget as Budget
+from posenc.analysis.measure.budget import budget as budget
 from posenc.analysis.measure.curves import ByDistance as ByDistance
 from posenc.analysis.measure.curves import Decay as Decay
 from posenc.analysis.measure.curves import abel_bound as abel_bound
@@ -26,9 +25,9 @@ from posenc.analysis.measure.curves import by_distance as by_distance
 from posenc.analysis.measure.curves import cosine_sum as cosine_sum
 from posenc.analysis.measure.curves import decay as decay
 from posenc.analysis.measure.curves import direction_sensitivity as direction_sensitivity
+from posenc.analysis.measure.curves import equal_scores as equal_scores
 from posenc.analysis.measure.curves import score_curve as score_curve
 from posenc.analysis.measure.curves import token_scores as token_scores
-from posenc.analysis.measure.equal import equal_scores as equal_scores
 from posenc.analysis.measure.masks import receptive_field as receptive_field
 from posenc.analysis.measure.masks import visibility as visibility
 from posenc.analysis.measure.pairs import pair_cosines as pair_cosines

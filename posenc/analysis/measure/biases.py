@@ -7,11 +7,10 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from posenc.analysis.decompose import decompose
-from posenc.analysis.measure._layer import context_of_one_token, device_of
-from posenc.analysis.probe_context import sizes_for
+from posenc.analysis.probe_context import device_of, lowered_alone, sizes_for
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError, UnsupportedError
-from posenc.lowering import embeds_only, lower
+from posenc.lowering import embeds_only
 from posenc.positions import Positions, Tokens
 from posenc.terms import DenseBias, DistanceTable, GatherTable, Offset, Slope
 
@@ -44,8 +43,7 @@ def position_bias(encoding: Encoding, length: int) -> Bias:
     keys = torch.arange(length if causal else 2 * length - 1, device=device)
     query = keys[length - 1 : length]
     at = Positions(Tokens(query, query), Tokens(keys), causal, unit_step=True)
-    context = context_of_one_token(encoding, len(keys))
-    lowered = lower(encoding, at, context=context, dtype=torch.float64)
+    lowered = lowered_alone(encoding, at)
     if not any(isinstance(term, ADDING) for term in lowered.terms):
         raise _nothing(encoding)
     size = encoding.heads or 1, sizes_for(encoding).head_dim

@@ -6,11 +6,13 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64, Real
 from torch import Tensor
 
-from posenc.analysis.measure._layer import context_of_one_token, device_of
-from posenc.analysis.probe_context import sizes_for
+from posenc.analysis.measure.tables import inner_products
+from posenc.analysis.measure.vectors import position_table
+from posenc.analysis.probe_context import context_of_one_token, device_of, sizes_for
 from posenc.attention import scores
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError
+from posenc.lowering import embeds_only
 from posenc.positions import Positions
 
 
@@ -97,13 +99,11 @@ def token_scores(
     if isinstance(positions, int):
         causal = encoding.tags.causal_only
         positions = Positions.build(positions, causal=causal, device=device_of(encoding))
-    given = next((x for x in (q, k) if x is not None), None)
-    if given is None:
-        sizes = sizes_for(encoding)
-        given = torch.ones(encoding.heads or 1, sizes.head_dim, device=positions.device)
-    ones = torch.ones_like(given, dtype=torch.float64)
+    shape = (encoding.heads or 1, sizes_for(encoding).head_dim)
+    like = next((x for x in (q, k) if x is not None), torch.ones(shape, device=positions.device))
+    ones = torch.ones_like(like, dtype=torch.float64)
     q, k = (ones if x is None else x.detach().double() for x in (q, k))
-    found = scores(
+    matrix = scores(
         q[None, :, None].expand(-1, -1, positions.q_len, -1),
         k[None, :, None].expand(-1, -1, positions.k_len, -1),
         encoding,
@@ -111,7 +111,18 @@ def token_scores(
         positions=positions,
         context=context_of_one_token(encoding, positions.k_len),
     )
-    return found.detach()[0]
+    return matrix.detach()[0]
+
+
+def equal_scores(encoding: Encoding, length: int) -> Float64[Tensor, "h t t"]:
+    """What position makes of the score of every two tokens, if the tokens are equal.
+
+    Of an absolute encoding it is p[i] . p[j], `inner_products` of its `position_table`, one head;
+    of any other the `token_scores` of q = k = ones, -inf where a key is not visible.
+    """
+    if embeds_only(encoding):
+        return inner_products(position_table(encoding, length))[None]
+    return token_scores(encoding, length)
 
 
 def score_curve(
@@ -140,9 +151,11 @@ def decay(curve: Float[Tensor, "t"]) -> Decay:
     seen = _finite(value)
     upper = value.flip(0).cummax(0).values.flip(0)
     lower = value.where(seen, torch.inf).flip(0).cummin(0).values.flip(0)
-    at, value = seen.nonzero().flatten(), value[seen]
-    rises = at[:-1][value.diff() > 1e-12 * value.abs().amax()] if len(at) else at
-    return Decay(upper, lower, _zeros(at, value), rises, len(rises) == 0)
+    distance, value = seen.nonzero().flatten(), value[seen]
+    rises = distance
+    if len(distance):
+        rises = distance[:-1][value.diff() > 1e-12 * value.abs().amax()]
+    return Decay(upper, lower, _zeros(distance, value), rises, len(rises) == 0)
 
 
 def by_distance(matrix: Float[Tensor, "*batch t t"]) -> ByDistance:
@@ -180,13 +193,13 @@ def direction_sensitivity(matrix: Float[Tensor, "*batch t t"]) -> Float64[Tensor
     return (value - value.mT).abs().where(mutual, 0.0).amax(dim=(-2, -1))
 
 
-def _zeros(at: Int64[Tensor, "n"], value: Float64[Tensor, "n"]) -> Float64[Tensor, "zeros"]:
+def _zeros(distance: Int64[Tensor, "n"], value: Float64[Tensor, "n"]) -> Float64[Tensor, "zeros"]:
     """Zeros met at a whole distance, and sign changes between two of them."""
     before, after = value[:-1], value[1:]
     between = (before * after < 0).nonzero().flatten()
     share = (before / (before - after))[between]
-    crossed = at[between] + share * (at[between + 1] - at[between])
-    return torch.cat((crossed, at[value == 0].double())).sort().values
+    crossed = distance[between] + share * (distance[between + 1] - distance[between])
+    return torch.cat((crossed, distance[value == 0].double())).sort().values
 
 
 def _finite(value: Float64[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import context_of_one_token, device_of
 from posenc.encoding import Encoding
 from posenc.equation import mask_rules
 from posenc.errors import SettingError

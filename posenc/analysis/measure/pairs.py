@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.analysis.measure._layer import context_of_one_token, device_of
 from posenc.analysis.measure.vectors import position_table
+from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.errors import UnsupportedError
-from posenc.lowering import embeds_only, lower
+from posenc.lowering import embeds_only
 from posenc.positions import Positions
 from posenc.terms import Rotate, Zones
 
@@ -37,8 +37,7 @@ def pair_points(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r 2"]:
             raise UnsupportedError(f"pair_points({encoding!r}): a position is one number here")
         return torch.stack((table[:, cosine], table[:, sine]), dim=-1)[None]
     at = Positions.build(length, causal=True, device=device_of(encoding))
-    context = context_of_one_token(encoding, length)
-    for term in lower(encoding, at, context=context, dtype=torch.float64).terms:
+    for term in lowered_alone(encoding, at).terms:
         if isinstance(term, Rotate) and term.k_angle is not None:
             angle = term.k_angle.detach()[0]
             size = torch.full_like(angle, term.gain)
@@ -79,8 +78,7 @@ def _relative(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r"]:
     if embeds_only(encoding):
         raise _still(encoding)
     at = Positions.build(1, length, causal=True, device=device_of(encoding))
-    context = context_of_one_token(encoding, length)
-    for term in lower(encoding, at, context=context, dtype=torch.float64).terms:
+    for term in lowered_alone(encoding, at).terms:
         if isinstance(term, Zones):
             near = -at.order_distance()[0, 0, 0, :, None] < term.width
             return torch.where(near, _turned(term.near), _turned(term.far)).flip(-2)

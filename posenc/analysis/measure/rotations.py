@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.equation import mask_rules
 from posenc.errors import SettingError, UnsupportedError
-from posenc.lowering import Lowered, embeds_only, lower
+from posenc.lowering import Lowered, embeds_only
 from posenc.positions import Positions
 from posenc.terms import Rotate, Zones
 
@@ -94,8 +94,7 @@ def _back(term: Rotate) -> Float64[Tensor, "1 #h t r"]:
 def _rotated(encoding: Encoding, at: Positions) -> Lowered:
     if embeds_only(encoding):
         raise _without_rotation(encoding, "a measure of rotations")
-    context = context_of_one_token(encoding, at.k_len)
-    return lower(encoding, at, context=context, dtype=torch.float64)
+    return lowered_alone(encoding, at)
 
 
 def _without_rotation(encoding: Encoding, called: str) -> UnsupportedError:

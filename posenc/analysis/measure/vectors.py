@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings._merge import Absolute
 from posenc.equation import distance_bias, rows_of
 from posenc.errors import UnsupportedError
-from posenc.lowering import embeds_only, lower
+from posenc.lowering import embeds_only
 from posenc.positions import Positions
 from posenc.rotation import rotate_pairs
 from posenc.terms import (
@@ -42,8 +42,7 @@ def position_table(
         zeros = torch.zeros(1, at.q_len, encoding.model_dim or 1, dtype=torch.float64)
         return encoding.embed(zeros.to(at.device), at).detach()[0].double()
     at = _at(encoding, positions, causal=True)
-    context = context_of_one_token(encoding, at.k_len)
-    lowered = lower(encoding, at, context=context, dtype=torch.float64)
+    lowered = lowered_alone(encoding, at)
     for term in lowered.terms:
         if isinstance(term, Rotate) and term.k_angle is not None:
             return _turned_ones(term, term.k_angle, term.k_log_scale)
@@ -67,8 +66,7 @@ def distance_table(encoding: Encoding, length: int) -> Float64[Tensor, "t c"]:
         raise UnsupportedError(
             f"distance_table({encoding!r}): it changes embeddings, by position_table"
         )
-    context = context_of_one_token(encoding, length)
-    lowered = lower(encoding, at, context=context, dtype=torch.float64)
+    lowered = lowered_alone(encoding, at)
     parts = [part for term in lowered.terms for part in _told(term, at)]
     if not parts:
         raise UnsupportedError(

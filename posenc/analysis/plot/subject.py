@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.analysis import measure
-from posenc.analysis.measure._layer import context_of_one_token, device_of
+from posenc.analysis.probe_context import context_of_one_token, device_of
 from posenc.encoding import Encoding
 from posenc.errors import SettingError, ShapeError
 from posenc.lowering import embeds_only, lower

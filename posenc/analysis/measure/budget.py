@@ -12,6 +12,7 @@ from torch import Tensor
 from posenc.analysis.measure.rotations import largest_angles
 from posenc.analysis.measure.vectors import distance_table, position_table
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
+from posenc.analysis.ranges import ranges
 from posenc.encoding import Encoding
 from posenc.equation import output_of, scores_of
 from posenc.errors import SettingError, UnsupportedError
@@ -61,7 +62,7 @@ class Budget:
         ]
         if self.said_of != "content":
             rows = self.unseen.nonzero().flatten().tolist()
-            which = f" ({_runs(rows)})" if rows else ""
+            which = " (" + ", ".join(ranges(rows)) + ")" if rows else ""
             lines.append(f"new at {self.length}: {len(rows)} {self.said_of}{which}")
         for what, masks in (("untrained", self.untrained), ("never read", self.idle)):
             for name, mask in masks.items():
@@ -84,13 +85,15 @@ def budget(
     causal: bool = True,
     trained: Encoding | None = None,
 ) -> Budget:
-    """The card of an encoding that is trained at train_length and read at length.
+    """What an encoding that is trained at train_length has not learned for inputs of length.
 
     What an input reads is found by differentiating what it gives, so that it holds for any
     encoding: an entry whose gradient is 0 for random queries and keys has not been read. trained
     is the encoding of training where another takes its place for longer inputs, as in
     budget(Rotary(64, scaling=YaRN(4, 4096)), 4096, 16384, trained=Rotary(64)); its angles and what
     it said are compared.
+
+        budget(Learned(64, 512), 128, 512).untrained["weight"]   # True for rows 128 to 511
 
     Raises SettingError for lengths below 1 and train_length > length, and what the encoding raises
     for inputs that it cannot read, as tables do that are too short.
@@ -153,21 +156,22 @@ def _unlike(said: Float64[Tensor, "n c"], known: Float64[Tensor, "m c"]) -> Bool
     """The rows that are near no known row."""
     if said.shape[1] == 0 or said.shape[1] != known.shape[1]:
         return torch.full(said.shape[:1], said.shape[1] > 0)
-    # Rows that are alike are so along any direction, and along a random one hardly others are.
+    # Sorting by the projection on a random direction puts equal rows side by side, and different
+    # rows almost surely apart, so that each is compared with its neighbours and not with all.
     generator = torch.Generator().manual_seed(29)
     direction = torch.randn(said.shape[1], generator=generator, dtype=torch.float64).to(said)
-    places, order = (known @ direction).sort()
-    after = torch.searchsorted(places, said @ direction)
+    projected, order = (known @ direction).sort()
+    after = torch.searchsorted(projected, said @ direction)
     nearest = [
-        (known[order[at.clamp(0, len(known) - 1)]] - said).abs().amax(dim=-1)
-        for at in (after - 1, after)
+        (known[order[neighbour.clamp(0, len(known) - 1)]] - said).abs().amax(dim=-1)
+        for neighbour in (after - 1, after)
     ]
     return torch.minimum(*nearest) > NEAR * known.abs().max().clamp(min=1)
 
 
 def _reached(encoding: Encoding, length: int, causal: bool) -> tuple[Reached, int]:
     """Which entries of its parameters an input of this length reads, and the largest distance."""
-    made = copy.deepcopy(encoding).cpu().double().requires_grad_(True)
+    trainable = copy.deepcopy(encoding).cpu().double().requires_grad_(True)
     distance = length - 1
     read = torch.zeros((), dtype=torch.float64)
     generator = torch.Generator().manual_seed(23)
@@ -176,25 +180,27 @@ def _reached(encoding: Encoding, length: int, causal: bool) -> tuple[Reached, in
         # Positive, so that queries and keys agree and counts of content reach as far as they can.
         return 0.1 + torch.rand(shape, generator=generator, dtype=torch.float64)
 
-    if embeds(made):
-        x = draw(1, length, sizes_for(made).model_dim)
-        for layer in range(getattr(made, "layers", 1) if made.tags.every_layer else 1):
-            out = made.embed(x, Positions.build(length), layer=layer)
+    if embeds(trainable):
+        x = draw(1, length, sizes_for(trainable).model_dim)
+        for layer in range(getattr(trainable, "layers", 1) if trainable.tags.every_layer else 1):
+            out = trainable.embed(x, Positions.build(length), layer=layer)
             read = read + (out * draw(*out.shape)).sum()
-    if not embeds_only(made):
-        at = _some_queries(length, causal or made.tags.causal_only)
-        context = context_for(made, length, batch=1)
-        lowered = lower(made, at, context=context, dtype=torch.float64)
-        sizes = sizes_for(made)
-        q, k, v = (draw(1, sizes.heads, n, sizes.head_dim) for n in (at.q_len, length, length))
-        found = scores_of(q, k, lowered, 1.0)
-        seen = found > -torch.inf
+    if not embeds_only(trainable):
+        positions = _some_queries(length, causal or trainable.tags.causal_only)
+        context = context_for(trainable, length, batch=1)
+        lowered = lower(trainable, positions, context=context, dtype=torch.float64)
+        sizes = sizes_for(trainable)
+        q, k, v = (
+            draw(1, sizes.heads, n, sizes.head_dim) for n in (positions.q_len, length, length)
+        )
+        score = scores_of(q, k, lowered, 1.0)
+        seen = score > -torch.inf
         even = seen.double() / seen.sum(dim=-1, keepdim=True).clamp(min=1)
         out = output_of(even, v, lowered)
-        read = read + (found.masked_fill(~seen, 0.0) * draw(*found.shape)).sum()
+        read = read + (score.masked_fill(~seen, 0.0) * draw(*score.shape)).sum()
         read = read + (out * draw(*out.shape)).sum()
-        distance = int(at.distance().abs().where(seen, 0).max())
-    named = dict(made.named_parameters())
+        distance = int(positions.distance().abs().where(seen, 0).max())
+    named = dict(trainable.named_parameters())
     if not named or not read.requires_grad:
         return {name: torch.zeros_like(p, dtype=torch.bool) for name, p in named.items()}, distance
     gradients = torch.autograd.grad(read, list(named.values()), materialize_grads=True)
@@ -206,11 +212,9 @@ def _some_queries(length: int, causal: bool) -> Positions:
 
     Together they see every distance, and memory stays near linear.
     """
-    at = length - 1
-    queries = [at]
-    while at:
-        at //= 2
-        queries.append(at)
+    queries = [length - 1]
+    while queries[-1]:
+        queries.append(queries[-1] // 2)
     q = torch.tensor(queries[::-1])
     return Positions(Tokens(q, q), Tokens(torch.arange(length)), causal, unit_step=True)
 
@@ -222,16 +226,5 @@ def _where(mask: Bool[Tensor, "*shape"]) -> str:
         if bool((lines.all(dim=-1) | ~lines.any(dim=-1)).all()) and mask.ndim:
             rows = lines[:, 0].nonzero().flatten().tolist()
             if len(rows) < size:
-                return f", {len(rows)} of {size} rows ({_runs(rows)})"
+                return f", {len(rows)} of {size} rows ({', '.join(ranges(rows))})"
     return f", {int(mask.sum())} of {mask.numel()} numbers"
-
-
-def _runs(rows: list[int]) -> str:
-    """Whole numbers in order, written as ranges: 0 to 2, 5."""
-    runs: list[list[int]] = []
-    for row in rows:
-        if runs and runs[-1][-1] == row - 1:
-            runs[-1].append(row)
-        else:
-            runs.append([row])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
