@@ -1,7 +1,8 @@
-"""The workflow runs what there is, on what pyproject.toml promises."""
+"""What the Makefile and the workflow name exists; what pyproject.toml promises is tried."""
 
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -9,6 +10,13 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_module_whose_shapes_are_checked_exists() -> None:
+    """A name that nothing has would be passed over in silence, and its shapes with it."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (names,) = re.findall(r"^SHAPED := (.*)$", makefile, re.MULTILINE)
+    assert [name for name in names.split() if find_spec(f"posenc.{name}") is None] == []
 
 
 def test_every_target_that_it_makes_exists() -> None:
