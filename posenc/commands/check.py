@@ -37,6 +37,15 @@ def check(
     out: Annotated[
         Path, typer.Option(help="Where --paper and --peers write their report, as JSON.")
     ] = Path("posenc-conformance.json"),
+    tolerance: Annotated[
+        float, typer.Option(help="Error that is allowed in every comparison of numbers.")
+    ] = 0.0,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CHECK", help='A check; or "behaviour", for all but those of the object.'
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Hold encodings to their claims with the public check suite; exit code 1 if one fails.
@@ -51,6 +60,7 @@ def check(
         from posenc.testing import all_peers, report_of, run_checks, run_peer
 
         chosen = list(posenc.encodings()) if everything else names or []
+        narrowed = only[0] if only == ["behaviour"] else only or None
         if not chosen:
             raise SettingError("check: name an encoding, or give --all")
         compared = paper or peers is not None
@@ -65,7 +75,7 @@ def check(
         for example in examples:
             # A check takes seconds, for it compiles and exports what it is given.
             print(f"checking {example}", file=sys.stderr)
-            results += run_checks(example)
+            results += run_checks(example, tolerance=tolerance, only=narrowed)
         agreements: list[Agreement] = []
         for peer in oracles:
             print(f"comparing {peer.encoding} with {peer.package}: {peer.what}", file=sys.stderr)

@@ -1,7 +1,9 @@
 """What the checks share: inputs that fit an encoding, and comparisons that say by how much."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 
 import torch
@@ -189,8 +191,24 @@ def require(condition: bool, failure: str) -> None:
         raise CheckError(failure)
 
 
+# What rounding of code that computes in less than float64 may do to every comparison.
+_TOLERATED: ContextVar[float] = ContextVar("tolerated", default=0.0)
+
+
+@contextmanager
+def tolerating(tolerance: float) -> Iterator[None]:
+    """Errors up to `tolerance` are allowed in what follows, but not where bits must be the same."""
+    before = _TOLERATED.set(tolerance)
+    try:
+        yield
+    finally:
+        _TOLERATED.reset(before)
+
+
 def require_close(actual: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
     """Raise CheckError with the largest error, relative to values above 1."""
+    if tolerance > 0:
+        tolerance = max(tolerance, _TOLERATED.get())
     require(
         actual.shape == expected.shape,
         f"{what}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}",

@@ -1,6 +1,7 @@
 """Checks of the numbers: the paper's formula, low precision, far positions, gradients."""
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.attention import attend, scores
 from posenc.encoding import Context, Encoding
 from posenc.equation import weights_of
+from posenc.errors import CheckError, PosencError
 from posenc.positions import Positions
 from posenc.testing.fixtures import (
     LENGTH,
@@ -88,7 +90,24 @@ def check_reference_scores(encoding: Encoding) -> None:
                 actual = scores(q, k, made, positions=positions, context=context)
                 expected = scores_by_the_paper(made, q, k, positions, context)
                 what = f"causal={causal}, {q_len} queries, positions of shape {tuple(ids.shape)}"
-                require_close(actual, expected, 1e-9, what)
+                try:
+                    require_close(actual, expected, 1e-9, what)
+                except CheckError as error:
+                    where = {"positions": positions, "context": context}
+                    cause = _likely_cause(actual, expected, made, q=q, k=k, **where)
+                    raise CheckError(f"{error}{cause}") from None
+
+
+def _likely_cause(actual: Tensor, expected: Tensor, made: Encoding, **inputs: Any) -> str:
+    """What `diagnose` makes of a difference, where it finds a cause."""
+    # Only a failure is diagnosed, and the suite is imported with the library.
+    from posenc.analysis.diagnose import diagnose
+
+    try:
+        cause = diagnose(expected, actual, made, **inputs).cause
+    except PosencError:
+        return ""
+    return "" if cause in ("none", "unknown") else f"; likely: {cause}"
 
 
 @when(attends)

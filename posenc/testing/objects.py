@@ -52,7 +52,7 @@ def check_examples(encoding: Encoding) -> None:
 
 def check_docstring(encoding: Encoding) -> None:
     """Its docstring gives the formula and the source, its class a name."""
-    text = type(encoding).__doc__ or ""
+    text = inspect.getdoc(type(encoding)) or ""
     require("Source:" in text, "the docstring names no source (a paragraph 'Source: ...')")
     require(bool(type(encoding).name), "the class attribute `name` is empty")
     require(bool(type(encoding).paper), "the class attribute `paper` is empty")
@@ -72,6 +72,11 @@ def check_repr(encoding: Encoding) -> None:
     except Exception as error:
         raise CheckError(f"{encoding!r} does not evaluate: {error}") from error
     require(repr(made) == repr(encoding), f"{encoding!r} evaluates to {made!r}")
+    for name, value in encoding.settings().items():
+        other = made.settings()[name]
+        # Modules are equal only to themselves; their reprs have been compared.
+        same = isinstance(value, Encoding) or other == value
+        require(same, f"{encoding!r} evaluates to {name}={other!r}, and holds {value!r}")
 
 
 def check_pickle(encoding: Encoding) -> None:

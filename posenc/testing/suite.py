@@ -12,6 +12,7 @@ import torch
 from posenc.encoding import Encoding
 from posenc.errors import CheckError, PosencError
 from posenc.testing import backends, caches, geometry, lowering, masks, numbers, objects, precision
+from posenc.testing.fixtures import tolerating
 
 Check = Callable[[Encoding], None]
 
@@ -29,16 +30,39 @@ class Result:
 
 def all_checks() -> dict[str, Check]:
     """Every check by name, module after module."""
+    modules = (objects, numbers, geometry, masks, backends, precision, lowering, caches)
+    return {name: check for module in modules for name, check in _checks_of(module).items()}
+
+
+def chosen_checks(only: str | Iterable[str] | None = None) -> list[str]:
+    """Names of checks: all; those that are named; or "behaviour", all but those of the object.
+
+    Code that is wrapped to be checked is built and shown as its wrapper is, which says nothing of
+    what it computes. Raises CheckError for a name of no check.
+    """
+    names = list(all_checks())
+    if only is None:
+        return names
+    if only == "behaviour":
+        return [name for name in names if name not in _checks_of(objects)]
+    asked = {only} if isinstance(only, str) else set(only)
+    unknown = asked - set(names)
+    if unknown:
+        raise CheckError(
+            f"only={only!r} names no check: {', '.join(sorted(unknown))}; give names of checks, or "
+            '"behaviour" for all but those of the object'
+        )
+    return [name for name in names if name in asked]
+
+
+def _checks_of(module: ModuleType) -> dict[str, Check]:
     return {
-        name: check
-        for module in (objects, numbers, geometry, masks, backends, precision, lowering, caches)
-        for name, check in vars(module).items()
-        if name.startswith("check_") and inspect.isfunction(check) and _at_home(check, module)
+        name: value
+        for name, value in vars(module).items()
+        if name.startswith("check_")
+        and inspect.isfunction(value)
+        and value.__module__ == module.__name__
     }
-
-
-def _at_home(check: Check, module: ModuleType) -> bool:
-    return check.__module__ == module.__name__
 
 
 def claim_of(check: Check) -> str:
@@ -47,23 +71,38 @@ def claim_of(check: Check) -> str:
 
 
 def run_checks(
-    encoding: Encoding, *, expected_failures: Mapping[str, str] | None = None
+    encoding: Encoding,
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+    tolerance: float = 0.0,
+    only: str | Iterable[str] | None = None,
 ) -> list[Result]:
     """The result of every check; nothing is raised for a claim that fails.
 
     expected_failures  {check name: reason}; one of these that passes counts as failed, so that
                        the list cannot go stale
+    tolerance          error, relative to values above 1, that is allowed wherever numbers are
+                       compared but for sameness of bits: 1e-5 for code that computes in float32
+    only               "behaviour" for all checks but those of the object, or names of checks
     """
+    expected = expected_failures or {}
     return [
-        run_check(encoding, name, expected_failure=(expected_failures or {}).get(name))
-        for name in all_checks()
+        run_check(encoding, name, expected_failure=expected.get(name), tolerance=tolerance)
+        for name in chosen_checks(only)
     ]
 
 
 def check_encoding(
-    encoding: Encoding, *, expected_failures: Mapping[str, str] | None = None
+    encoding: Encoding,
+    *,
+    expected_failures: Mapping[str, str] | None = None,
+    tolerance: float = 0.0,
+    only: str | Iterable[str] | None = None,
 ) -> None:
-    """Run the whole suite; raise CheckError with every claim that failed.
+    """Run the suite as `run_checks` does; raise CheckError with every claim that failed.
+
+        check_encoding(ALiBi(8))
+        check_encoding(Theirs(64), only="behaviour", tolerance=1e-5)
 
     Raises TypeError for a class: give an instance, since settings decide what is claimed.
     """
@@ -72,7 +111,9 @@ def check_encoding(
     unknown = set(expected_failures or {}) - set(all_checks())
     if unknown:
         raise CheckError(f"expected_failures names no check: {', '.join(sorted(unknown))}")
-    results = run_checks(encoding, expected_failures=expected_failures)
+    results = run_checks(
+        encoding, expected_failures=expected_failures, tolerance=tolerance, only=only
+    )
     failed = [result for result in results if result.status == "failed"]
     if failed:
         lines = [f"  {result.check}: {result.detail}" for result in failed]
@@ -118,8 +159,14 @@ def lacks(check: Check) -> str | None:
     return None
 
 
-def run_check(encoding: Encoding, name: str, *, expected_failure: str | None = None) -> Result:
-    """The result of one check, by its name."""
+def run_check(
+    encoding: Encoding,
+    name: str,
+    *,
+    expected_failure: str | None = None,
+    tolerance: float = 0.0,
+) -> Result:
+    """The result of one check, by its name; arguments as in `run_checks`."""
     check = all_checks()[name]
     shown, claim, expected = repr(encoding), claim_of(check), expected_failure
     if not applies(check, encoding):
@@ -127,7 +174,7 @@ def run_check(encoding: Encoding, name: str, *, expected_failure: str | None = N
     if (lack := lacks(check)) is not None:
         return Result(shown, name, claim, "skipped", lack)
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), tolerating(tolerance):
             torch.manual_seed(0)
             check(encoding)
     except CheckError as error:

@@ -1,4 +1,4 @@
-"""diagnose is tried against every fault that tests/support/faults.py plants in posenc."""
+"""diagnose is tried against every fault that tests/support/faults plants in posenc."""
 
 from collections.abc import Callable
 from contextlib import suppress

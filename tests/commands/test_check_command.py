@@ -57,7 +57,7 @@ class TestCheck:
         monkeypatch.setattr(posenc.testing.suite, "all_checks", lambda: few)
 
     def fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def results(encoding: pe.Encoding) -> list[Result]:
+        def results(encoding: pe.Encoding, **_: object) -> list[Result]:
             shown = repr(encoding)
             return [
                 Result(shown, "check_good", "It is good.", "passed"),
@@ -83,6 +83,17 @@ class TestCheck:
         ended = run(app, ["check", "none", "--json"])
         assert ended.exit_code == 1
         assert [row["status"] for row in json.loads(ended.stdout)] == ["passed", "failed"]
+
+    def test_checks_are_narrowed_and_tolerant(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[dict[str, object]] = []
+        monkeypatch.setattr(posenc.testing, "run_checks", lambda e, **how: asked.append(how) or [])
+        run(app, ["check", "none", "--only", "behaviour", "--tolerance", "1e-5"])
+        run(app, ["check", "none", "--only", "check_repr", "--only", "check_pickle"])
+        names = ["check_repr", "check_pickle"]
+        assert asked == [
+            {"tolerance": 1e-5, "only": "behaviour"},
+            {"tolerance": 0.0, "only": names},
+        ]
 
     def test_all_are_checked(self) -> None:
         rows = json.loads(run(app, ["check", "--all", "--json"]).stdout)

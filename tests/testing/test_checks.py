@@ -8,8 +8,10 @@ from posenc.testing import (
     check_encoding,
     claim_of,
     parametrize_with_checks,
+    run_check,
     run_checks,
 )
+from posenc.testing.suite import chosen_checks
 
 EXAMPLES = [example for member in pe.encodings().values() for example in member.examples()]
 
@@ -59,6 +61,40 @@ def test_expected_failures_are_strict():
         check_encoding(Backwards(2), expected_failures=expected | {"check_repr": "no reason"})
     with pytest.raises(pe.CheckError, match="names no check: check_nothing"):
         check_encoding(Backwards(2), expected_failures={"check_nothing": "?"})
+
+
+class Rounded(pe.ALiBi):
+    """Slopes in a lower precision, as other code might have them."""
+
+    def slope_values(self):
+        return [slope * (1 + 1e-6) for slope in super().slope_values()]
+
+
+def test_a_tolerance_allows_rounding_and_only_that():
+    name = "check_reference_scores"
+    assert run_check(Rounded(4), name).status == "failed"
+    assert run_check(Rounded(4), name, tolerance=1e-4).status == "passed"
+    assert run_check(Backwards(4), name, tolerance=1e-4).status == "failed"
+    check_encoding(Rounded(4), only=name, tolerance=1e-4)
+
+
+def test_the_checks_of_behaviour_leave_the_object_out():
+    names = {result.check for result in run_checks(pe.NoPE(), only=["check_repr", "check_norms"])}
+    assert names == {"check_repr", "check_norms"}
+    behaviour = chosen_checks("behaviour")
+    assert "check_reference_scores" in behaviour
+    assert "check_repr" not in behaviour
+    with pytest.raises(pe.CheckError, match="check_nothing"):
+        check_encoding(pe.NoPE(), only="check_nothing")
+
+
+def test_scores_that_differ_come_with_a_likely_cause():
+    detail = run_check(Backwards(4), "check_reference_scores").detail
+    assert detail.endswith("likely: sign of the bias")
+
+
+def test_wrong_weights_of_one_instance_do_not_accuse_others():
+    assert run_check(Backwards(4), "check_instances_share_nothing").status == "passed"
 
 
 def test_a_class_is_no_encoding():

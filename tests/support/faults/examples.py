@@ -1,0 +1,56 @@
+"""Encodings to plant faults in."""
+
+import torch
+
+import posenc as pe
+from posenc.encoding import Encoding
+from posenc.terms import Slope
+
+
+def rope() -> Encoding:
+    return pe.Rotary(16)
+
+
+def second_rope() -> Encoding:
+    """Made after another of the same size has run."""
+    pe.Rotary(16, base=500.0).frequencies()
+    return pe.Rotary(16)
+
+
+def dynamic() -> Encoding:
+    return pe.Rotary(16, scaling=pe.DynamicNTK(2.0, original_length=4))
+
+
+def alibi() -> Encoding:
+    return pe.ALiBi(4)
+
+
+def t5() -> Encoding:
+    return pe.T5Bias(4, buckets=8, max_distance=20)
+
+
+def shaw() -> Encoding:
+    return pe.Shaw(16, clip=3)
+
+
+def sinusoid() -> Encoding:
+    return pe.Sinusoidal(16)
+
+
+def forget_gate() -> Encoding:
+    return pe.ForgetGate(16, 4)
+
+
+def cope() -> Encoding:
+    return pe.CoPE(16, max_position=5)
+
+
+class SlopedCoPE(pe.CoPE):
+    """CoPE beside a bias, which must not open or close its gates."""
+
+    def lower(self, positions, context=None, *, dtype=torch.float32):
+        slope = Slope(torch.full((4,), 0.5, dtype=dtype))
+        return slope, *super().lower(positions, context, dtype=dtype)
+
+    def reference_scores(self, q, k, at):
+        return super().reference_scores(q, k, at) - 0.5 * at.distance().abs()

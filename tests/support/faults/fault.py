@@ -1,0 +1,46 @@
+"""One fault, and how it is planted."""
+
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from posenc.encoding import Encoding
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    target: str
+    old: str
+    new: str
+    encoding: Callable[[], Encoding]
+    caught_by: str
+
+
+def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the function wherever posenc holds it, until the test ends."""
+    module_name, _, path = fault.target.partition(":")
+    owner: object = importlib.import_module(module_name)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    original = inspect.getattr_static(owner, name)
+    function = inspect.unwrap(getattr(original, "__func__", original))
+    source = textwrap.dedent(inspect.getsource(function))
+    old, new = textwrap.dedent(fault.old), fault.new
+    assert source.count(old) >= 1, f"{fault.name}: {old!r} is not in {fault.target}"
+    namespace: dict[str, object] = {}
+    # Text that is compiled by itself knows no class that its super() could mean.
+    changed = source.replace(old, new).replace("super()", "super(OWNER, self)")
+    exec(changed, function.__globals__ | {"CACHE": {}, "OWNER": owner}, namespace)
+    changed = namespace[name]
+    monkeypatch.setattr(owner, name, changed)
+    for module in [m for key, m in sys.modules.items() if key.startswith("posenc")]:
+        for attribute, value in list(vars(module).items()):
+            if value is original and module is not owner:
+                monkeypatch.setattr(module, attribute, changed)

@@ -1,0 +1,130 @@
+"""Faults in the equation, the rotation, and what else all encodings share."""
+
+import posenc as pe
+from tests.support.faults.examples import SlopedCoPE, alibi, cope, rope, shaw
+from tests.support.faults.fault import Fault
+
+FAULTS = [
+    Fault(
+        "angles kept in float32",
+        "posenc.rotation:cos_sin",
+        "angle.cos(), angle.sin()",
+        "angle.float().cos(), angle.float().sin()",
+        rope,
+        "check_far_positions",
+    ),
+    Fault(
+        "wrong layout",
+        "posenc.rotation:rotate_pairs",
+        'layout == "half"',
+        'layout != "half"',
+        rope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "sine of one side flipped, so that turning stretches",
+        "posenc.rotation:rotate_pairs",
+        "first * cos - second * sin",
+        "first * cos + second * sin",
+        rope,
+        "check_norms",
+    ),
+    Fault(
+        "slope rewards distance",
+        "posenc.equation:distance_bias",
+        "slopes[0] * distance, -slopes",
+        "-slopes[0] * distance, -slopes",
+        alibi,
+        "check_reference_scores",
+    ),
+    Fault(
+        "content term after the scale",
+        "posenc.equation:scores_of",
+        "content = content + gathered(term, q, k, positions)",
+        "outside = outside + gathered(term, q, k, positions)",
+        shaw,
+        "check_reference_scores",
+    ),
+    Fault(
+        "value table forgotten",
+        "posenc.equation:output_of",
+        "isinstance(term, ValueTable)",
+        "False",
+        shaw,
+        "check_reference_output",
+    ),
+    Fault(
+        "key heads tiled instead of interleaved",
+        "posenc.equation:group",
+        "k.repeat_interleave(heads // k.shape[1], dim=1)",
+        "k.repeat(1, heads // k.shape[1], 1, 1)",
+        rope,
+        "check_grouped_heads",
+    ),
+    Fault(
+        "NaN in a row that sees nothing",
+        "posenc.equation:weights_of",
+        "scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)",
+        "scores.softmax(dim=-1)",
+        cope,
+        "check_finite",
+    ),
+    Fault(
+        "scores under autocast",
+        "posenc.autocast:autocast_off",
+        'if device.type == "meta" else torch.autocast(device.type, enabled=False)',
+        "",
+        rope,
+        "check_autocast",
+    ),
+    Fault(
+        "scores in the dtype of the input",
+        "posenc.equation:arithmetic",
+        "return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32",
+        "return tensors[0].dtype",
+        alibi,
+        "check_low_precision",
+    ),
+    Fault(
+        "CoPE counts keys that are hidden",
+        "posenc.equation:counted",
+        "s if visible is None else s.masked_fill(~visible, -torch.inf)",
+        "s",
+        cope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "CoPE's gates without the scale",
+        "posenc.equation:scores_of",
+        "counted(term, q, s, visible)",
+        "counted(term, q, content, visible)",
+        cope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "CoPE's gates with biases",
+        "posenc.equation:scores_of",
+        "counted(term, q, s, visible)",
+        "counted(term, q, s + outside, visible)",
+        lambda: SlopedCoPE(16, max_position=5),
+        "check_reference_scores",
+    ),
+    Fault(
+        "the key's table read with key heads tiled",
+        "posenc.equation:gathered",
+        "group(k, heads)",
+        "k.repeat(1, heads // k.shape[1], 1, 1)",
+        lambda: pe.DeBERTa(32, 4, span=4),
+        "check_grouped_heads",
+    ),
+    Fault(
+        "the key's table reads queries from the first key on",
+        "posenc.equation:gathered",
+        "rows = rows_of(term, positions)",
+        "late = (k.shape[2] - q.shape[2]) if term.side == 'k' else 0\n    "
+        "moved = type(term)(term.weight, term.zero + late, 'k', None, term.row_of, True)\n    "
+        "rows = rows_of(moved, positions)",
+        lambda: pe.DeBERTa(32, 4, span=4),
+        "check_short_queries",
+    ),
+]
