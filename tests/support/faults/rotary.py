@@ -72,7 +72,7 @@ FAULTS = [
     ),
     Fault(
         "YaRN's ramp truncated where it should not be",
-        "posenc.encodings.scaling:YaRN._ends",
+        "posenc.encodings.scaling.yarn:YaRN._ends",
         "if self.truncate:",
         "if True:",
         lambda: pe.Rotary(16, scaling=pe.YaRN(4.0, 64, beta_fast=8.0, truncate=False)),

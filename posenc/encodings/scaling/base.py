@@ -1,0 +1,55 @@
+"""What every scaling is."""
+
+from typing import ClassVar
+
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from posenc.errors import SettingError
+
+Theta = Float64[Tensor, "r"]
+Scaled = Float64[Tensor, "*#bt r"]
+# How far the own sequence of each token reaches; None: no farther than the original length.
+Length = Int[Tensor, "*#bt 1"] | None
+
+
+class Scaling:
+    """What `Rotary(scaling=...)` takes: frozen data that maps frequencies; here, to themselves.
+
+    length_dependent  the frequencies change with the length of the input
+    fewest_pairs      how many pairs must turn for the formula to have a meaning
+    gain              multiplies the turned dimensions of q and of k
+    """
+
+    length_dependent: ClassVar[bool] = False
+    fewest_pairs: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not getattr(self, "factor", 1.0) >= 1:
+            raise SettingError(
+                f"{self!r}: factor is how many times farther to reach, and must be at least 1"
+            )
+        if getattr(self, "original_length", 1) < 1:
+            raise SettingError(
+                f"{self!r} needs original_length: how many tokens the model was trained on"
+            )
+
+    @property
+    def gain(self) -> float:
+        return 1.0
+
+    def check(self, base: float, turned: int) -> None:
+        """Raise SettingError where these settings do not fit a Rotary of `turned` dimensions."""
+        if turned < 2 * self.fewest_pairs:
+            raise SettingError(
+                f"{self!r} in a Rotary that turns {turned} dimensions: its formula needs "
+                f"{2 * self.fewest_pairs} or more"
+            )
+
+    def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
+        """The scaled frequencies of all pairs."""
+        return theta
+
+    def reference(self, i: int, base: float, turned: int, length: float) -> float:
+        """The scaled frequency of pair i, for an input of this length."""
+        return base ** (-2 * i / turned)
