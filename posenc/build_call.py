@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from posenc.backends.call import Call
@@ -13,6 +14,8 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.positions import Positions, as_positions
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def build_call(
@@ -39,6 +42,7 @@ def build_call(
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
+    k, v = _without_padding(k, v, lowered.positions, cache is not None)
     if lowered.keys_prerotated and cache is None:
         raise PositionsError(
             "these terms rotate the queries' own tokens only, the other keys being rotated in a "
@@ -48,6 +52,22 @@ def build_call(
         k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
     check_heads(lowered.form, q.shape[1])
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
+
+
+def _without_padding(
+    k: Tensor, v: Tensor, positions: Positions, has_cache: bool
+) -> tuple[Tensor, Tensor]:
+    """New keys and values, zero where they are padding: a weight of zero would let NaN through.
+
+    Here, where they enter, so that no step of decoding copies its cache.
+    """
+    valid = positions.keys.valid
+    if has_cache:
+        valid = positions.queries.valid if positions.q_len == k.shape[2] else None
+    if valid is None or valid.shape[-1] != k.shape[2]:
+        return k, v
+    padding = ~valid[:, None, :, None]
+    return k.masked_fill(padding, 0.0), v.masked_fill(padding, 0.0)
 
 
 def lower_for(
@@ -141,6 +161,14 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
     if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
         raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype not in _DTYPES:
+            raise ShapeError(
+                f"{name} is {x.dtype}, in which nothing can be added up: give float16, bfloat16, "
+                f"float32 or float64, {name}.to(torch.bfloat16)"
+            )
+        if x.shape[1] == 0 or x.shape[3] == 0:
+            raise ShapeError(f"at least one head of one dimension is needed, got {shapes}")
     if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[-1] != k.shape[-1]:
         raise ShapeError(
             "q and k must share batch and head dimension, k and v batch, heads and tokens; "

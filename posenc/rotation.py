@@ -73,7 +73,7 @@ def rotate_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple
     """q and k rotated straight from the angles of the term: the specification of Rotate."""
     # Factors that grow with position cancel in q . k only; float64 and one origin keep them finite.
     dtype = torch.float64 if term.grows else dtype
-    q_factor, k_factor = _rebased(term, k.shape[1]) if term.grows else (1.0, 1.0)
+    q_factor, k_factor = _rebased(term, q.shape[1], k.shape[1]) if term.grows else (1.0, 1.0)
     q_cos, q_sin = (wave * q_factor for wave in cos_sin(term.q_angle, term.gain, dtype))
     rotated_q = rotate_pairs(q, q_cos, q_sin, term.layout, term.start)
     if term.k_angle is None:
@@ -90,7 +90,7 @@ def per_query_head(k: Tensor, term: Rotate, heads: int) -> Tensor:
     return k if repeats == 1 else k.repeat_interleave(repeats, dim=1)
 
 
-def _rebased(term: Rotate, key_heads: int) -> tuple[Tensor, Tensor]:
+def _rebased(term: Rotate, heads: int, key_heads: int) -> tuple[Tensor, Tensor]:
     """Factors of queries and keys, around one origin for all pairs of a key head."""
     q_log, k_log = term.q_log_scale, term.k_log_scale
     if q_log is None or k_log is None or term.k_angle is None:
@@ -98,14 +98,14 @@ def _rebased(term: Rotate, key_heads: int) -> tuple[Tensor, Tensor]:
             "log scales of queries and keys cancel in pairs: Rotate needs both of them, and keys "
             'that were not rotated before (Cache(policy="raw"))'
         )
-    k_log = _for_heads(k_log, key_heads)
+    q_log, k_log = _for_heads(q_log, heads), _for_heads(k_log, key_heads)
     low, high = q_log.amin(dim=-2, keepdim=True), q_log.amax(dim=-2, keepdim=True)
     if q_log.shape[1] > key_heads:
         groups = (key_heads, q_log.shape[1] // key_heads)
         low, high = low.unflatten(1, groups).amin(2), high.unflatten(1, groups).amax(2)
     # Around the queries: keys long before them then vanish, as they should, and never overflow.
     origin = (low + high) / 2
-    return (q_log - _for_heads(origin, q_log.shape[1])).exp(), (k_log + origin).exp()
+    return (q_log - _for_heads(origin, heads)).exp(), (k_log + origin).exp()
 
 
 def _for_heads(table: Tensor, heads: int) -> Tensor:

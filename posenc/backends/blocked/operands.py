@@ -53,10 +53,6 @@ def operands_of(call: Call) -> Operands:
     form, positions = call.lowered.form, call.lowered.positions
     dtype, scale = arithmetic(call.q, call.k, call.v), call.scale * form.scale
     q, k, v = call.q.to(dtype), call.k.to(dtype), call.v.to(dtype)
-    if positions.keys.valid is not None:
-        # Not even NaN of padding is then seen: it would pass through a weight of zero.
-        padding = ~positions.keys.valid[:, None, :, None]
-        k, v = k.masked_fill(padding, 0.0), v.masked_fill(padding, 0.0)
     diagonal = positions.unit_step and aligned(positions)
     tensors = {"v": v} | _rotated(form, q, k, scale, dtype) | _biases(form, scale, diagonal, dtype)
     if form.on_query is not None:

@@ -63,7 +63,7 @@ def output(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r d_v"]:
         kept = torch.rand(p.shape, generator=generator, device=p.device) >= chunk.dropout
         p = p * kept / (1 - chunk.dropout)
     v = x["v"]
-    out = (_by_key_head(p, v.shape[1]) @ v.flatten(0, 1)).view(*p.shape[:3], -1)
+    out = (_by_key_head(p, v.shape[1]) @ v.flatten(0, 1)).view(*p.shape[:3], v.shape[-1])
     return out + _values(chunk, p, x["on_value"]) if "on_value" in x else out
 
 
@@ -102,7 +102,8 @@ def _product(q: Tensor, k: Tensor) -> Tensor:
 
 def _by_key_head(x: Tensor, key_heads: int) -> Tensor:
     """(b, h, r, n) as (b g, r h / g, n)."""
-    return x.reshape(x.shape[0] * key_heads, -1, x.shape[-1])
+    b, h, r, n = x.shape
+    return x.reshape(b * key_heads, h // key_heads * r, n)
 
 
 def _hidden(chunk: Chunk, content: Tensor) -> Tensor:

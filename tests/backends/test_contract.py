@@ -1,0 +1,181 @@
+"""What holds for every backend alike, in one table of cases: odd scales, sizes, dtypes, padding."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import Positions, ShapeError, Tokens, attend
+from posenc import terms as t
+from posenc.backends import BACKENDS
+from tests.support.able import able
+from tests.support.oracles import drawing
+
+ALL = [*BACKENDS, "auto"]
+HEADS, DIM, LENGTH = 4, 8, 12
+
+ENCODINGS: dict[str, Callable[[], object]] = {
+    "nothing": lambda: None,
+    "rotary": lambda: pe.Rotary(DIM),
+    "alibi": lambda: pe.ALiBi(HEADS),
+    "t5": lambda: pe.T5Bias(HEADS).double(),
+    "window": lambda: pe.SlidingWindow(5),
+}
+
+
+def qkv(batch: int = 2, length: int = LENGTH) -> list[Tensor]:
+    return [drawing(seed)(batch, HEADS, length, DIM) for seed in range(3)]
+
+
+def skip_unless_able(backend: str, *call: object, **where: object) -> None:
+    if backend != "auto" and backend not in able(*call, **where):
+        pytest.skip(f"{backend} does not compute this")
+
+
+@pytest.mark.parametrize("backend", ALL)
+@pytest.mark.parametrize("scale", [-1.0, 0.0, -0.3, 2.0])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_any_scale(name: str, scale: float, backend: str) -> None:
+    """SDPA's kernel for CPUs multiplies its causal mask by the scale."""
+    call = (*qkv(), ENCODINGS[name]())
+    with torch.no_grad():
+        skip_unless_able(backend, *call, causal=True)
+        for parts, factor in ((call[3], scale), ([call[3] or t.Scale(1.0), t.Scale(scale)], 1.0)):
+            expected = attend(*call[:3], parts, causal=True, scale=factor, backend="reference")
+            got = attend(*call[:3], parts, causal=True, scale=factor, backend=backend)
+            torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", ALL)
+@pytest.mark.parametrize("name", ["alibi", "window"])
+def test_negative_orders_open_nothing(name: str, backend: str) -> None:
+    order = torch.arange(LENGTH) - LENGTH
+    tokens = Tokens(order, order=order)
+    positions = Positions(tokens, tokens, causal=True, extent=LENGTH + 1, unit_step=True)
+    call = (*qkv(), ENCODINGS[name]())
+    with torch.no_grad():
+        skip_unless_able(backend, *call, positions=positions)
+        got = attend(*call, positions=positions, backend=backend)
+        torch.testing.assert_close(got, attend(*call, causal=True, backend="reference"))
+
+
+@pytest.mark.parametrize("backend", ALL)
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_is_padding_is_not_seen_nan_or_not(causal: bool, backend: str) -> None:
+    mask = torch.arange(LENGTH) >= torch.tensor([[5], [0]])
+    positions = Positions.build(LENGTH, attention_mask=mask, causal=causal)
+    clean = qkv()
+    hurt = [x.masked_fill(~mask[:, None, :, None], math.nan) for x in clean]
+    both = []
+    for tensors in (clean, hurt):
+        leaves = [clean[0].clone(), tensors[1].clone(), tensors[2].clone()]
+        learns = backend != "flex"
+        leaves = [x.requires_grad_(learns) for x in leaves]
+        skip_unless_able(backend, *leaves, pe.ALiBi(HEADS), positions=positions)
+        out = attend(*leaves, pe.ALiBi(HEADS), positions=positions, backend=backend)
+        out = out.masked_fill(~mask[:, None, :, None], 0.0)
+        both.append([out, *(torch.autograd.grad(out.sum(), leaves) if learns else [])])
+    for got, wanted in zip(both[1], both[0], strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_padding_that_a_cache_holds_is_not_seen() -> None:
+    mask = torch.arange(LENGTH) >= torch.tensor([[5], [0]])
+    outs = []
+    for fill in (0.0, math.nan):
+        cache = pe.Cache()
+        hurt = [x.masked_fill(~mask[:, None, :, None], fill) for x in qkv()]
+        positions = Positions.build(LENGTH, attention_mask=mask, causal=True)
+        attend(qkv()[0], *hurt[1:], pe.ALiBi(HEADS), positions=positions, cache=cache)
+        outs.append(attend(*qkv(length=1), pe.ALiBi(HEADS), causal=True, cache=cache))
+    torch.testing.assert_close(outs[1], outs[0])
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_a_batch_of_nothing_gives_nothing(backend: str) -> None:
+    call = (*qkv(batch=0), pe.ALiBi(HEADS))
+    with torch.no_grad():
+        skip_unless_able(backend, *call, causal=True)
+        assert attend(*call, causal=True, backend=backend).shape == (0, HEADS, LENGTH, DIM)
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_no_head_no_dimension_and_no_token_are_said(backend: str) -> None:
+    for shape in ((1, 0, 4, 8), (1, 2, 4, 0)):
+        x = torch.zeros(shape)
+        with pytest.raises(ShapeError, match="at least one head of one dimension"):
+            attend(x, x, x, backend=backend)
+    x = torch.zeros(1, 2, 0, 8)
+    with pytest.raises(pe.PositionsError, match="at least one token"):
+        attend(x, x, x, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_eight_bits_are_refused_with_what_to_do(backend: str) -> None:
+    x = torch.ones(1, 2, 4, 8).to(torch.float8_e4m3fn)
+    with pytest.raises(ShapeError, match=r"float8_e4m3fn.*q\.to\(torch\.bfloat16\)"):
+        attend(x, x, x, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_offsets_are_added_before_they_are_rounded(backend: str) -> None:
+    total = 40.0 * torch.arange(300, dtype=torch.float64).expand(1, HEADS, -1)
+    offset = t.Offset(-total, total)
+    q, k, v = (x.float() for x in qkv(length=300))
+    with torch.no_grad():
+        skip_unless_able(backend, q, k, v, offset, causal=True)
+        exact = attend(q.double(), k.double(), v.double(), offset, causal=True, backend="reference")
+        got = attend(q, k, v, offset, causal=True, backend=backend)
+    torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+# torch.func.jvp scripts decompositions of its own, which newer versions of torch regret.
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("name", ["t5", "alibi", "rotary", "nothing"])
+def test_auto_under_transforms_of_torch_func(name: str) -> None:
+    encoding, (q, k, v) = ENCODINGS[name](), qkv()
+
+    def run(q: Tensor, backend: str = "auto") -> Tensor:
+        return attend(q, k, v, encoding, causal=True, backend=backend).sin().sum()
+
+    grad = torch.func.grad(run)(q)
+    torch.testing.assert_close(grad, torch.func.grad(lambda x: run(x, "reference"))(q))
+    _, tangent = torch.func.jvp(run, (q,), (k,))
+    torch.testing.assert_close(tangent, (grad * k).sum())
+
+
+@pytest.mark.parametrize("backend", ["auto", "sdpa", "native", "blocked"])
+def test_angles_learn_from_sums_that_16_bits_do_not_spoil(backend: str) -> None:
+    torch.manual_seed(0)
+    encoding = pe.LearnedRotary(64, HEADS)
+    q, k, v, weight = (drawing(s)(1, HEADS, 512, 64).bfloat16() for s in range(4))
+    skip_unless_able(backend, q, k, v, encoding, causal=True)
+    grads = []
+    for tensors, name in (
+        ((q, k, v), backend),
+        ((q.double(), k.double(), v.double()), "reference"),
+    ):
+        out = attend(*tensors, encoding, causal=True, backend=name)
+        grads.append(
+            torch.autograd.grad(out, list(encoding.parameters()), weight.to(out.dtype))[0].double()
+        )
+    error = (grads[0] - grads[1]).norm() / grads[1].norm()
+    assert error < 0.02
+
+
+@pytest.mark.parametrize("heads", [(1, 2), (2, 4), (4, 2), (4, 1), (2, 1), (4, 4)])
+def test_factors_that_grow_by_key_head(heads: tuple[int, int]) -> None:
+    """Angles and factors may be of all, of key heads or of query heads."""
+    draw = drawing(1)
+    q, k = draw(1, HEADS, 6, DIM), draw(1, 2, 6, DIM)
+    angle = draw(1, 1, 6, 2)
+    logs = draw(1, heads[0], 6, 2), draw(1, heads[1], 6, 2)
+    term = t.Rotate(angle, angle, "half", q_log_scale=logs[0], k_log_scale=logs[1])
+    wide = [x.repeat_interleave(HEADS // x.shape[1], 1) if x.shape[1] > 1 else x for x in logs]
+    wide = [x.expand(-1, HEADS, -1, -1) for x in wide]
+    per_query_head = t.Rotate(angle, angle, "half", q_log_scale=wide[0], k_log_scale=wide[1])
+    expected = pe.scores(q, k.repeat_interleave(2, 1), per_query_head, causal=True)
+    torch.testing.assert_close(pe.scores(q, k, term, causal=True), expected)
