@@ -1,20 +1,19 @@
 """bench.html: the table of figures, pictures, every case, and the machine."""
 
 import statistics
-import string
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from posenc.atomic_files import replace_file
 from posenc.bench.plots import Curve, log_log, picture_of, shown_length
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
 from posenc.bench.verdict import Figure, Line, Verdict, figures, lines
-from posenc.lab import figures as drawing
-from posenc.lab.markup import Child, Markup, facts, small, table, tag, text
-from posenc.lab.wording import DASH, listed
+from posenc.report import marks
+from posenc.report import page as report_page
+from posenc.report.markup import Child, Markup, facts, small, table, tag, text
+from posenc.report.numbers import DASH, listed
 
 CHIPS = {"met": "good", "not available": "open"}
 GROUPS = {
@@ -32,23 +31,22 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def write_page(out: Path, data: Mapping[str, Any], results: Sequence[Result]) -> Path:
     """Write bench.html whole or not at all; `data` is what bench.json holds of `results`."""
-    template = string.Template(
-        resources.files("posenc.bench").joinpath("bench.html").read_text("utf-8")
+    own = resources.files("posenc.bench")
+    return report_page.write_page(
+        out / "bench.html",
+        generator="posenc bench",
+        title=f"{data['headline']} (posenc bench)",
+        body=body(data, results),
+        guide=own.joinpath("guide.html").read_text("utf-8"),
+        style=own.joinpath("bench.css").read_text("utf-8"),
     )
-    style = resources.files("posenc.lab").joinpath("report.css").read_text("utf-8")
-    html = template.substitute(
-        title=text(f"{data['headline']} (posenc bench)"), style=style, body=body(data, results)
-    )
-    path = out / "bench.html"
-    replace_file(path, html.encode("utf-8", "replace"))
-    return path
 
 
 def body(data: Mapping[str, Any], results: Sequence[Result]) -> Markup:
     """Everything inside `<main>` but how to read it."""
     styles = _styles(results)
     parts: list[Child] = [
-        drawing.swatches(len(styles)),
+        marks.swatches(len(styles)),
         _top(data),
         _figures_to_reach(lines(results)),
         _not_met(figures(results)),
@@ -95,10 +93,13 @@ def _figures_to_reach(table_of: Sequence[Line]) -> Child:
         return None
     rows: list[Markup] = []
     row = None
+    bases: dict[str, set[str]] = {}
+    for line in table_of:
+        bases.setdefault(line.goal.row, set()).add(_against(line))
     for line in table_of:
         if line.goal.row != row:
             row = line.goal.row
-            base = f" {DASH} {_against(line)}"
+            base = f" {DASH} {_against(line)}" if len(bases[row]) == 1 else ""
             heading = tag("th", row, tag("span", base, class_="error"), colspan=5, scope="rowgroup")
             rows.append(tag("tr", heading, class_="group"))
         worst, beside = line.worst, line.worst_beside_peer
@@ -108,7 +109,9 @@ def _figures_to_reach(table_of: Sequence[Line]) -> Child:
             tag("td", _judged(line), class_="words"),
             tag("td", _beside_peer(beside), class_="words"),
         ]
-        rows.append(tag("tr", tag("th", line.goal.line, scope="row"), cells))
+        against = f" {_against(line)}" if len(bases[row]) > 1 else ""
+        name = [line.goal.line, tag("span", against, class_="error") if against else None]
+        rows.append(tag("tr", tag("th", name, scope="row"), cells))
     heads = ["", "Found", "At most", "", "Beside the best peer"]
     note = (
         "A line that stands for several encodings shows the worst of them. A line is met where no "
@@ -127,17 +130,18 @@ def _not_met(every: Sequence[Figure]) -> Child:
     rows: list[Markup] = []
     for figure in short:
         unit = "x" if figure.result.case.measure == "time" else "MiB"
+        about = f" {figure.goal.who}, against {figure.goal.base}"
+        heading = [figure.result.case.name, tag("span", about, class_="error")]
         cells: list[Child] = [
-            tag("td", figure.goal.who, class_="words"),
             tag("td", _shown(figure.found, unit)),
-            tag("td", f"{figure.goal.reach:g} {figure.goal.base}", class_="words"),
+            tag("td", f"{figure.goal.reach:g}"),
             tag("td", _chip(figure.verdict), class_="words"),
             tag("td", _beside_peer(figure), class_="words"),
         ]
-        rows.append(tag("tr", tag("th", figure.result.case.name, scope="row"), cells))
-    heads = ["", "Who", "Found", "At most", "", "Beside the best peer"]
+        rows.append(tag("tr", tag("th", heading, scope="row"), cells))
+    heads = ["", "Found", "At most", "", "Beside the best peer"]
     title = "Cases that are missed or lost"
-    return [tag("h2", title), table(heads, rows, title, words=(1, 3, 4, 5))]
+    return [tag("h2", title), table(heads, rows, title, words=(3, 4))]
 
 
 def _against(line: Line) -> str:
@@ -170,8 +174,11 @@ def _judged(line: Line) -> list[Child]:
 
 
 def _encoding(case: str) -> str:
-    """The encoding that the name of a case tells."""
-    return case.split(", ")[1] if ", " in case else case
+    """The encoding that the name of a case tells, or its shape."""
+    _, _, rest = case.partition(", ")
+    if rest.startswith("("):
+        return f"{rest.partition(')')[0]})"
+    return rest.partition(", ")[0] or case
 
 
 def _shown(found: Interval | None, unit: str = "x") -> Child:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posenc.lab.figures import DASHES, MARKERS, short, spread
-from posenc.lab.markup import Markup
-from posenc.lab.svg import INK, MUTED, PAPER, RULE, hue, inline
+from posenc.report.marks import DASHES, MARKERS, End, name_ends, short, styled_axes
+from posenc.report.markup import Markup
+from posenc.report.svg import INK, MUTED, PAPER, hue, inline
 
 WIDTH, HEIGHT = 5.0, 3.5
+BOX = (0.115, 0.135, 0.60, 0.82)
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,9 @@ def log_log(curves: Sequence[Curve], limit: float | None, alt: str) -> Markup:
     """Curves over the length; `limit` is the figure to reach, where there is one."""
 
     def draw() -> Any:
-        from matplotlib.figure import Figure
         from matplotlib.ticker import FixedLocator, NullLocator
 
-        figure = Figure(figsize=(WIDTH, HEIGHT), facecolor="none")
-        axes = figure.add_axes((0.115, 0.135, 0.60, 0.82), facecolor="none")
+        figure, axes = styled_axes((WIDTH, HEIGHT), BOX)
         axes.set(xscale="log", yscale="log")
         for curve in curves:
             _line(axes, curve)
@@ -45,13 +44,11 @@ def log_log(curves: Sequence[Curve], limit: float | None, alt: str) -> Markup:
         axes.yaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda x, _: shown_length(x))
         _heights(axes, curves, limit)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.spines["bottom"].set_color(MUTED)
-        axes.tick_params(length=0, pad=4, labelcolor=MUTED, colors=MUTED)
-        axes.grid(axis="y", color=RULE, linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.set_xlabel("tokens", color=MUTED)
-        _name_ends(axes, curves, limit)
+        axes.set_xlabel("tokens")
+        ends = [End(short(c.label, 20), c.colour, *c.points[-1]) for c in curves]
+        if limit is not None:
+            ends.append(End("figure to reach", INK, axes.get_xlim()[1], limit))
+        name_ends(axes, ends)
         return figure
 
     return inline(draw, alt)
@@ -87,26 +84,6 @@ def _heights(axes: Any, curves: Sequence[Curve], limit: float | None) -> None:
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.12g}")
-
-
-def _name_ends(axes: Any, curves: Sequence[Curve], limit: float | None) -> None:
-    """A name to the right of each line, where it ends, none upon another."""
-    left, right = axes.get_xlim()
-    bottom, top = (math.log10(y) for y in axes.get_ylim())
-    gap = 12 * (top - bottom) / (HEIGHT * 0.82 * 72)
-    names: list[tuple[str, str, float, float]] = [
-        (short(curve.label, 20), curve.colour, *curve.points[-1]) for curve in curves
-    ]
-    if limit is not None:
-        names.append(("figure to reach", INK, right, limit))
-    placed = spread([math.log10(y) for *_, y in names], gap, bottom, top)
-    beyond = right * (right / left) ** 0.04
-    for (name, colour, x, y), height in zip(names, placed, strict=True):
-        axes.plot([x, right, beyond], [y, y, 10**height], color=colour, linewidth=0.7, alpha=0.6,
-                  clip_on=False, zorder=3)  # fmt: skip
-        axes.annotate(name, (beyond, 10**height), (3, 0), textcoords="offset points",
-                      color=colour, va="center", annotation_clip=False,
-                      parse_math=False)  # fmt: skip
 
 
 # What a picture shows: its heading, what y is, and y from a result's values.

@@ -9,7 +9,7 @@ from typing import Any
 from posenc.lab.aggregate import Protocol, Study
 from posenc.lab.figures import Curve
 from posenc.lab.intervals import Interval
-from posenc.lab.wording import number
+from posenc.report.numbers import number
 
 MOST_POINTS = 40
 

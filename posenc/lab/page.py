@@ -7,7 +7,6 @@ from posenc.lab import curves, figures, provenance
 from posenc.lab.aggregate import Protocol, Study
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
-from posenc.lab.markup import Child, Markup, small, table, tag, text
 from posenc.lab.verdict import (
     BREAKS,
     BROKEN,
@@ -18,7 +17,10 @@ from posenc.lab.verdict import (
     UNDECIDED,
     Verdict,
 )
-from posenc.lab.wording import DASH, count, half_width, headline, listed, number, sentences, signed
+from posenc.lab.wording import half_width, headline, sentences
+from posenc.report import marks
+from posenc.report.markup import Child, Markup, small, table, tag, text
+from posenc.report.numbers import DASH, count, listed, number, signed
 
 CHIPS = {HELD: "good", DEGRADED: "fair", BROKEN: "bad", DIVERGED: "bad"}
 TITLES: dict[Protocol, str] = {"targets": "Fixed targets", "windows": "Whole windows"}
@@ -26,7 +28,7 @@ TITLES: dict[Protocol, str] = {"targets": "Fixed targets", "windows": "Whole win
 
 def page(runs: Sequence[Run], study: Study | None, verdict: Verdict | None, command: str) -> Markup:
     """Everything inside `<main>`."""
-    parts: list[Child] = [figures.swatches(len(study.encodings)) if study else None]
+    parts: list[Child] = [marks.swatches(len(study.encodings)) if study else None]
     parts.append(_top(study, verdict))
     if study and verdict and study.measured:
         parts += [_verdict_table(study, verdict)] if _decided(verdict) else []
@@ -237,7 +239,7 @@ def _costs(study: Study) -> Child:
 
 
 def _name_cell(study: Study, name: str) -> Markup:
-    return tag("th", figures.swatch(study.encodings.index(name)), name, scope="row")
+    return tag("th", marks.swatch(study.encodings.index(name)), name, scope="row")
 
 
 def _signed_cell(found: Interval | None, *, tie: bool = False) -> Markup:

@@ -5,8 +5,8 @@ from typing import Any
 
 from posenc.lab.aggregate import Study
 from posenc.lab.folder import Run
-from posenc.lab.markup import Child, facts, small, table, tag
-from posenc.lab.wording import count, listed
+from posenc.report.markup import Child, facts, small, table, tag
+from posenc.report.numbers import count, listed
 
 # The configuration is shown once for all runs, the encodings one by one.
 HIDDEN = ("config", "encoding", "started")

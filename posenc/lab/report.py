@@ -18,7 +18,6 @@ An interval is {"mean", "low", "high"}. A loss that is missing or not a finite n
 
 import json
 import math
-import string
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -28,11 +27,11 @@ from posenc.atomic_files import replace_file
 from posenc.lab.aggregate import Study, study_of
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
-from posenc.lab.markup import text
 from posenc.lab.page import page
 from posenc.lab.provenance import problems, why_not
 from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
 from posenc.lab.wording import headline, sentences
+from posenc.report.page import write_page
 
 VERSION = 1
 
@@ -45,19 +44,17 @@ def write_report(out: Path, runs: list[Run], command: str) -> Path:
     """
     chosen = study_of(runs)
     verdict = decide(chosen) if chosen else None
-    templates = resources.files("posenc.lab")
-    template = string.Template(templates.joinpath("report.html").read_text("utf-8"))
-    html = template.substitute(
-        title=text(f"{headline(chosen, verdict)} (posenc compare)"),
-        style=templates.joinpath("report.css").read_text("utf-8"),
-        body=page(runs, chosen, verdict, command),
-    )
+    body = page(runs, chosen, verdict, command)
     data = report_data(runs, chosen, verdict, command)
     encoded = json.dumps(data, indent=2, allow_nan=False)
-    path = out / "report.html"
     replace_file(out / "report.json", encoded.encode() + b"\n")
-    replace_file(path, html.encode("utf-8", "replace"))
-    return path
+    return write_page(
+        out / "report.html",
+        generator="posenc compare",
+        title=f"{headline(chosen, verdict)} (posenc compare)",
+        body=body,
+        guide=resources.files("posenc.lab").joinpath("guide.html").read_text("utf-8"),
+    )
 
 
 def report_data(

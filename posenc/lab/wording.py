@@ -1,7 +1,6 @@
 """The verdict in plain sentences, and the numbers as people read them."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from posenc.lab.aggregate import Study
 from posenc.lab.intervals import Interval
@@ -15,32 +14,10 @@ from posenc.lab.verdict import (
     Ranking,
     Verdict,
 )
+from posenc.report.numbers import listed, number, signed
 
-MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-DASH = "\N{EN DASH}"
 MOST_NAMES = 4
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """`value` with a true minus sign; a dash for None, `diverged` for what is not finite."""
-    if value is None:
-        return DASH
-    if not math.isfinite(value):
-        return "diverged"
-    shown = f"{abs(value):,.{digits}f}"
-    return f"{MINUS}{shown}" if value < 0 and _shows(shown) else shown
-
-
-def _shows(shown: str) -> bool:
-    """Whether a number is not all zeros after rounding; a zero has no sign."""
-    return any(letter in "123456789" for letter in shown)
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Like `number`, with a plus sign where the value is above zero."""
-    shown = number(value, digits)
-    return f"+{shown}" if value > 0 and _shows(shown) else shown
 
 
 def half_width(interval: Interval, digits: int = 2) -> str:
@@ -60,12 +37,6 @@ def ends(interval: Interval) -> str:
     low, high = interval.low, interval.high
     digits = 3 if min(abs(low), abs(high)) < 0.005 else 2
     return f"{number(low, digits)} to {number(high, digits)}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def do(verb: str, names: Sequence[str]) -> str:
@@ -220,8 +191,3 @@ def _windows(study: Study, verdict: Verdict) -> list[str]:
         "begins with bytes at trained positions, and has relatively fewer bytes with little "
         "before them."
     ]
-
-
-def count(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

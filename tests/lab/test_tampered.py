@@ -14,8 +14,8 @@ from lab_runs import COMMAND, add_run, runs_of
 from posenc.lab import figures
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CORRUPT, MANIFEST, RESULTS, read_rows
-from posenc.lab.markup import Markup
 from posenc.lab.report import write_report
+from posenc.report.markup import Markup
 
 HUGE = 10**400
 VALUES = st.recursive(

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from posenc.lab.markup import Markup, tag
+from posenc.report.markup import Markup, tag
 
 INK, MUTED, RULE, PAPER, BEYOND = "#b00001", "#b00002", "#b00003", "#b00004", "#b00005"
 ROLES = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", BEYOND: "beyond"}
