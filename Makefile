@@ -21,8 +21,8 @@ test: export PATH := $(CURDIR)/$(BIN):$(PATH)
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
 DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 
-# What the Chinese gallery is drawn from: it changes where the English one does, or the labels.
-DRAWN := tools/gallery.py $(wildcard docs/gallery/*.svg posenc/analysis/plot/*.py)
+# What the catalogue is made of: its pages and pictures show what every class does.
+SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py)
 
 .PHONY: compiler compare test check sanitize valgrind wheel bench generate conformance docs clean
 
@@ -81,14 +81,16 @@ docs: .venv/docs docs/build/gallery
 	$(BIN)/python -m posenc.explorer.bundle docs/build/html/index.html "{page}.html"
 	$(BIN)/python tools/links.py docs/build/html
 
-docs/build/gallery: $(DRAWN) | .venv/docs
-	$(BIN)/python tools/gallery.py zh $@
+docs/build/gallery: $(SHOWN) | .venv/docs
+	$(BIN)/python tools/catalogue.py
+	$(BIN)/python tools/gallery.py $@
 	touch $@
 
 clean:
 	rm -rf .venv build dist docs/build tests/explorer/node_modules .pytest_cache .ruff_cache .hypothesis \
 	  posenc/native/_kernels.so
 	find posenc/native/cmake -mindepth 1 ! -name CMakeLists.txt -delete
+	rm -rf docs/*/reference/catalogue
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Without a compiler posenc runs in pure PyTorch; CI tests the kernels.

@@ -1,30 +1,35 @@
-"""The catalogue: a table of all encodings, and a page for each, in both languages."""
+"""The catalogue: a table of all encodings, and a page for each, in both languages.
+
+    python tools/catalogue.py
+
+writes the pages, which are not kept, for `make docs`.
+"""
 
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import chinese
-from properties import Card
+import gallery
+from properties import Card, cards
 
 import posenc
 from posenc.encoding import Encoding
 
 DOCS = Path(__file__).parent.parent / "docs"
-GALLERY = DOCS / "gallery"
 FOLDERS = {language: DOCS / language / "reference" / "catalogue" for language in ("en", "zh")}
 
 INDEX = {
     "en": """# Catalogue
 
 Every encoding, with its formula, pictures and measured properties. This page and those below it are
-generated (`make generate`); [properties](../properties.md) has all measurements side by side.
+generated (`make docs`); [properties](../properties.md) has all measurements side by side.
 
 {table}
 """,
     "zh": """# 目录
 
 这里列出全部编码：各页有图和实测的性质，公式和构造参数见英文页。本页及以下各页由
-`make generate` 生成；各项性质的并列比较见 {{en}}`英文的性质页 <reference/properties>`。
+`make docs` 生成；各项性质的并列比较见 {{en}}`英文的性质页 <reference/properties>`。
 
 {table}
 """,
@@ -91,14 +96,14 @@ HEADS = {
 }
 
 
-def pages(cards: list[Card]) -> dict[Path, str]:
+def pages(measured: list[Card]) -> dict[Path, str]:
     """Every page of the catalogue, in both languages."""
     written = {}
     for language, folder in FOLDERS.items():
         names = "\n".join(posenc.encodings())
         index = INDEX[language].format(table=table(language, "{}.md"))
         written[folder / "index.md"] = index + TOCTREE.format(names=names)
-        for card in cards:
+        for card in measured:
             written[folder / f"{card.name}.md"] = page(card, language)
     return written
 
@@ -113,26 +118,27 @@ def page(card: Card, language: str) -> str:
         source=source(kind),
         examples="\n".join(map(repr, kind.examples())),
         pictures=pictures(card.name, language),
-        properties=found(card, language),
+        properties=property_rows(card, language),
     )
 
 
 def pictures(name: str, language: str) -> str:
-    """The gallery's figures of an encoding, each in both themes."""
+    """The gallery's figures of an encoding."""
     shown = []
-    for path in sorted(GALLERY.glob(f"{name}-*.light.svg")):
-        figure = path.name.removeprefix(f"{name}-").removesuffix(".light.svg")
-        title = chinese.FIGURES[figure] if language == "zh" else figure.replace("_", " ")
+    for figure in sorted(gallery.chosen(gallery.example(posenc.encodings()[name]))):
+        title = figure.replace("_", " ")
+        if language == "zh":
+            title = chinese.FIGURES.get(figure, title)
         shown.append(PICTURE.format(stem=f"{name}-{figure}", alt=f"{name}: {title}"))
     return PICTURES[language] + "\n".join(shown) if shown else ""
 
 
-def found(card: Card, language: str) -> str:
+def property_rows(card: Card, language: str) -> str:
     """What was measured of one encoding, a line for each property."""
     cells = {**card.geometry, **card.use}
     del cells["encoding"]
     if language == "zh":
-        cells = {chinese.COLUMNS[key]: chinese.value(cell) for key, cell in cells.items()}
+        cells = {chinese.COLUMNS.get(key, key): chinese.value(cell) for key, cell in cells.items()}
     head = ("property", "found") if language == "en" else ("性质", "结果")
     lines = [head, ("---", "---"), *cells.items()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -157,13 +163,13 @@ def table(language: str, link: str = "") -> str:
 
 
 def summary(kind: type[Encoding], language: str) -> str:
-    if language == "zh":
-        return chinese.SUMMARIES[kind.name]
-    return (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    """The first line of the docstring, or what stands for it in Chinese."""
+    english = (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    return chinese.SUMMARIES.get(kind.name, english) if language == "zh" else english
 
 
 def family(kind: type[Encoding], language: str) -> str:
-    return chinese.FAMILIES[kind.family] if language == "zh" else kind.family
+    return chinese.FAMILIES.get(kind.family, kind.family) if language == "zh" else kind.family
 
 
 def source(kind: type[Encoding]) -> str:
@@ -172,3 +178,16 @@ def source(kind: type[Encoding]) -> str:
         number = paper.removeprefix("arXiv:")
         return f"[{number}](https://arxiv.org/abs/{number})"
     return f"[{urlsplit(paper).netloc}]({paper})" if paper.startswith("https:") else paper
+
+
+def main() -> None:
+    for folder in FOLDERS.values():
+        folder.mkdir(exist_ok=True)
+        for path in folder.glob("*.md"):
+            path.unlink()
+    for path, text in pages(cards()).items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The Chinese words of the generated pages, by hand: one line per encoding, column and value."""
+"""The Chinese words of the generated pages, by hand; what has none here is shown in English."""
 
 SUMMARIES = {
     "alibi": "每个头按各自的斜率，从得分中减去与距离成正比的一项",
@@ -94,11 +94,11 @@ FIGURES = {
 }
 
 
-def value(found: str) -> str:
+def value(cell: str) -> str:
     """A cell of the property tables in Chinese; numbers stay as they are."""
-    if found.startswith("to "):
-        return f"到 {found.removeprefix('to ')} 为止"
-    return VALUES.get(found, found)
+    if cell.startswith("to "):
+        return f"到 {cell.removeprefix('to ')} 为止"
+    return VALUES.get(cell, cell)
 
 
 # The rows of the benchmark, the words of their cases, and what they are compared with.

@@ -64,9 +64,9 @@ def fault(link: str, path: Path, pages: dict[Path, Page], site: Path) -> str | N
 
 def main() -> int:
     site = Path(sys.argv[1]).resolve()
-    found = list(problems(site))
-    print(*found, sep="\n", end="\n" if found else "")
-    return 1 if found else 0
+    broken = list(problems(site))
+    print(*broken, sep="\n", end="\n" if broken else "")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

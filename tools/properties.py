@@ -104,17 +104,22 @@ class Card:
 
 
 def cards() -> list[Card]:
-    with torch.no_grad():
-        made = [drawn(kind) for kind in pe.encodings().values()]
-        return [Card(one.name, geometry(one), use(one)) for one in made]
+    return [card(kind) for kind in pe.encodings().values()]
 
 
-def page(found: list[Card]) -> str:
+@torch.no_grad()
+def card(kind: type[Encoding]) -> Card:
+    """What is measured of one encoding."""
+    encoding = drawn(kind)
+    return Card(encoding.name, geometry(encoding), use(encoding))
+
+
+def page(measured: list[Card]) -> str:
     """The whole page."""
     with torch.no_grad():
         parts = [
-            (HEAD, [card.geometry for card in found]),
-            (USE, [card.use for card in found]),
+            (HEAD, [card.geometry for card in measured]),
+            (USE, [card.use for card in measured]),
             (scaled_head(), list(scaled())),
             (DECAY.format(reach=REACH), list(decays())),
             (ORDER, list(orders())),
@@ -132,13 +137,13 @@ def drawn(kind: type[Encoding], seed: int = 0) -> Encoding:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = {"model_dim": DIM, "heads": HEADS, "max_length": LENGTH, "train_length": TRAINED}
-        made = pe.make(kind.name, **sizes).double()
-        weights = list(made.parameters())
+        encoding = pe.make(kind.name, **sizes).double()
+        weights = list(encoding.parameters())
         # What starts at zero says nothing yet.
         if not any(weight.any() for weight in weights):
             for weight in weights:
                 torch.nn.init.normal_(weight)
-    return made.requires_grad_(False)
+    return encoding.requires_grad_(False)
 
 
 def geometry(encoding: Encoding) -> dict[str, str]:
@@ -167,11 +172,11 @@ def yes(claim: bool) -> str:
 
 
 def unique(encoding: Encoding, rows: Tensor) -> str:
-    found = measure.uniqueness(rows, torch.bfloat16)
-    if found.collision is None:
+    distinct = measure.uniqueness(rows, torch.bfloat16)
+    if distinct.collision is None:
         return "yes"
     # Of random weights it is not worth a number.
-    return "no" if any(True for _ in encoding.parameters()) else f"to {found.collision[1] - 1}"
+    return "no" if any(True for _ in encoding.parameters()) else f"to {distinct.collision[1] - 1}"
 
 
 def growth(rows: Tensor) -> str:
@@ -211,9 +216,9 @@ def matrix(encoding: Encoding, *, alike: bool, start: int = 0) -> Tensor:
 
 def relative(encoding: Encoding) -> bool:
     last = LENGTH - STRIDE * TOKENS
-    found = [matrix(encoding, alike=False, start=start) for start in (0, last)]
-    size = max(scores.where(scores.isfinite(), 0.0).abs().max() for scores in found)
-    near, far = map(measure.by_distance, found)
+    shifted = [matrix(encoding, alike=False, start=start) for start in (0, last)]
+    size = max(scores.where(scores.isfinite(), 0.0).abs().max() for scores in shifted)
+    near, far = map(measure.by_distance, shifted)
     off = (near.spread, far.spread, (near.mean - far.mean).abs())
     # nan where a causal mask leaves no pair.
     return all(bool(each.nan_to_num().max() <= ZERO * size) for each in off)
@@ -222,8 +227,8 @@ def relative(encoding: Encoding) -> bool:
 def direction(encoding: Encoding, *, alike: bool) -> str:
     if encoding.tags.causal_only:
         return "causal"
-    found = matrix(encoding, alike=alike)
-    return yes(bool(measure.direction_sensitivity(found).max() > ZERO * found.abs().max()))
+    scores = matrix(encoding, alike=alike)
+    return yes(bool(measure.direction_sensitivity(scores).max() > ZERO * scores.abs().max()))
 
 
 def monotone(kind: type[Encoding]) -> str:
@@ -233,10 +238,10 @@ def monotone(kind: type[Encoding]) -> str:
 
 def curves(kind: type[Encoding], seed: int) -> Tensor:
     """Scores, or inner products, of the last token with one n tokens back: (h, TRAINED)."""
-    made = drawn(kind, seed)
-    if not embeds_only(made):
-        return measure.score_curve(made, TRAINED)
-    return measure.inner_products(measure.position_table(made, TRAINED))[-1:].flip(-1)
+    encoding = drawn(kind, seed)
+    if not embeds_only(encoding):
+        return measure.score_curve(encoding, TRAINED)
+    return measure.inner_products(measure.position_table(encoding, TRAINED))[-1:].flip(-1)
 
 
 def news(card: measure.Budget) -> str:
@@ -346,15 +351,15 @@ def decays() -> Iterator[dict[str, str]]:
             "RoFormer's bound": measure.abel_bound,
         }
         for name, of in kinds.items():
-            found = measure.decay(of(speed, distance))
-            crossed = found.crossings[:1].tolist()
+            fall = measure.decay(of(speed, distance))
+            crossed = fall.crossings[:1].tolist()
             yield {
                 "curve": name,
                 "dimensions": str(dim),
-                "first rise": f"from {int(found.rises[0])}",
-                "steps that rise": f"{len(found.rises)} of {REACH - 1}",
+                "first rise": f"from {int(fall.rises[0])}",
+                "steps that rise": f"{len(fall.rises)} of {REACH - 1}",
                 "first zero": f"{crossed[0]:.1f}" if crossed else "none",
-                "zeros": str(len(found.crossings)),
+                "zeros": str(len(fall.crossings)),
             }
 
 
@@ -389,8 +394,8 @@ def orders() -> Iterator[dict[str, str]]:
             yield {"model": name, "sentence": changes(pooled), "tokens": each}
 
 
-def changes(found: Tensor) -> str:
-    return "changes" if found.max() > 0 else "0"
+def changes(change: Tensor) -> str:
+    return "changes" if change.max() > 0 else "0"
 
 
 if __name__ == "__main__":

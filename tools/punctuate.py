@@ -38,9 +38,9 @@ def punctuate(page: str) -> str:
     """The page with its Chinese punctuated."""
     kept: list[str] = []
 
-    def hold(found: re.Match[str]) -> str:
-        kept.append(directive(found[0]) if found["fence"] else found[0])
-        return INLINE if found[0][0] in "`${" and not found["fence"] else ASIDE
+    def hold(match: re.Match[str]) -> str:
+        kept.append(directive(match[0]) if match["fence"] else match[0])
+        return INLINE if match[0][0] in "`${" and not match["fence"] else ASIDE
 
     text = KEPT.sub(hold, page)
     back = iter(kept)
@@ -60,9 +60,9 @@ def widened(text: str) -> str:
     after = rf"[{HAN}\u201d\u300b\uff09]{SKIPPED}(?P<a>[,:;?!])[ \t]*"
     before = rf"(?P<b>[,:;?!])[ \t]*(?=[*_\"']*[{HAN}\u201c\u300a])"
 
-    def widen(found: re.Match[str]) -> str:
-        sign = found["a"] or found["b"]
-        return found[0].rstrip(" \t").removesuffix(sign).rstrip(" \t") + FULL[sign]
+    def widen(match: re.Match[str]) -> str:
+        sign = match["a"] or match["b"]
+        return match[0].rstrip(" \t").removesuffix(sign).rstrip(" \t") + FULL[sign]
 
     text = re.sub(f"{after}|{before}", widen, text)
     inside = rf"(?<![\]A-Za-z0-9_])[ \t]*\((?P<in>[^()\n]*[{HAN}][^()\n]*)\)[ \t]*"

@@ -44,9 +44,9 @@ def meanings(block: str, entry: re.Pattern[str]) -> list[str]:
     """A definition list out of names and, to their right, what they mean."""
     entries: list[tuple[str, list[str]]] = []
     for line in block.split("\n"):
-        found = entry.match(line)
-        if found:
-            entries.append((found[1], [found[2]]))
+        match = entry.match(line)
+        if match:
+            entries.append((match[1], [match[2]]))
         else:
             entries[-1][1].append(line.strip())
     return [
@@ -60,9 +60,12 @@ def prose(block: str) -> list[str]:
     """Escaped text; a formula may follow it without an empty line."""
     head, _, tail = block.partition("\n    ")
     parts, end = [], 0
-    for found in CODE.finditer(head):
-        parts += [MARKUP.sub(r"\\\1", head[end : found.start()]), f"``{found[2]}``"]
-        end = found.end()
+    for match in CODE.finditer(head):
+        parts += [MARKUP.sub(r"\\\1", head[end : match.start()]), f"``{match[2]}``"]
+        end = match.end()
+        # Letters right behind code, as in `Peer`s, are kept apart from its marks.
+        if head[end : end + 1].isalnum():
+            parts.append("\\ ")
     parts.append(MARKUP.sub(r"\\\1", head[end:]))
     lines = "".join(parts).split("\n")
     return [*lines, "", *formula(f"    {tail}")] if tail else lines

@@ -1,6 +1,6 @@
-"""```{gallery} NAME: a figure of the gallery, the one that fits the reader's theme.
+"""```{gallery} NAME: a picture that tools/gallery.py drew, for the page's language and theme.
 
-Pages in Chinese show what `make docs` drew in Chinese. The option :alt: says what is to be seen.
+The option :alt: says what is to be seen.
 """
 
 import os
@@ -15,8 +15,6 @@ from sphinx.util.docutils import SphinxDirective
 from extension.figure_of import THEMES
 from extension.words import language
 
-FOLDERS = {"en": "gallery", "zh": "build/gallery"}
-
 
 class Gallery(SphinxDirective):
     required_arguments = 1
@@ -24,13 +22,13 @@ class Gallery(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.arguments
-        folder = Path(self.env.app.confdir, FOLDERS[language(self.config)])
+        folder = Path(self.env.app.confdir, "build", "gallery", language(self.config))
         page = Path(self.env.doc2path(self.env.docname)).parent
         shown = []
         for theme in THEMES:
             path = folder / f"{name}.{theme}.svg"
             if not path.exists():
-                raise self.error(f"gallery: {path} is missing; make docs and make generate draw it")
+                raise self.error(f"gallery: {path} is missing; make docs draws it")
             uri = os.path.relpath(path, page)
             alt = self.options.get("alt", name)
             shown.append(nodes.image(uri=uri, alt=alt, classes=[f"only-{theme}"]))

@@ -43,10 +43,10 @@ def closed(part: str) -> bool:
 
 def mathml(node: nodes.Element, display: str, text: str) -> str:
     """The formula; a command that the converter does not know is a warning."""
-    found = convert(text, display=display)
-    if "\\" in found:
+    formula = convert(text, display=display)
+    if "\\" in formula:
         logger.warning("latex2mathml cannot convert: %s", text, location=node)
-    return FUNCTION.sub(r"\1" + THIN, found)
+    return FUNCTION.sub(r"\1" + THIN, formula)
 
 
 def setup(app: Sphinx) -> None:

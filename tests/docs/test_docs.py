@@ -15,8 +15,13 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path += [str(ROOT / "tools"), str(DOCS)]
 
+# Pages of the catalogue, which are made anew for the site, have a test of their own.
 ENGLISH, CHINESE = (
-    {path.relative_to(DOCS / language): path for path in sorted((DOCS / language).rglob("*.md"))}
+    {
+        path.relative_to(DOCS / language): path
+        for path in sorted((DOCS / language).rglob("*.md"))
+        if path.parent.name != "catalogue"
+    }
     for language in ("en", "zh")
 )
 PAGES = [*ENGLISH.values(), *CHINESE.values()]
@@ -98,7 +103,7 @@ def test_its_links_lead_somewhere(page: Path) -> None:
             assert "." in parts.netloc, link
             continue
         target = (page.parent / parts.path).resolve() if parts.path else page
-        assert target.exists(), link
+        assert target.exists() or target.parent.name == "catalogue", link
         if parts.fragment:
             assert parts.fragment in names(target), link
 
@@ -120,13 +125,6 @@ def test_chinese_is_punctuated_as_chinese(page: Path) -> None:
     assert not wrong, "python tools/punctuate.py mends this"
 
 
-def test_every_encoding_has_chinese_words() -> None:
-    import chinese
-
-    assert list(chinese.SUMMARIES) == list(posenc.encodings())
-    assert {kind.family for kind in posenc.encodings().values()} <= set(chinese.FAMILIES)
-
-
 def test_every_public_name_is_in_the_reference() -> None:
     text = "".join(path.read_text() for path in (DOCS / "en/reference/api").glob("*.md"))
     described = set(re.findall(r":: posenc\.(\w+)(?:\(.*\))?$", text, re.MULTILINE))
@@ -145,7 +143,7 @@ class TestExtension:
 
         found = to_rst(
             [
-                "Scores of `q` and k_i * 2:",
+                "Scores of `q`s and k_i * 2:",
                 "",
                 "    s = q * k",
                 "",
@@ -154,7 +152,7 @@ class TestExtension:
                 "q, k      raw",
             ]
         )
-        assert found[0] == r"Scores of ``q`` and k\_i \* 2:"
+        assert found[0] == r"Scores of ``q``\ s and k\_i \* 2:"
         assert found[2:5] == [".. code-block:: text", "", "    s = q * k"]
         assert found[6:9] == ["``causal``", r"    no key is \*later\*", "    than its query"]
         assert found[9:11] == ["``q, k``", "    raw"]

@@ -1,12 +1,10 @@
 """A figure as a file, the same bytes whenever it is drawn."""
 
 import io
-import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc.analysis.plot.shrink import shrunk
 from posenc.errors import SettingError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ def save(figure: "matplotlib.figure.Figure", path: str | Path) -> None:
 
 
 def svg(figure: "matplotlib.figure.Figure") -> str:
-    """A figure as SVG, without what a reader does not need."""
+    """A figure as SVG, without date and tool."""
     import matplotlib
 
     file = io.StringIO()
@@ -40,20 +38,9 @@ def svg(figure: "matplotlib.figure.Figure") -> str:
     style = {"svg.hashsalt": "posenc", "svg.fonttype": "path"}
     with matplotlib.rc_context(style), _quiet():
         figure.savefig(file, format="svg", metadata=empty, facecolor=figure.get_facecolor())
-    text = file.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE.*?>", "", text, flags=re.DOTALL)
-    # A hundredth of a point is less than anybody sees.
-    text = re.sub(r'(?<= d=")[^"]*', lambda path: _rounded(path[0]), text)
-    text = re.sub(r"\n\s*", "\n", text).replace(">\n<", "><").strip() + "\n"
-    return shrunk(text)
-
-
-def _rounded(path: str) -> str:
-    text = re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), path)
-    return re.sub(r"\s+", " ", text).strip()
+    return file.getvalue()
 
 
 def _quiet() -> "warnings.catch_warnings":
     """A name may hold letters that no font here has; they are drawn as boxes."""
-    caught = warnings.catch_warnings(action="ignore", category=UserWarning)
-    return caught
+    return warnings.catch_warnings(action="ignore", category=UserWarning)

@@ -1,0 +1,84 @@
+"""The catalogue: pages and pictures that `make docs` makes of every encoding."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc as pe
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import catalogue  # noqa: E402
+import chinese  # noqa: E402
+import gallery  # noqa: E402
+import properties  # noqa: E402
+from punctuate import punctuate  # noqa: E402
+
+
+class Stranger(pe.NoPE):
+    """Says nothing in Chinese."""
+
+    name = "stranger"
+    family = "strange"
+    paper = "this page"
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, str]:
+    """Every page, the measurements of the cheapest encoding on each."""
+    measured = properties.card(pe.NoPE)
+    return catalogue.pages([dataclasses.replace(measured, name=name) for name in pe.encodings()])
+
+
+def test_every_encoding_has_a_page_in_both_languages(pages: dict[Path, str]) -> None:
+    for folder in catalogue.FOLDERS.values():
+        names = {path.stem for path in pages if path.parent == folder}
+        assert names == {*pe.encodings(), "index"}
+        assert set(pages[folder / "index.md"].split()) >= set(pe.encodings())
+
+
+def test_its_links_lead_to_pages(pages: dict[Path, str]) -> None:
+    for folder in catalogue.FOLDERS.values():
+        index = pages[folder / "index.md"]
+        assert all(f"[`{name}`]({name}.md)" in index for name in pe.encodings())
+
+
+def test_chinese_is_punctuated_as_chinese(pages: dict[Path, str]) -> None:
+    for path, text in pages.items():
+        if path.parent == catalogue.FOLDERS["zh"]:
+            assert punctuate(text) == text, path.name
+
+
+def test_what_has_no_chinese_words_is_shown_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pe, "encodings", lambda: {"stranger": Stranger})
+    card = properties.Card("stranger", {"encoding": "", "new measure": "seldom"}, {})
+    page = catalogue.page(card, "zh")
+    for english in ("Says nothing in Chinese。", "strange。", "| new measure | seldom |"):
+        assert english in page
+
+
+def test_chinese_words_are_of_what_there_is() -> None:
+    assert set(chinese.SUMMARIES) <= set(pe.encodings())
+    assert set(chinese.FAMILIES) <= {kind.family for kind in pe.encodings().values()}
+
+
+def test_pictures_are_drawn_in_both_languages_and_themes(tmp_path: Path) -> None:
+    for language in gallery.LANGUAGES:
+        (tmp_path / language).mkdir()
+    gallery.draw("ordinal", tmp_path)
+    shown = catalogue.pictures("ordinal", "en")
+    for language in gallery.LANGUAGES:
+        drawn = sorted(path.name for path in (tmp_path / language).iterdir())
+        figures = gallery.chosen(gallery.example(pe.Ordinal))
+        assert drawn == sorted(
+            f"ordinal-{name}.{theme}.svg" for name in figures for theme in gallery.THEMES
+        )
+        assert all(f"{{gallery}} ordinal-{name}\n" in shown for name in figures)
+
+
+def test_every_encoding_has_pictures() -> None:
+    for name, kind in pe.encodings().items():
+        assert gallery.chosen(gallery.example(kind)), name
