@@ -2,17 +2,22 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import typer
 
 from posenc.commands.app import app, errors
+from posenc.commands.settings import strangers
 from posenc.errors import UnknownNameError
 
 
 @app.command()
 def explore(
+    encodings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENCODING]...", help="Your own to add: package.module:Class."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("posenc-explorer.html"),
     panel: Annotated[
         str | None, typer.Option(help="The panel to begin with: circle, waves, bias, ...")
@@ -23,18 +28,37 @@ def explore(
     ] = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
-    """Write the explorer, one HTML file that needs no network, and open it in the browser."""
+    """Write the explorer, one HTML file that needs no network, and open it in the browser.
+
+    An encoding of your own is shown by a table of its first example.
+    """
     with errors():
         from posenc.explorer import bundle
 
         if panel is not None and panel not in bundle.panels():
             raise UnknownNameError("panel", panel, bundle.panels())
-        bundle.write(out, _lessons())
+        members = _tables(encodings or [])
+        bundle.write(out, _lessons(), members)
     chosen = {key: value for key, value in (("panel", panel), ("lang", language)) if value}
+    chosen |= {"a": next(iter(members))} if members else {}
     address = out.resolve().as_uri() + (f"#{urlencode(chosen)}" if chosen else "")
     print(f"page: {out}")
     if show and not webbrowser.open(address):
         print(f"no browser could be started: open {address}")
+
+
+def _tables(names: list[str]) -> dict[str, Any]:
+    """What the page is told of encodings that it does not have; torch is needed for that alone."""
+    if not names:
+        return {}
+    from posenc.catalogue import find
+    from posenc.explorer.tables import tables
+
+    told: dict[str, Any] = {}
+    for name in names:
+        with strangers(f"encoding {name!r} cannot be shown"):
+            told |= tables([find(name)])
+    return told
 
 
 def _lessons() -> str:

@@ -5,27 +5,35 @@ python -m posenc.explorer.bundle page.html [lessons]
 
 import html
 import json
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from posenc.atomic_files import replace_file
 
 SOURCE = Path(__file__).parent
+ENCODINGS = SOURCE.parent / "encodings" / "__init__.py"
+MEMBERS = "data/members.js"
 FOLDERS = ("core", "math", "panels", "data", "vendor")
 # What may not stand in a data: address inside a JSON string inside an HTML script. All other
 # characters, Chinese ones too, may: the page stays readable, and smaller than in base64.
 ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in '%#<"\\\n\r\t'})
 
 
-def bundle(lessons: str = "") -> str:
+def bundle(lessons: str = "", members: Mapping[str, Any] | None = None) -> str:
     """The page's HTML.
 
     lessons is the address of a lesson, with `{page}` for its path (en/learn/base): a link to read
-    more. Without it the page only names the lesson's file.
+    more. Without it the page only names the lesson's file. members are the `tables` of encodings
+    that the page has no JavaScript for; those of posenc are among them without being asked for.
     """
     style = "\n".join(_text(path) for path in sorted(SOURCE.glob("vendor/*.css")))
     style += "\n" + _text(SOURCE / "style.css")
-    modules = {f"#{name}": _address(_text(SOURCE / name)) for name in _modules()}
+    sources = {name: _text(SOURCE / name) for name in _modules()}
+    sources[MEMBERS] = data({**own_members(), **(members or {})})
+    modules = {f"#{name}": _address(source) for name, source in sources.items()}
     # Named all at once, modules are loaded side by side and not level by level of their imports.
     start = "".join(f'import "{name}";' for name in modules)
     parts = {
@@ -46,14 +54,35 @@ def panels() -> list[str]:
     return sorted(path.stem for path in (SOURCE / "panels").glob("*.js") if path.stem != "index")
 
 
-def write(path: Path, lessons: str = "") -> None:
+def write(path: Path, lessons: str = "", members: Mapping[str, Any] | None = None) -> None:
     """Write the page to `path`, whole or not at all."""
-    replace_file(path, bundle(lessons).encode())
+    replace_file(path, bundle(lessons, members).encode())
+
+
+def data(members: Mapping[str, Any]) -> str:
+    """data/members.js with these tables in it."""
+    return f"export default {json.dumps(members)};"
+
+
+def own_members() -> dict[str, Any]:
+    """The tables of posenc's own encodings that have no JavaScript here.
+
+    Which these are is read from the sources: only where there are any is torch imported.
+    """
+    kinds = re.findall(r"^from posenc\.encodings\.\w+ import (\w+) as", _text(ENCODINGS), re.M)
+    written = re.findall(r'\bkind: "(\w+)"', _text(SOURCE / "math" / "catalogue.js"))
+    missing = [kind for kind in kinds if kind not in written]
+    if not missing:
+        return {}
+    import posenc
+    from posenc.explorer.tables import tables
+
+    return tables(getattr(posenc, kind) for kind in missing)
 
 
 def _modules() -> list[str]:
-    found = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.js"))]
-    return [*(path.relative_to(SOURCE).as_posix() for path in found), "app.js"]
+    paths = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.js"))]
+    return [*(path.relative_to(SOURCE).as_posix() for path in paths), "app.js"]
 
 
 def _text(path: Path) -> str:

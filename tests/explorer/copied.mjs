@@ -4,6 +4,8 @@ import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { settingsFor } from "./page.mjs";
 
 const names = Object.keys(catalogue);
+// The others are shown by a table for equal tokens alone.
+const exact = names.filter((name) => catalogue[name].exact !== false);
 const each = (values, of) => values.flatMap(of);
 const layouts = ["half", "interleaved"];
 const kinds = ["alibi", "t5", "kerple", "sandwich", "fire", "shaw", "transformer_xl", "deberta"];
@@ -14,7 +16,7 @@ const scalings = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "lon
 
 // The changes to the settings under which a panel is compared.
 const cases = {
-  permutation: [{}, { causal: true }, ...names.map((a) => ({ a, with: true, causal: true }))],
+  permutation: [{}, { causal: true }, ...exact.map((a) => ({ a, with: true, causal: true }))],
   circle: [{}, { pair: 5, position: 20 }],
   clock: each(["binary", "sine", "triangle", "square", "sawtooth"], (wave) =>
     each(["digits", "geometric"], (speeds) => ({ wave, speeds, position: 13, count: 5 })),
@@ -22,7 +24,7 @@ const cases = {
   waves: each(names, (a) => ({ a, count: 8 })),
   distance: [
     ...names.map((a) => ({ a, head: 3 })),
-    ...names.map((a) => ({ a, head: 3, vectors: "equal", draws: 3, drop: false })),
+    ...exact.map((a) => ({ a, head: 3, vectors: "equal", draws: 3, drop: false })),
     ...["rotary", "deberta", "cope"].map((a) => ({ a, vectors: "free", draws: 2 })),
   ],
   rotation: each(layouts, (layout) =>

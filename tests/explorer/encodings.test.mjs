@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { catalogue, build } from "../../posenc/explorer/math/catalogue.js";
+import { entries } from "../../posenc/explorer/math/tables.js";
 import { embed, row } from "../../posenc/explorer/math/equation.js";
 import { dealer, fixed } from "../../posenc/explorer/math/fixed.js";
 import { close, fixture } from "./close.mjs";
@@ -9,7 +10,8 @@ import { close, fixture } from "./close.mjs";
 const { names, length, query, scale, examples } = fixture("encodings");
 
 test("the page has every encoding of posenc", () => {
-  assert.deepEqual(Object.keys(catalogue).sort(), names);
+  const written = Object.keys(catalogue).filter((name) => !(name in entries));
+  assert.deepEqual(written.sort(), names);
   assert.deepEqual([...new Set(examples.map(({ name }) => name))].sort(), names);
   for (const { name, kind, family } of examples) {
     assert.equal(catalogue[name].kind, kind);

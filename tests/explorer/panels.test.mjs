@@ -66,12 +66,14 @@ for (const { panel, settings, expected } of cases) {
   });
 }
 
-test("every panel writes a table of its own data", () => {
+test("every panel writes a table of its own data, and Python", () => {
   for (const panel of PANELS) {
     const s = settingsFor(panel);
     const { head, rows } = panel.table(panel.compute(s), s);
-    assert.ok(rows.length > 1, panel.id);
+    // A sentence has few words.
+    assert.ok(rows.length > (panel.id === "permutation" ? 1 : 8), panel.id);
     for (const row of rows) assert.equal(row.length, head.length, panel.id);
+    assert.match(panel.python(s), /import posenc as pe\n/);
   }
 });
 

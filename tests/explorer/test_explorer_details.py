@@ -12,18 +12,10 @@ import pytest
 import torch
 
 from posenc.testing.suite import run_check
-from tests.explorer import configs, details
-from tests.explorer.test_explorer_math import differences, stored
+from tests.explorer.reference import configs
 
 ROOT = Path(__file__).parents[2]
 EXPLORER = ROOT / "posenc" / "explorer"
-
-
-@pytest.mark.parametrize("part", details.PARTS)
-def test_details_are_fresh(part: str) -> None:
-    found = json.loads(json.dumps(details.PARTS[part]()))
-    stale = differences(found, stored("details")[part])
-    assert not stale, f"run python -m tests.explorer.details; {stale[:5]}"
 
 
 def test_configs_are_read_as_transformers_reads_them() -> None:

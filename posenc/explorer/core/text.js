@@ -58,6 +58,8 @@ export const TEXT = {
       "The address has a setting that this page does not know: {name}. It is left out.",
     bad_escape: "A part of the address cannot be read: {given}. It is left out.",
     more_problems: "And {count} more.",
+    only_alike:
+      "Of {name} this page has a table for equal tokens alone, for posenc has no JavaScript of it: choose another encoding, or tokens that are all ones.",
     not_allowed: "{name}: {given} cannot be used ({allowed}).",
     dismiss: "Close",
     broken: "This panel met an error of its own: {message}",
@@ -116,6 +118,8 @@ export const TEXT = {
     unknown_setting: "地址中有本页不认识的设置：{name}，已忽略。",
     bad_escape: "地址中有一段无法解读：{given}，已忽略。",
     more_problems: "另有 {count} 处。",
+    only_alike:
+      "posenc 没有 {name} 的 JavaScript，本页只有它对相同词元的数值表：请换一种编码，或让词元全取 1。",
     not_allowed: "{name}：{given} 无法使用（允许：{allowed}）。",
     dismiss: "关闭",
     broken: "本面板自身出错：{message}",

@@ -9,7 +9,7 @@ import * as sinusoidal from "#math/sinusoidal.js";
 import * as waveform from "#math/waveform.js";
 
 // Rows made once, up to `reach`.
-const tabulated = (values, dim, reach) => ({
+export const tabulated = (values, dim, reach) => ({
   columns: dim,
   reach,
   vector: (position) => row(values, dim, position),

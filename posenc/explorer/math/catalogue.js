@@ -4,6 +4,7 @@ import { biases } from "#math/biases.js";
 import { contents } from "#math/contents.js";
 import { dealer, fixed } from "#math/fixed.js";
 import { rotations } from "#math/rotations.js";
+import { entries, hasTable, read } from "#math/tables.js";
 
 // A table that its formula makes row by row is made up to so many positions.
 const ROWS = { learned: 1024, recurrent: 256, floater: 128 };
@@ -25,7 +26,7 @@ function grid(length) {
  * name -> { kind, family, label, settings }. kind is the class in Python, settings its constructor's
  * arguments for the page's own settings s; amplitude is that of the numbers in place of trained ones.
  */
-export const catalogue = {
+const written = {
   none: {
     kind: "NoPE", family: "none", settings: () => ({}),
     label: { en: "none (NoPE)", zh: "无位置编码 NoPE" },
@@ -194,6 +195,9 @@ export const catalogue = {
   },
 };
 
+/** Those above, and whatever else Python told of. */
+export const catalogue = { ...written, ...entries };
+
 const builders = { ...absolutes, ...rotations, ...biases, ...contents };
 
 /**
@@ -204,6 +208,7 @@ const builders = { ...absolutes, ...rotations, ...biases, ...contents };
  */
 export function build(name, settings, deal = dealer(), length = null, layer = null) {
   const { kind, family } = catalogue[name];
+  if (hasTable(name)) return { name, kind, family, settings, ...read(name) };
   return { name, kind, family, settings, ...builders[name](settings, deal, length, layer) };
 }
 
@@ -237,7 +242,9 @@ const literal = (value) => {
 export function python(name, s, settings = catalogue[name].settings(s)) {
   const entry = catalogue[name];
   const given = Object.entries(settings).map(([key, value]) => `${key}=${literal(value)}`);
-  const lines = [`encoding = pe.${entry.kind}(${given.join(", ")}).double()`];
+  const lines = entry.construction?.split("\n") ?? [
+    `encoding = pe.${entry.kind}(${given.join(", ")}).double()`,
+  ];
   if (entry.python) lines.push(...entry.python(settings));
   else if (entry.amplitude) {
     lines.push(

@@ -30,13 +30,13 @@ const counting = (inverse, layout, counted) => ({
 });
 
 // Pairs that turn by places with several coordinates.
-const placed = (angles, layout) => ({
+export const placed = (angles, layout, gain = 1) => ({
   layout,
-  gain: 1,
+  gain,
   angles,
-  between: (m, n) => {
-    const key = angles(n);
-    return angles(m).map((angle, i) => angle - key[i]);
+  between: (m, n, head = 0) => {
+    const key = angles(n, head);
+    return angles(m, head).map((angle, i) => angle - key[i]);
   },
 });
 

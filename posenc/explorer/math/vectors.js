@@ -9,7 +9,7 @@ const LONGEST = { position: 16_384, distance: 1024 };
 export function ones(encoding, d) {
   const { head_dim: headDim, dim } = encoding.settings;
   const reads = encoding.between || encoding.gather || encoding.counted;
-  return new Float64Array(reads ? (headDim ?? dim) : d).fill(1);
+  return new Float64Array(encoding.width ?? (reads ? (headDim ?? dim ?? d) : d)).fill(1);
 }
 
 /**
@@ -49,10 +49,14 @@ function byTurns({ inverse, layout, columns: given, gain = 1, vector }, rows) {
   return { kind: "position", rows, columns, values };
 }
 
+// The heads side by side, where each turns in its own way.
 function turnedOnes(encoding, d) {
   const key = ones(encoding, d).fill(encoding.gain);
+  const heads = Array.from({ length: encoding.turningHeads ?? 1 }, (_, head) => head);
   const turned = 2 * encoding.angles(0, 0).length;
-  return (position) => turn(key, encoding.angles(position, 0), encoding.layout).slice(0, turned);
+  const of = (position, head) => turn(key, encoding.angles(position, head), encoding.layout);
+  return (position) =>
+    Float64Array.from(heads.flatMap((head) => Array.from(of(position, head).slice(0, turned))));
 }
 
 function byDistance(encoding, rows, d) {

@@ -4,6 +4,7 @@ import { scoreCurves } from "#math/curves.js";
 import { dot } from "#math/dot.js";
 import { fixed } from "#math/fixed.js";
 import { memo } from "#math/memo.js";
+import { needExact } from "#math/tables.js";
 import { ones } from "#math/vectors.js";
 
 const POINTS = 2048;
@@ -31,7 +32,8 @@ function relativeCurves(encoding, s, x) {
   const draws = s.vectors === "ones" ? [{ q: token, k: token }] : drawsOf(s, token.length);
   const head = Math.min(s.head, (encoding.heads ?? 1) - 1);
   const scale = token.length ** -0.5;
-  return scoreCurves(encoding, draws, { query: s.length - 1, distances: x, head, scale });
+  const query = Math.min(s.length, encoding.reach ?? Infinity) - 1;
+  return scoreCurves(encoding, draws, { query, distances: x, head, scale });
 }
 
 // Absolute encodings: pairs of positions at each distance, `draws` of them along the input.
@@ -51,6 +53,7 @@ const finite = (value) => (Number.isFinite(value) ? value : null);
 
 /** Mean, least and greatest at each distance, less what they are at distance 0 where asked. */
 function summary(name, s, x) {
+  if (s.vectors !== "ones") needExact(name, s.lang);
   const encoding = make(name, s);
   const curves = (encoding.vector ? absoluteCurves : relativeCurves)(encoding, s, x);
   const moved = curves.map((curve) => curve.map((value) => value - (s.drop ? curve[0] : 0)));
@@ -168,7 +171,7 @@ function python(s) {
   const head = Math.min(s.head, (encoding.heads ?? 1) - 1);
   return [
     ...start,
-    `heads, d = encoding.heads or 1, encoding.head_dim or ${s.d}`,
+    `heads, d = encoding.heads or 1, encoding.head_dim or ${encoding.width ?? s.d}`,
     ...tokens(s),
     "curves = torch.stack([",
     `    measure.score_curve(encoding, ${s.length}, q.expand(heads, d), k.expand(heads, d),`,

@@ -1,72 +1,32 @@
 import { reads } from "#core/reads.js";
 import { UserError } from "#core/errors.js";
-import { mulberry } from "#core/random.js";
 import { catalogue, make, python as constructed } from "#math/catalogue.js";
-import { embed, row } from "#math/equation.js";
+import { attend, shuffled, split, vector } from "#math/sentence.js";
+import { needExact } from "#math/tables.js";
 
-const MOST = 12;
 const SENTENCES = { en: "the dog bites the old man", zh: "那 只 狗 咬 了 那 个 人" };
 // Below this an output counts as the same: rounding, in sums of another order.
 const SAME = 1e-9;
 
-/** The words of a sentence; Chinese without spaces is read sign by sign. */
-function split(sentence) {
-  const text = sentence.trim();
-  const words = /\s/.test(text) || !/[\u3400-\u9fff]/.test(text) ? text.split(/\s+/) : [...text];
-  if (words.length < 2) throw new UserError("few", { count: text ? words.length : 0 });
-  if (words.length > MOST) throw new UserError("many", { count: words.length, most: MOST });
-  return words;
-}
-
-/** An order of `count` places that is not the one they are in. */
-function shuffled(count, seed) {
-  const order = Array.from({ length: count }, (_, i) => i);
-  const random = mulberry(seed + 1);
-  for (let i = count - 1; i > 0; i -= 1) {
-    const j = Math.floor(random() * (i + 1));
-    [order[i], order[j]] = [order[j], order[i]];
-  }
-  const moved = order.some((from, to) => from !== to);
-  return moved ? order : [...order.slice(1), order[0]];
-}
-
-/** A vector for the n-th spelling of a sentence: fixed numbers, the same in Python. */
-const vector = (n, d) =>
-  Float64Array.from({ length: d }, (_, i) => Math.cos(1.7 * (n + 1) * (i + 1)));
-
-/** One head of self-attention, with q = k = v = the tokens. */
-function attend(tokens, encoding, causal) {
-  const inputs = encoding.vector ? tokens.map((token, at) => embed(encoding, token, at)) : tokens;
-  const scale = inputs[0].length ** -0.5;
-  return inputs.map((q, query) => {
-    const scores = row(encoding, { q, keys: inputs, query, scale, causal, inputs });
-    const top = Math.max(...scores);
-    const shares = scores.map((score) => Math.exp(score - top));
-    const total = shares.reduce((sum, share) => sum + share, 0);
-    const out = new Float64Array(inputs[0].length);
-    shares.forEach((share, key) => {
-      const own = encoding.value?.(key - query);
-      for (let i = 0; i < out.length; i += 1) {
-        out[i] += (share / total) * (inputs[key][i] + (own ? own[i] : 0));
-      }
-    });
-    return out;
-  });
-}
-
 const shown = (s) => (s.with ? s.a : "none");
-// A table for the words must have a row for each of them.
-const sized = (s, words) => ({ ...s, length: Math.max(s.length, words.length) });
+// A table for the words must have a row for each of them, and the words its width.
+const sized = (s, words) => ({
+  ...s,
+  d: catalogue[shown(s)].width ?? s.d,
+  length: Math.max(s.length, words.length),
+});
 
 function compute(s) {
   const words = split(s.words || SENTENCES[s.lang]);
+  needExact(shown(s), s.lang);
+  const { d } = sized(s, words);
   const encoding = make(shown(s), sized(s, words));
   if (encoding.causalOnly && !s.causal) {
     throw new UserError("causal_only", { name: catalogue[s.a].label[s.lang] });
   }
   const order = shuffled(words.length, s.shuffle);
   const spelling = words.map((word) => words.indexOf(word));
-  const tokens = spelling.map((n) => vector(n, s.d));
+  const tokens = spelling.map((n) => vector(n, d));
   const before = attend(tokens, encoding, s.causal);
   const after = attend(
     order.map((from) => tokens[from]),
@@ -216,7 +176,7 @@ function python(s) {
     `words = ${JSON.stringify(words)}`,
     `order = torch.tensor(${JSON.stringify(shuffled(words.length, s.shuffle))})  # shuffled`,
     ...constructed(name, sized(s, words)),
-    `i = torch.arange(1, ${s.d + 1}, dtype=torch.float64)`,
+    `i = torch.arange(1, ${sized(s, words).d + 1}, dtype=torch.float64)`,
     "x = torch.stack([(1.7 * (words.index(word) + 1) * i).cos() for word in words])[None]",
     "",
     "",

@@ -94,7 +94,8 @@ function draw(stage, data, s, say) {
 }
 
 function python(s) {
-  const { kind, rows, columns } = tableOf(s.a, { ...s });
+  const { width } = make(s.a, s);
+  const { kind, rows, columns } = tableOf(s.a, s);
   const first = Math.min(s.first, columns - 1);
   const last = Math.min(first + s.count, columns);
   const table =
@@ -102,7 +103,7 @@ function python(s) {
       ? `measure.position_table(encoding, ${rows})`
       : `measure.score_curve(encoding, ${rows}, q, q, scale=q.shape[-1] ** -0.5).T`;
   const token = [
-    `q = torch.ones(encoding.heads or 1, encoding.head_dim or ${s.d}, dtype=torch.float64)`,
+    `q = torch.ones(encoding.heads or 1, encoding.head_dim or ${width ?? s.d}, dtype=torch.float64)`,
   ];
   return [
     "import torch",

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from tests.explorer.fixtures import numbers
+from tests.explorer.reference.numbers import numbers
 
-FOLDER = Path(__file__).parent
 # What is compared of each panel, by the names that its code gives.
 SHOWN = {
     "permutation": {"change": "change", "last": "before[-1]"},
@@ -58,10 +57,10 @@ SHOWN = {
 }
 
 
-def asked_of_node() -> list[dict[str, Any]]:
+def asked_of_node(folder: Path) -> list[dict[str, Any]]:
     """The cases: panel, settings, and the Python that the panel gives."""
     found = subprocess.run(
-        ["node", FOLDER / "copied.mjs"], capture_output=True, text=True, check=True
+        ["node", "copied.mjs"], cwd=folder, capture_output=True, text=True, check=True
     )
     return json.loads(found.stdout)
 

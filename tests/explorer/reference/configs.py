@@ -5,7 +5,7 @@ from typing import Any
 
 import posenc as pe
 from posenc.analysis import measure
-from tests.explorer.fixtures import numbers
+from tests.explorer.reference.numbers import numbers
 
 Rope = tuple[str, pe.Rotary, int, int]
 

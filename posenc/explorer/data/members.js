@@ -1,0 +1,2 @@
+// Encodings that have no JavaScript here, by name, as tables.py tells of them: filled in by bundle.py.
+export default {};

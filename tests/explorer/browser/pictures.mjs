@@ -1,0 +1,156 @@
+// Pictures: every panel, every control, every encoding.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { afresh, close, named, open, panels, picture, settled, states, turn } from "./tab.mjs";
+
+async function changes(tab, id, kind) {
+  const input = tab.locator(named(id));
+  if (!(await input.isVisible()) || (await input.isDisabled())) return false;
+  await settled(tab);
+  const first = await picture(tab);
+  for await (const _ of states(tab, id, kind)) {
+    await settled(tab);
+    if ((await picture(tab)) !== first) return true;
+  }
+  return false;
+}
+
+/** Whether a control changes the picture now, or in some state of the panel's other choices. */
+async function everChanges(tab, panel, id, kind) {
+  if (await changes(tab, id, kind)) return true;
+  const choices = panel.controls.filter((each) => ["select", "toggle"].includes(each.kind));
+  for (const choice of choices) {
+    const other = `${panel.id}.${choice.id}`;
+    if (other === id || !(await tab.locator(named(other)).isVisible())) continue;
+    for await (const _ of states(tab, other, choice.kind)) {
+      await settled(tab);
+      if (await changes(tab, id, kind)) return true;
+    }
+  }
+  return false;
+}
+
+test("every panel draws, in both languages and both themes, wide and narrow", async () => {
+  for (const width of [1400, 390]) {
+    for (const [lang, theme] of [
+      ["en", "light"],
+      ["zh", "dark"],
+    ]) {
+      const tab = await open(`#lang=${lang}&theme=${theme}`, { width });
+      for (const { id, title } of panels) {
+        await tab.evaluate(
+          (hash) => (location.hash = hash),
+          `#panel=${id}&lang=${lang}&theme=${theme}`,
+        );
+        await tab.waitForFunction(
+          (text) => document.querySelector("#title")?.textContent.endsWith(text),
+          title[lang],
+        );
+        const seen = await tab.evaluate(() => ({
+          drawings: document.querySelectorAll("#stage > *").length,
+          blank: [...document.querySelectorAll("#stage canvas")].filter((canvas) => {
+            const { data } = canvas
+              .getContext("2d")
+              .getImageData(0, 0, canvas.width, canvas.height);
+            return data.every((value) => value === data[0]);
+          }).length,
+          unnamed: [...document.querySelectorAll("#stage .plot")].filter((plot) => !plot.ariaLabel)
+            .length,
+          message: document.querySelector(".message").hidden
+            ? ""
+            : document.querySelector(".message").textContent,
+          over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          lang: document.documentElement.lang,
+          answer: document.querySelector(".answer").open,
+          formula: document.querySelector(".formula math")?.getBoundingClientRect().height ?? 0,
+        }));
+        const where = `${id} ${lang} ${theme} ${width}`;
+        assert.ok(seen.drawings > 0, `${where}: nothing is drawn`);
+        assert.deepEqual([seen.blank, seen.unnamed, seen.message], [0, 0, ""], where);
+        assert.ok(seen.over <= 0, `${where}: wider than the window by ${seen.over}`);
+        assert.equal(seen.lang, { en: "en", zh: "zh-CN" }[lang]);
+        assert.equal(seen.answer, false, `${where}: the answer shows before the prediction`);
+        assert.ok(seen.formula > 10, `${where}: no formula`);
+      }
+      await close(tab, `${lang} ${theme} ${width}`);
+    }
+  }
+});
+
+test("every control changes its picture, and Reset brings it back", async () => {
+  for (const panel of panels) {
+    const tab = await open(`#panel=${panel.id}`);
+    const begun = await afresh(tab);
+    for (const { id, kind } of panel.controls) {
+      const name = `${panel.id}.${id}`;
+      assert.ok(await everChanges(tab, panel, name, kind), `${name} changes nothing`);
+      assert.ok((await afresh(tab)) === begun, `after ${name} Reset brings another picture`);
+    }
+    await close(tab, panel.id);
+  }
+});
+
+test("every shared setting that a panel names changes its picture", async () => {
+  for (const panel of panels) {
+    const tab = await open(`#panel=${panel.id}`);
+    const used = await tab
+      .locator(".bar select:enabled, .bar input[type=range]:enabled")
+      .evaluateAll((nodes) =>
+        nodes.map(({ id, type }) => ({ id, kind: type === "range" ? "range" : "select" })),
+      );
+    for (const { id, kind } of used) {
+      assert.ok(await everChanges(tab, panel, id, kind), `${panel.id} does not read ${id}`);
+      await afresh(tab);
+    }
+    await close(tab, panel.id);
+  }
+});
+
+test("every encoding can be A and B in every panel that shows them", async () => {
+  const tab = await open("");
+  for (const panel of panels) {
+    await turn(tab, `#panel=${panel.id}`);
+    for (const id of ["a", "b"]) {
+      const choose = tab.locator(`#${id}`);
+      if (await choose.isDisabled()) continue;
+      for await (const name of states(tab, id, "select")) {
+        await settled(tab);
+        const broken = await tab.evaluate(
+          () =>
+            document.querySelector("#stage").childElementCount === 0 &&
+            document.querySelector(".message").hidden,
+        );
+        assert.ok(!broken, `${panel.id} with ${id}=${name}`);
+      }
+    }
+    assert.deepEqual(tab.faults, [], panel.id);
+  }
+  await close(tab);
+});
+
+test("a curve that fills its picture is a band, on every screen", async () => {
+  for (const deviceScaleFactor of [1, 2]) {
+    const tab = await open("#panel=waves&length=4096&d=128&waves.span=4096", { deviceScaleFactor });
+    await settled(tab);
+    const rows = await tab.locator(".curves .legend li").allTextContents();
+    assert.ok(rows.length === 4 && rows.every((row) => row.includes("band")), rows.join());
+    await turn(tab, "#panel=waves&length=4096&d=128&waves.span=64");
+    const few = await tab.locator(".curves .legend li").allTextContents();
+    assert.ok(few.length === 4 && !few.some((row) => row.includes("band")), few.join());
+    await close(tab);
+  }
+});
+
+test("a frame that has no room yet is no error", async () => {
+  const tab = await open("#embed=1");
+  for (const { id } of panels) {
+    await tab.setViewportSize({ width: 400, height: 400 });
+    await turn(tab, `#panel=${id}&embed=1`);
+    await tab.setViewportSize({ width: 20, height: 20 });
+    await turn(tab, `#panel=${id}&embed=1&d=32`);
+    assert.deepEqual(tab.faults, [], id);
+  }
+  await close(tab);
+});
+

@@ -1,0 +1,107 @@
+// Stretched rotations and config.json files against posenc, and what is refused of them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { frequencies } from "../../posenc/explorer/math/scaling.js";
+import { readConfig } from "../../posenc/explorer/math/rope_config.js";
+import { panel as stretching } from "../../posenc/explorer/panels/stretching.js";
+import { close, fixture } from "./close.mjs";
+import { message } from "./message.mjs";
+import { settingsFor } from "./page.mjs";
+
+for (const { settings, ...expected } of fixture("stretching")) {
+  test(`stretching ${JSON.stringify(settings)}`, () => {
+    const found = stretching.compute(settingsFor(stretching, settings));
+    const row = found.rows[found.chosen];
+    close(row.wavelengths, expected.wavelengths, "wavelengths");
+    close(row.turnsInTraining, expected.turns, "turns");
+    close([row.gain], [expected.gain], "gain");
+    assert.deepEqual([row.once, row.fresh, row.target], [expected.once, expected.fresh, expected.target]);
+    const overlaid = stretching.compute(settingsFor(stretching, { ...settings, overlay: true }));
+    assert.equal(overlaid.rows.length, 7);
+  });
+}
+
+const STAND_IN = { d: 16, trained: 10, factor: 4 };
+
+for (const { name, text, ropes } of fixture("configs")) {
+  test(`config.json: ${name}`, () => {
+    const found = readConfig(text, STAND_IN);
+    assert.equal(found.length, ropes.length);
+    ropes.forEach((expected, i) => {
+      const { layer, settings, target, name } = found[i];
+      assert.deepEqual([layer, settings.d, settings.trained, target], [expected.layer, expected.turned, expected.trained, expected.target]);
+      const { inverse, gain } = frequencies(name, { ...settings, length: target });
+      close([gain], [expected.gain], "gain");
+      const wavelength = (w) => (w === 0 ? 0 : 1 / w);
+      close(Array.from(inverse, wavelength), expected.inverse.map(wavelength), "1 / frequency", 1e-8);
+    });
+    const s = settingsFor(stretching, { method: "config", config: text });
+    assert.equal(stretching.compute(s).rows.length, ropes.length + 1);
+    assert.match(stretching.python(s), /pe\.Rotary\(/);
+  });
+}
+
+const head = { head_dim: 8, max_position_embeddings: 64 };
+const scaled = (rope, more = {}) => JSON.stringify({ ...head, ...more, rope_scaling: rope });
+const HOSTILE = [
+  ["", "config_empty"],
+  ["  \n", "config_empty"],
+  ["{", "config_not_json"],
+  ['{"rope_theta": NaN}', "config_not_json"],
+  ["[".repeat(15_000), "config_not_json"],
+  ["<script>alert(1)</script>", "config_not_json"],
+  ["[]", "config_not_object"],
+  ["null", "config_not_object"],
+  ["3", "config_not_object"],
+  ['"yarn"', "config_not_object"],
+  ['{"rope_scaling": "yarn"}', "config_rope"],
+  ['{"rope_scaling": []}', "config_rope"],
+  ['{"head_dim": 7}', "config_odd"],
+  ['{"head_dim": "64"}', "config_whole"],
+  ['{"head_dim": 1e9}', "config_range"],
+  ['{"head_dim": -2}', "config_range"],
+  ['{"head_dim": 1e999}', "config_whole"],
+  ['{"hidden_size": 100}', "config_missing"],
+  ['{"hidden_size": 100, "num_attention_heads": 0}', "config_range"],
+  ['{"hidden_size": 100, "num_attention_heads": 3}', "config_heads"],
+  ['{"head_dim": 64, "partial_rotary_factor": 2}', "config_range"],
+  ['{"head_dim": 64, "partial_rotary_factor": 0.001}', "config_odd"],
+  ['{"head_dim": 64, "rope_theta": "10000"}', "config_number"],
+  ['{"head_dim": 64, "rope_theta": 0}', "config_range"],
+  ['{"head_dim": 64, "rope_theta": 1}', "config_range"],
+  ['{"head_dim": 64, "max_position_embeddings": 1.5}', "config_whole"],
+  [scaled({ rope_type: "magic" }), "config_type"],
+  [scaled({ rope_type: "__proto__" }), "config_type"],
+  [scaled({ rope_type: "constructor" }), "config_type"],
+  [scaled({ rope_type: { a: 1 } }), "config_type"],
+  [scaled({ rope_type: "x".repeat(5000) }), "config_type"],
+  [scaled({ rope_type: "linear" }), "config_missing"],
+  [scaled({ rope_type: "linear", factor: 0.5 }), "config_range"],
+  [scaled({ rope_type: "linear", factor: "8" }), "config_number"],
+  [scaled({ rope_type: "dynamic", factor: 2 }, { head_dim: 2 }), "one_pair"],
+  [scaled({ rope_type: "yarn" }), "config_missing"],
+  [scaled({ rope_type: "yarn", factor: 4, beta_fast: 1, beta_slow: 2 }), "betas"],
+  [scaled({ rope_type: "yarn", factor: 4, rope_theta: 2, original_max_position_embeddings: 2 }), "ramp"],
+  [scaled({ rope_type: "yarn", factor: 4, original_max_position_embeddings: -5 }), "config_range"],
+  [scaled({ rope_type: "llama3", factor: 8 }), "config_missing"],
+  [scaled({ rope_type: "llama3", factor: 8, low_freq_factor: 4, high_freq_factor: 1 }), "config_range"],
+  [scaled({ rope_type: "longrope" }), "config_missing"],
+  [scaled({ rope_type: "longrope", short_factor: 3 }), "config_list"],
+  [scaled({ rope_type: "longrope", short_factor: [1, 2] }), "config_count"],
+  [scaled({ rope_type: "longrope", short_factor: [1, 1, 1, 0] }), "config_number"],
+  [scaled({ rope_type: "longrope", short_factor: [1, 1, 1, null] }), "config_number"],
+  [scaled({ rope_type: "proportional", factor: 2 }), "config_proportional"],
+  [JSON.stringify({ rope_parameters: Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`l${i}`, {}])) }), "config_layers"],
+];
+
+test("a config.json that cannot be used gives a clear message", () => {
+  for (const [config, key] of HOSTILE) message(stretching, { method: "config", config }, key);
+  assert.equal({}.polluted, undefined);
+});
+
+test("methods that cannot work with the sliders say so", () => {
+  message(stretching, { method: "ntk", d: 2 }, "one_pair");
+  message(stretching, { method: "yarn", trained: 3 }, "ramp");
+  const { rows } = stretching.compute(settingsFor(stretching, { method: "linear", d: 2, trained: 3, overlay: true }));
+  assert.deepEqual(rows.map(({ name }) => name), ["none", "linear", "yarn", "llama3", "longrope"]);
+});
