@@ -1,6 +1,9 @@
-"""The worked example of CONTRIBUTING.md works as a newcomer would use it."""
+"""What CONTRIBUTING.md says of adding an encoding is all that there is to do."""
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -11,13 +14,23 @@ import posenc as pe
 from posenc.testing import check_encoding
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+(EXAMPLE,) = re.findall(r"   ```python\n(.*?)   ```", PAGE, flags=re.DOTALL)
+(LINE,) = re.findall(r"^   `(from posenc\.encodings\.\w+ import .*)`$", PAGE, flags=re.MULTILINE)
+(CHECK,) = re.findall(r"Run `posenc (check .*?)`", PAGE)
+# Whatever reads all encodings: pages, pictures, tables, the page's arithmetic, public names.
+CONCERNED = (
+    "tests/docs/test_catalogue.py",
+    "tests/docs/test_docs.py",
+    "tests/explorer",
+    "tests/spine/test_exports.py",
+    "tests/commands",
+)
 
 
 @pytest.fixture
 def example(tmp_path, monkeypatch):
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    (block,) = re.findall(r"   ```python\n(.*?)   ```", text, flags=re.DOTALL)
-    (tmp_path / "newcomer.py").write_text(textwrap.dedent(block))
+    (tmp_path / "newcomer.py").write_text(textwrap.dedent(EXAMPLE))
     monkeypatch.syspath_prepend(tmp_path)
     yield "newcomer:Uniform"
     sys.modules.pop("newcomer", None)
@@ -30,10 +43,48 @@ def test_the_example_passes_the_suite(example):
     check_encoding(made)
 
 
-def test_the_code_of_the_readme_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    names: dict[str, object] = {}
-    for block in blocks[:2]:
-        exec(block, names)
-    assert names["out"].shape == (1, 8, 512, 64)
-    assert names["logits"].shape == (1, 1, 256)
+@pytest.fixture
+def checkout(tmp_path):
+    """The repository's files in a folder of their own, with the encoding added as the page says."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    kernels = [path.relative_to(ROOT) for path in ROOT.glob("posenc/native/_kernels.*")]
+    for name in {*filter(None, listed.stdout.split("\0")), *map(str, kernels)}:
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    encodings = tmp_path / "posenc" / "encodings"
+    (encodings / "uniform.py").write_text(textwrap.dedent(EXAMPLE))
+    listing = encodings / "__init__.py"
+    head, last, tail = listing.read_text().rpartition("import XPos as XPos\n")
+    listing.write_text(f"{head}{last}{LINE}\n{tail}")
+    return tmp_path
+
+
+# Its tests check shapes where they are to be checked; to check them here, too, shows nothing new.
+@pytest.mark.unchecked
+def test_one_file_and_one_line_are_all_that_an_encoding_needs(checkout):
+    def run(*command: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, *command],
+            cwd=checkout,
+            env=os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
+        return ended.stdout
+
+    cli = ("-c", "from posenc.cli import main; main()")
+    assert "Uniform" in run(*cli, *CHECK.split())
+    tables = "import sys; sys.path.append('tools'); import catalogue\n"
+    tables += "print(catalogue.table('en'), catalogue.table('zh'))"
+    assert run("-c", tables).count("`uniform`") == 2
+    page = checkout / "page.html"
+    run(*cli, "explore", "--no-open", "--out", str(page))
+    assert "Uniform" in page.read_text("utf-8")
+    chosen = "not its_code_runs"
+    run("-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not browser and not graph",
+        "-k", chosen, *CONCERNED)  # fmt: skip

@@ -1,0 +1,57 @@
+"""The code of both READMEs runs, and so do their commands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import posenc as pe
+from posenc.commands import app
+
+ROOT = Path(__file__).parents[2]
+READMES = ("README.md", "README.zh-CN.md")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    text = (ROOT / name).read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands(name: str) -> list[list[str]]:
+    lines = "".join(blocks(name, "sh")).splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@pytest.mark.graph
+@pytest.mark.parametrize("name", READMES)
+def test_all_of_its_code_runs(name: str) -> None:
+    torch.manual_seed(0)
+    # The reader's own encoding, of which the last block speaks.
+    names: dict[str, object] = {"MyEncoding": pe.Rotary}
+    found = blocks(name, "python")
+    assert len(found) == 4
+    for block in found:
+        exec(compile(block, name, "exec"), names)
+    assert names["out"].shape == (1, 8, 512, 64)
+    assert names["logits"].shape == (1, 1, 256)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_its_commands_are_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of posenc run; of make there are targets, and their arguments are known."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    found = commands(name)
+    assert {words[0] for words in found} <= {"make", "posenc", "pip"}
+    for words in found:
+        if words[0] == "make":
+            assert words[1] in targets, words
+            given = [word.removeprefix("ARGS=") for word in words[2:]]
+            words = ["posenc", words[1], *shlex.split(" ".join(given)), "--help"] if given else []
+        if words and words[0] == "posenc":
+            ended = CliRunner().invoke(app, words[1:])
+            assert ended.exit_code == 0, ended.output
