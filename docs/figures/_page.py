@@ -1,10 +1,10 @@
-"""A lesson's figure on its way: the library's sheet, with the lesson's own words."""
+"""A lesson's figure on its way: the library's canvas, with the lesson's own words."""
 
 from matplotlib.figure import Figure
 
+from posenc.analysis.plot.canvas import WIDTH, Canvas
 from posenc.analysis.plot.fonts import families
 from posenc.analysis.plot.labels import Words
-from posenc.analysis.plot.sheet import WIDTH, Sheet
 from posenc.analysis.plot.style import theme_of
 
 # What a figure says, by key: in English and in Chinese.
@@ -23,8 +23,8 @@ class LessonWords(Words):
         return (chinese if self.language == "zh" else english).format(**values)
 
 
-class Page(Sheet):
-    """A sheet without a title, for the lesson's text says what it is."""
+class Page(Canvas):
+    """A canvas without a title, for the lesson's text says what it is."""
 
     def __init__(self, theme: str, language: str, texts: Texts, height: float) -> None:
         self.theme = theme_of(theme)

@@ -6,7 +6,7 @@ from figures._page import Page
 from torch import Tensor
 
 from posenc.analysis.decomposition import Decomposition
-from posenc.analysis.plot.sheet import balanced
+from posenc.analysis.plot.canvas import balanced
 
 NAMES = ("token_token", "token_position", "position_token", "position_position")
 

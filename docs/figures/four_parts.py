@@ -4,7 +4,7 @@ from figures._quarters import quarters
 from matplotlib.figure import Figure
 
 import posenc as pe
-from posenc.analysis.plot.sheet import balanced
+from posenc.analysis.plot.canvas import balanced
 
 TEXTS = {
     "token_token": ("token-token", "词元对词元"),

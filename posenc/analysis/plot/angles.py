@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from posenc.analysis import measure
+from posenc.analysis.plot.canvas import Canvas
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import LONGEST, checked_index, checked_length, note_of
 from posenc.encoding import Encoding
@@ -29,24 +29,24 @@ def angles(
     of one turn shows new angles to any longer input. Raises UnsupportedError for an encoding that
     does not turn.
     """
-    found = measure.relative_angles(encoding, checked_length(length, LONGEST), wrapped=True)
-    found = found[checked_index("head", head, len(found))]
+    wrapped = measure.relative_angles(encoding, checked_length(length, LONGEST), wrapped=True)
+    wrapped = wrapped[checked_index("head", head, len(wrapped))]
     speed = measure.frequencies(encoding, length)
     turns = measure.turns(speed[min(head, len(speed) - 1)], length)
-    sheet = Sheet(theme, language, "angles", note=note_of(encoding), height=3.6)
-    grid = sheet.figure.add_gridspec(1, 2, width_ratios=(2.2, 1.0))
-    axes = sheet.axes(grid[0])
+    canvas = Canvas(theme, language, "angles", note=note_of(encoding), height=3.6)
+    grid = canvas.figure.add_gridspec(1, 2, width_ratios=(2.2, 1.0))
+    axes = canvas.axes(grid[0])
     limits = (-torch.pi, torch.pi)
-    sheet.heat(axes, found.T, palette="cyclic", limits=limits, bar="radians")
-    sheet.label(axes, "back", "pair")
-    beside = sheet.axes(grid[1], grid="x", sharey=axes, xscale="log")
+    canvas.heat(axes, wrapped.T, palette="cyclic", limits=limits, bar="radians")
+    canvas.label(axes, "back", "pair")
+    beside = canvas.axes(grid[1], grid="x", sharey=axes, xscale="log")
     turning = turns > 0
     rows = torch.arange(len(turns))[turning]
-    beside.axvline(1.0, color=sheet.theme.muted, linewidth=1.0, linestyle=(0, (2, 2)))
-    line = sheet.theme.lines[0]
+    beside.axvline(1.0, color=canvas.theme.muted, linewidth=1.0, linestyle=(0, (2, 2)))
+    line = canvas.theme.lines[0]
     beside.plot(turns[turning].numpy(), rows.numpy(), "o", color=line, markersize=4)
     beside.tick_params(labelleft=False)
     beside.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     beside.minorticks_off()
-    sheet.label(beside, "turns", title="angles_turns", length=length)
-    return sheet.figure
+    canvas.label(beside, "turns", title="angles_turns", length=length)
+    return canvas.figure

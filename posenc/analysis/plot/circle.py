@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from posenc.analysis import measure
+from posenc.analysis.plot.canvas import Canvas, balanced, spaced
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet, balanced, spaced
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import LONGEST, checked_index, checked_length, note_of
 from posenc.encoding import Encoding
@@ -35,12 +35,12 @@ def circle(
     points = measure.pair_points(encoding, checked_length(length, LONGEST))[0]
     points = points[:, checked_index("pair", pair, points.shape[1])]
     at = torch.arange(length)
-    sheet = Sheet(theme, language, "circle", pair=pair, note=note_of(encoding), height=3.4)
+    canvas = Canvas(theme, language, "circle", pair=pair, note=note_of(encoding), height=3.4)
     low, high = balanced(points)
-    axes = sheet.axes(1, 2, 1, grid="both", aspect="equal")
+    axes = canvas.axes(1, 2, 1, grid="both", aspect="equal")
     axes.set(xlim=(1.25 * low, 1.25 * high), ylim=(1.25 * low, 1.25 * high))
-    axes.plot(*points.T.numpy(), color=sheet.theme.grid, linewidth=0.9, zorder=2)
-    colours = sheet.colours("sequential")
+    axes.plot(*points.T.numpy(), color=canvas.theme.grid, linewidth=0.9, zorder=2)
+    colours = canvas.colours("sequential")
     axes.scatter(*points.T.numpy(), c=at.numpy(), cmap=colours, s=20, zorder=3, linewidths=0)
     named: set[tuple[float, ...]] = set()
     for n in spaced(length, NAMED):
@@ -50,14 +50,14 @@ def circle(
         named.add(place)
         axes.annotate(
             str(n), points[n].tolist(), (4, 4), textcoords="offset points", fontsize=7.5,
-            zorder=4, **sheet.font(),
+            zorder=4, **canvas.font(),
         )  # fmt: skip
-    sheet.label(axes, "first", "second")
-    beside = sheet.axes(1, 2, 2, grid="y")
+    canvas.label(axes, "first", "second")
+    beside = canvas.axes(1, 2, 2, grid="y")
     for style, name in enumerate(("first", "second")):
-        sheet.line(beside, at, points[:, style], style, label=sheet.say(name))
+        canvas.line(beside, at, points[:, style], style, label=canvas.say(name))
     beside.set_ylim(1.25 * low, 1.75 * high)
-    sheet.whole(beside.xaxis)
-    sheet.label(beside, "position")
-    sheet.legend(beside, bbox_to_anchor=(0.0, 1.0))
-    return sheet.figure
+    canvas.whole(beside.xaxis)
+    canvas.label(beside, "position")
+    canvas.legend(beside, bbox_to_anchor=(0.0, 1.0))
+    return canvas.figure

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from posenc.analysis.plot.canvas import Canvas, balanced, spaced
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet, balanced, spaced
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import checked_index, table_of
 from posenc.encoding import Encoding
@@ -39,21 +39,21 @@ def curves(
     columns = [table.values[:, checked_index("dims", dim, count)] for dim in chosen]
     low, high = balanced(*columns)
     rows = torch.arange(len(table.values))
-    sheet = Sheet(theme, language, "curves", note=table.note, height=1.2 + 0.62 * len(chosen))
+    canvas = Canvas(theme, language, "curves", note=table.note, height=1.2 + 0.62 * len(chosen))
     first = None
     for row, (dim, values) in enumerate(zip(chosen, columns, strict=True)):
-        first = axes = sheet.axes(len(chosen), 1, row + 1, sharex=first)
-        axes.axhline(0.0, color=sheet.theme.grid, linewidth=0.8, zorder=1)
-        sheet.line(axes, rows, values, linewidth=1.4)
+        first = axes = canvas.axes(len(chosen), 1, row + 1, sharex=first)
+        axes.axhline(0.0, color=canvas.theme.grid, linewidth=0.8, zorder=1)
+        canvas.line(axes, rows, values, linewidth=1.4)
         axes.set_ylim(low * 1.15, high * 1.15)
         axes.set_xlim(-0.5, len(rows) - 0.5)
-        name = f"{sheet.say(table.columns)} {dim}"
-        sheet.write(axes, name, (1.01, 0.5), transform=axes.transAxes, va="center")
+        name = f"{canvas.say(table.columns)} {dim}"
+        canvas.write(axes, name, (1.01, 0.5), transform=axes.transAxes, va="center")
         last = row == len(chosen) - 1
         axes.tick_params(labelbottom=last, bottom=last)
         axes.set_yticks([low, 0.0, high], labels=[f"{low:.2g}", "0", f"{high:.2g}"])
         axes.spines["bottom"].set_visible(last)
         if last:
-            sheet.whole(axes.xaxis)
-            sheet.label(axes, table.rows)
-    return sheet.figure
+            canvas.whole(axes.xaxis)
+            canvas.label(axes, table.rows)
+    return canvas.figure

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
+from posenc.analysis.plot.canvas import Canvas, balanced
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet, balanced
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import checked_index, note_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def decomposition(
     x_or_q: Any,
-    *given: Any,
+    *inputs: Any,
     head: int = 0,
     row: int = 0,
     note: str | None = None,
@@ -33,25 +33,25 @@ def decomposition(
     Raises SettingError for a head or row that is not there,
     and what `decompose` raises.
     """
-    found = x_or_q if isinstance(x_or_q, Decomposition) else decompose(x_or_q, *given, **options)
-    batch, heads = found.visible.shape[:2]
+    split = x_or_q if isinstance(x_or_q, Decomposition) else decompose(x_or_q, *inputs, **options)
+    batch, heads = split.visible.shape[:2]
     at = checked_index("row", row, batch), checked_index("head", head, heads)
-    parts = {name: part[at] for name, part in found.parts().items()}
-    parts = {name: part.where(found.visible[at], float("nan")) for name, part in parts.items()}
-    share = {name: part[head].item() for name, part in found.share().items()}
-    total = found.total()[at]
-    limits = balanced(total.where(found.visible[at], 0.0), *parts.values())
+    parts = {name: part[at] for name, part in split.parts().items()}
+    parts = {name: part.where(split.visible[at], float("nan")) for name, part in parts.items()}
+    share = {name: part[head].item() for name, part in split.share().items()}
+    total = split.total()[at]
+    limits = balanced(total.where(split.visible[at], 0.0), *parts.values())
     if note is None:
-        note = next((note_of(item) for item in given if not isinstance(item, Tensor)), "")
-    sheet = Sheet(theme, language, "decomposition", note=note, height=4.6)
+        note = next((note_of(item) for item in inputs if not isinstance(item, Tensor)), "")
+    canvas = Canvas(theme, language, "decomposition", note=note, height=4.6)
     for place, (name, part) in enumerate({"total": total, **parts}.items(), start=1):
-        axes = sheet.axes(2, 3, place)
-        sheet.heat(axes, part, limits=limits, bar="score" if place == 3 else "")
+        axes = canvas.axes(2, 3, place)
+        canvas.heat(axes, part, limits=limits, bar="score" if place == 3 else "")
         axes.set_aspect("equal")
         axes.tick_params(labelleft=place in (1, 4), labelbottom=place > 3)
-        text = sheet.say(name)
+        text = canvas.say(name)
         if name != "total":
-            text = sheet.say("share", part=text, share=f"{100 * share[name]:.0f}")
-        axes.set_title(text, fontsize=8, loc="left", **sheet.font())
-        sheet.label(axes, "key" if place > 3 else "", "query" if place in (1, 4) else "")
-    return sheet.figure
+            text = canvas.say("share", part=text, share=f"{100 * share[name]:.0f}")
+        axes.set_title(text, fontsize=8, loc="left", **canvas.font())
+        canvas.label(axes, "key" if place > 3 else "", "query" if place in (1, 4) else "")
+    return canvas.figure

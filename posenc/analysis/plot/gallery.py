@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
-from posenc.analysis.plot import applies
+from posenc.analysis.plot import predicates
 from posenc.analysis.plot.angles import angles
 from posenc.analysis.plot.bias import bias
 from posenc.analysis.plot.circle import circle
@@ -123,38 +123,38 @@ def _wavelengths(of: Subject, **look: Any) -> Any:
 
 
 def _decomposition(of: Subject, **look: Any) -> Any:
-    found = decomposed(of.encoding, checked_length(of.tokens(16)))
-    return decomposition(found, head=of.head, note=note_of(of.encoding), **look)
+    split = decomposed(of.encoding, checked_length(of.tokens(16)))
+    return decomposition(split, head=of.head, note=note_of(of.encoding), **look)
 
 
-FIGURES: dict[str, tuple[applies.Applies, Any]] = {
-    "heatmap": (applies.tells, lambda of, **look: heatmap(of.encoding, of.tokens(64), **look)),
+FIGURES: dict[str, tuple[predicates.Predicate, Any]] = {
+    "heatmap": (predicates.tells, lambda of, **look: heatmap(of.encoding, of.tokens(64), **look)),
     "curves": (
-        applies.either(applies.embeds, applies.turns),
+        predicates.either(predicates.embeds, predicates.turns),
         lambda of, **look: curves(of.encoding, of.tokens(64), **look),
     ),
     "circle": (
-        applies.in_pairs,
+        predicates.in_pairs,
         lambda of, **look: circle(of.encoding, of.pair, of.tokens(32), **look),
     ),
     "helix": (
-        applies.in_pairs,
+        predicates.in_pairs,
         lambda of, **look: helix(of.encoding, of.pair, of.tokens(64), **look),
     ),
     "inner_product": (
-        applies.either(applies.embeds, applies.turns),
-        lambda of, **look: inner_product(of.encoding, of.tokens(128), head=of.head, **look),
+        predicates.either(predicates.embeds, predicates.turns),
+        lambda of, **look: inner_product(of.encoding, of.length, head=of.head, **look),
     ),
     "scores": (
-        applies.scores_differ,
+        predicates.scores_differ,
         lambda of, **look: scores(of.encoding, of.tokens(48), of.head, **look),
     ),
-    "bias": (applies.adds, lambda of, **look: bias(of.encoding, of.tokens(48), **look)),
+    "bias": (predicates.adds, lambda of, **look: bias(of.encoding, of.tokens(48), **look)),
     "angles": (
-        applies.either(applies.turns, applies.is_sinusoidal),
+        predicates.either(predicates.turns, predicates.is_sinusoidal),
         lambda of, **look: angles(of.encoding, of.tokens(64), of.head, **look),
     ),
-    "wavelengths": (applies.either(applies.turns, applies.is_sinusoidal), _wavelengths),
-    "decomposition": (applies.scored, _decomposition),
-    "mask": (applies.has(Mask), lambda of, **look: mask(of.encoding, of.tokens(32), **look)),
+    "wavelengths": (predicates.either(predicates.turns, predicates.is_sinusoidal), _wavelengths),
+    "decomposition": (predicates.scored, _decomposition),
+    "mask": (predicates.has(Mask), lambda of, **look: mask(of.encoding, of.tokens(32), **look)),
 }

@@ -17,6 +17,14 @@ TEXT: dict[str, dict[Language, str]] = {
     "query": {"en": "query", "zh": "查询"},
     "key": {"en": "key", "zh": "键"},
     "value": {"en": "value", "zh": "取值"},
+    "value_clipped": {
+        "en": "value ({share} % lie beyond the ends)",
+        "zh": "取值（截断 {share} %）",
+    },
+    "first_rows": {
+        "en": "first {shown} of {count} positions",
+        "zh": "{count} 个位置中的前 {shown} 个",
+    },
     "score": {"en": "score", "zh": "得分"},
     "inner": {"en": "inner product", "zh": "内积"},
     "added": {"en": "added to the score", "zh": "加到得分上的值"},

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from posenc.analysis import measure
+from posenc.analysis.plot.canvas import Canvas
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import checked_length, note_of
 from posenc.errors import SettingError
@@ -34,18 +34,18 @@ def mask(
         raise SettingError(f"layers={layers}: this figure shows 1 to {DEEPEST} layers")
     visible = measure.visibility(encoding, checked_length(length), causal=causal)
     needed = measure.receptive_field(visible, layers).double()
-    sheet = Sheet(theme, language, "mask", note=note_of(encoding), height=3.4)
+    canvas = Canvas(theme, language, "mask", note=note_of(encoding), height=3.4)
     nothing = float("nan")
-    axes = sheet.axes(1, 2, 1)
+    axes = canvas.axes(1, 2, 1)
     ones = visible.double().where(visible, nothing)
-    sheet.heat(axes, ones, palette="sequential", limits=(1.0, 1.0 + layers))
-    sheet.label(axes, "key", "query", title="one_layer")
-    beside = sheet.axes(1, 2, 2)
+    canvas.heat(axes, ones, palette="sequential", limits=(1.0, 1.0 + layers))
+    canvas.label(axes, "key", "query", title="one_layer")
+    beside = canvas.axes(1, 2, 2)
     reached = needed.where(needed > 0, nothing)
     limits = (1.0, float(max(layers, 2)))
-    sheet.heat(beside, reached, palette="sequential", limits=limits)
-    sheet.bar(beside, "sequential", *limits, "layers", whole=True)
-    sheet.label(beside, "key", title="field")
+    canvas.heat(beside, reached, palette="sequential", limits=limits)
+    canvas.bar(beside, "sequential", *limits, canvas.say("layers"), whole=True)
+    canvas.label(beside, "key", title="field")
     for part in (axes, beside):
         part.set_aspect("equal")
-    return sheet.figure
+    return canvas.figure

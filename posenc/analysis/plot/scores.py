@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from posenc.analysis import measure
+from posenc.analysis.plot.canvas import Canvas
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.subject import checked_index, checked_length, note_of
 from posenc.encoding import Encoding
@@ -30,27 +30,27 @@ def scores(
     is the one in the middle, or the last where no query sees the future. Raises SettingError for a
     length, head or query out of reach.
     """
-    found = measure.equal_scores(encoding, checked_length(length))
-    matrix = found[checked_index("head", head, len(found))]
+    all_heads = measure.equal_scores(encoding, checked_length(length))
+    matrix = all_heads[checked_index("head", head, len(all_heads))]
     if query is None:
         query = length - 1 if encoding.tags.causal_only else length // 2
     row = matrix[checked_index("query", query, length)]
-    sheet = Sheet(theme, language, "scores", note=note_of(encoding), height=3.5)
-    axes = sheet.axes(1, 2, 1)
+    canvas = Canvas(theme, language, "scores", note=note_of(encoding), height=3.5)
+    axes = canvas.axes(1, 2, 1)
     seen = matrix[matrix.isfinite()]
     least, most = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
     if least < 0 < most:
-        sheet.heat(axes, matrix, bar="score")
+        canvas.heat(axes, matrix, bar="score")
     else:
         palette, limits = "sequential", (least, most if most > least else least + 1.0)
-        sheet.heat(axes, matrix, palette=palette, limits=limits, bar="score")
+        canvas.heat(axes, matrix, palette=palette, limits=limits, bar="score")
     axes.set_aspect("equal")
-    axes.axhline(query, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (2, 2)))
-    sheet.label(axes, "key", "query")
-    beside = sheet.axes(1, 2, 2, grid="y")
-    sheet.line(beside, torch.arange(length), row)
-    beside.axvline(query, color=sheet.theme.muted, linewidth=0.9, linestyle=(0, (2, 2)))
+    axes.axhline(query, color=canvas.theme.ink, linewidth=0.9, linestyle=(0, (2, 2)))
+    canvas.label(axes, "key", "query")
+    beside = canvas.axes(1, 2, 2, grid="y")
+    canvas.line(beside, torch.arange(length), row)
+    beside.axvline(query, color=canvas.theme.muted, linewidth=0.9, linestyle=(0, (2, 2)))
     beside.set_xlim(-0.5, length - 0.5)
-    sheet.whole(beside.xaxis)
-    sheet.label(beside, "key", title="scores_row", query=query)
-    return sheet.figure
+    canvas.whole(beside.xaxis)
+    canvas.label(beside, "key", title="scores_row", query=query)
+    return canvas.figure

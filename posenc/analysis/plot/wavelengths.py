@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from posenc.analysis import measure
+from posenc.analysis.plot.canvas import Canvas
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.sheet import Sheet
 from posenc.analysis.plot.style import ThemeName
 from posenc.encoding import Encoding
 from posenc.encodings.rotary import Rotary
@@ -48,39 +48,39 @@ def wavelengths(
         raise SettingError(f"wavelengths(trained={trained}, length={length}): at least 1 is needed")
     if not 1 <= len(encodings) <= MOST:
         raise SettingError(f"wavelengths of {len(encodings)} encodings: give 1 to {MOST}, by name")
-    found = {
+    by_name = {
         name: measure.wavelengths(measure.frequencies(encoding, length))
         for name, encoding in encodings.items()
     }
-    turning = torch.cat([of[of.isfinite()] for of in found.values()])
+    turning = torch.cat([of[of.isfinite()] for of in by_name.values()])
     least = min(float(turning.min()) if len(turning) else 1.0, trained)
     most = max(float(turning.max()) if len(turning) else 1.0, trained)
     edge = 2.5 * most
-    sheet = Sheet(theme, language, "wavelengths", trained=trained, height=4.2)
-    axes = sheet.axes(grid="y", yscale="log")
-    axes.axhspan(trained, 2 * edge, color=sheet.theme.hidden, linewidth=0, zorder=0)
-    axes.axhline(trained, color=sheet.theme.muted, linewidth=1.1, zorder=1)
+    canvas = Canvas(theme, language, "wavelengths", trained=trained, height=4.2)
+    axes = canvas.axes(grid="y", yscale="log")
+    axes.axhspan(trained, 2 * edge, color=canvas.theme.hidden, linewidth=0, zorder=0)
+    axes.axhline(trained, color=canvas.theme.muted, linewidth=1.1, zorder=1)
     # Of lines that coincide the lower ones are seen on both sides of the upper.
-    widths = torch.linspace(3.6 if len(found) > 1 else 1.7, 1.2, len(found)).tolist()
-    for style, (name, of) in enumerate(found.items()):
+    widths = torch.linspace(3.6 if len(by_name) > 1 else 1.7, 1.2, len(by_name)).tolist()
+    for style, (name, of) in enumerate(by_name.items()):
         for head, row in enumerate(of):
-            sheet.line(
+            canvas.line(
                 axes, torch.arange(len(row)), row.clamp(max=edge), style,
                 label=name if head == 0 else None, linewidth=widths[style],
-                marker=sheet.marker(style), markersize=3.8,
+                marker=canvas.marker(style), markersize=3.8,
             )  # fmt: skip
     axes.set_ylim(least / 1.6, edge * 1.25)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.6g}")
     axes.minorticks_off()
-    sheet.whole(axes.xaxis)
-    sheet.label(axes, "pair", "tokens")
+    canvas.whole(axes.xaxis)
+    canvas.label(axes, "pair", "tokens")
     inside = {"transform": axes.get_yaxis_transform()}
-    sheet.write(axes, sheet.say("beyond"), (0.01, trained * 1.12), **inside)
-    if any(bool(of.isinf().any()) for of in found.values()):
+    canvas.write(axes, canvas.say("beyond"), (0.01, trained * 1.12), **inside)
+    if any(bool(of.isinf().any()) for of in by_name.values()):
         at = (0.99, edge / 1.15)
-        sheet.write(axes, sheet.say("still"), at, va="top", ha="right", **inside)
-    sheet.legend(axes)
-    return sheet.figure
+        canvas.write(axes, canvas.say("still"), at, va="top", ha="right", **inside)
+    canvas.legend(axes)
+    return canvas.figure
 
 
 def scaled(rotary: Rotary, trained: int = 4096, factor: float = 8.0) -> dict[str, Encoding]:
@@ -101,11 +101,11 @@ def scaled(rotary: Rotary, trained: int = 4096, factor: float = 8.0) -> dict[str
         "p-RoPE": Proportional(0.25),
     }
     settings = {"layout": rotary.layout, "rotary_dim": rotary.rotary_dim}
-    made: dict[str, Encoding] = {}
+    by_rule: dict[str, Encoding] = {}
     for name, rule in rules.items():
         try:
-            made[name] = Rotary(rotary.dim, rotary.base, scaling=rule, **settings)
+            by_rule[name] = Rotary(rotary.dim, rotary.base, scaling=rule, **settings)
         except SettingError:
             # A head of few pairs is too small for some formulas.
             continue
-    return made
+    return by_rule

@@ -19,15 +19,15 @@ from posenc.terms import (
     Zones,
 )
 
-Applies = Callable[[Encoding, tuple[Term, ...]], bool]
+Predicate = Callable[[Encoding, tuple[Term, ...]], bool]
 
 
-def has(*kinds: type) -> Applies:
+def has(*kinds: type) -> Predicate:
     """Whether one of its terms is of these kinds."""
     return lambda encoding, terms: any(isinstance(term, kinds) for term in terms)
 
 
-def either(*tests: Applies) -> Applies:
+def either(*tests: Predicate) -> Predicate:
     return lambda encoding, terms: any(test(encoding, terms) for test in tests)
 
 

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 6.4, 3.7
 NOTE = 100
 
 
-class Sheet:
+class Canvas:
     """A figure without pyplot: title above, the encoding's repr below, axes in one style.
 
     Raises SettingError for an unknown theme or language.
@@ -86,10 +86,10 @@ class Sheet:
         from matplotlib.colors import LinearSegmentedColormap
 
         if palette == "cyclic":
-            found = matplotlib.colormaps[self.theme.cyclic]
+            colours = matplotlib.colormaps[self.theme.cyclic]
         else:
-            found = LinearSegmentedColormap.from_list(palette, getattr(self.theme, palette))
-        return found.with_extremes(bad=self.theme.hidden)
+            colours = LinearSegmentedColormap.from_list(palette, getattr(self.theme, palette))
+        return colours.with_extremes(bad=self.theme.hidden)
 
     def heat(
         self,
@@ -99,13 +99,14 @@ class Sheet:
         palette: str = "diverging",
         limits: tuple[float, float] | None = None,
         bar: str = "",
+        words: dict[str, str] | None = None,
         origin: str = "upper",
         left: float = 0.0,
     ) -> None:
         """Numbers (rows, columns) as colours, one cell each; what is not finite is left blank.
 
         Limits are by default the same on both sides of 0. bar is the key of the label of a colour
-        bar; the first column stands at `left`.
+        bar, words what the label is filled with; the first column stands at `left`.
         """
         shown = finite(values)
         low, high = limits or balanced(shown)
@@ -125,12 +126,12 @@ class Sheet:
         axes.spines[["left", "bottom"]].set_visible(False)
         self.whole(axes.xaxis, axes.yaxis)
         if bar:
-            self.bar(axes, palette, low, high, bar)
+            self.bar(axes, palette, low, high, self.say(bar, **(words or {})))
 
     def bar(
         self, axes: Any, palette: str, low: float, high: float, label: str, whole: bool = False
     ) -> None:
-        """A colour bar to the right of axes, with ticks at whole numbers or where they fall."""
+        """A labelled colour bar to the right of axes; ticks at whole numbers or where they fall."""
         beside = axes.inset_axes((1.03, 0.0, 0.025, 1.0))
         beside.imshow(
             torch.linspace(low, high, 128)[:, None].numpy(),
@@ -147,7 +148,7 @@ class Sheet:
         beside.yaxis.set_label_position("right")
         beside.spines[:].set_visible(False)
         self.ticks(beside)
-        beside.set_ylabel(self.say(label), fontsize=8.5, **self.font())
+        beside.set_ylabel(label, fontsize=8.5, **self.font())
 
     def line(self, axes: Any, x: Tensor, y: Tensor, style: int = 0, **options: Any) -> None:
         """A curve in the style of a number, which fixes colour and dashes."""
