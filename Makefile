@@ -105,5 +105,5 @@ compiler:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --editable ".[$(@F)]" --constraint constraints.txt
-	@$(BIN)/python tools/kernels.py
+	@$(BIN)/python tools/built_kernels.py
 	touch $@

@@ -87,6 +87,6 @@ class TestInstall:
 class TestKernels:
     @pytest.mark.parametrize(("ci", "code"), [("", 0), ("1", 1)])
     def test_missing_ones_are_loud(self, ci: str, code: int) -> None:
-        ended = run([sys.executable, "tools/kernels.py"], POSENC_NATIVE="0", POSENC_CI=ci)
+        ended = run([sys.executable, "tools/built_kernels.py"], POSENC_NATIVE="0", POSENC_CI=ci)
         assert ended.returncode == code
         assert ended.stderr.startswith("*** No C kernels: POSENC_NATIVE=0 turns")
