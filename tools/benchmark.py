@@ -74,7 +74,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "or": "或",
         "alone": "没有可比的",
         "colon": "：",
-        "summary": "总计{headline}（{day}，{cpu}，{cores} 核）：",
+        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）：",
         "length": "长度 {length}：{who}",
         "before": "posenc，一次算出所有得分",
     },
