@@ -40,7 +40,8 @@ class Lowered:
     def with_rotated_keys(self) -> "Lowered":
         """The same for keys that come rotated, out of a cache."""
         terms = tuple(replace(x, k_angle=None) if isinstance(x, Rotate) else x for x in self.terms)
-        rotation = next((term for term in terms if isinstance(term, Rotate)), None)
+        rotations = [term for term in terms if isinstance(term, Rotate)]
+        rotation = rotations[0] if rotations else None
         return replace(self, terms=terms, form=replace(self.form, rotation=rotation, k_waves=None))
 
 

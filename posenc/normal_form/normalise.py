@@ -29,7 +29,7 @@ from posenc.terms import (
 )
 
 _T = TypeVar("_T")
-_ByDistance = DistanceTable | Slope | GatherTable | ValueTable
+_BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable)
 
 
 def normalise(
@@ -123,7 +123,7 @@ def check_distances(terms: Sequence[Term], positions: Positions) -> None:
     # Causality bounds the distance only where coordinates rise with the order.
     past_only = visibility.past_only and positions.unit_step
     for term in terms:
-        if not isinstance(term, _ByDistance):
+        if not isinstance(term, _BY_DISTANCE):
             continue
         q, k = positions.one_axis("a distance")
         if isinstance(term, Slope):
@@ -279,4 +279,8 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
 
 
 def _first(terms: Sequence[Term], kind: type[_T]) -> _T | None:
-    return next((cast(_T, term) for term in terms if isinstance(term, kind)), None)
+    # A loop, for torch 2.7 traces no next().
+    for term in terms:
+        if isinstance(term, kind):
+            return cast(_T, term)
+    return None
