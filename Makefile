@@ -24,7 +24,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the catalogue is made of: its pages and pictures show what every class does.
 SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py)
 
-.PHONY: compiler compare test check sanitize valgrind wheel bench generate conformance docs clean
+.PHONY: compiler compare test check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -51,6 +51,16 @@ sanitize: .venv/dev
 	$(BIN)/cmake $(DRIVERS) -B build/sanitize -D POSENC_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitize --output-on-failure --parallel $(JOBS)
+
+# Random calls of every backend against the reference: `make fuzz SEED=7 EXAMPLES=20000`.
+SEED ?= 0
+EXAMPLES ?= 2000
+fuzz: .venv/dev
+	OMP_NUM_THREADS=1 POSENC_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/fuzz --hypothesis-seed=$(SEED)
+
+# Wrong lines in a copy of posenc, each of which must make something red.
+mutants: .venv/dev
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 # It sees memory that is read before it is written, but knows no AVX-512.
 valgrind: .venv/dev

@@ -131,5 +131,5 @@ class Rotary(Encoding):
         ]
         angles = -at.distance()[..., None] * q.new_tensor(rows)[:, None, None, None]
         q = q.clone()
-        q[..., : self.turned] *= self._rule.gain**2
+        q[..., : self.turned] *= self._rule.reference_gain()
         return at.scale * turned_dot(q, k, angles, self.layout)

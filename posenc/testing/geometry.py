@@ -52,6 +52,14 @@ def check_norms(encoding: Encoding) -> None:
                 require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
 
 
+def check_family(encoding: Encoding) -> None:
+    """An absolute encoding changes the embeddings alone; one of another family lowers to terms."""
+    if encoding.family == "absolute":
+        require(not attends(encoding), "it is called absolute, and attention takes it")
+    elif encoding.family != "none":
+        require(attends(encoding), f"its family is {encoding.family}, and attention leaves it out")
+
+
 @when(lambda e: e.family not in ("none", "mask", "scale"))
 def check_position_matters(encoding: Encoding) -> None:
     """Without a causal mask, permuting the tokens changes what the model says of them."""

@@ -17,6 +17,7 @@ from posenc.encoding import Encoding
 from posenc.errors import CheckError
 from posenc.lowering import embeds_only
 from posenc.positions import Positions
+from posenc.terms import DistanceTable
 from posenc.testing.fixtures import (
     LENGTH,
     attends,
@@ -26,6 +27,7 @@ from posenc.testing.fixtures import (
     qkv,
     require,
     require_close,
+    terms_of,
     tokens_for,
 )
 
@@ -146,6 +148,25 @@ def check_for_model(encoding: Encoding) -> None:
     for length in (1, 8, 24):
         out = model_for(made)(tokens_for(length))
         require(bool(torch.isfinite(out).all()), f"not finite at length {length}")
+    if attends(made) and any(isinstance(term, DistanceTable) for term in terms_of(made)):
+        for name, late in _trained_late(copy_of(made), 8, 24).items():
+            require(
+                not late, f"{late} entries of {name} are read by 24 tokens, not by the 8 trained"
+            )
+
+
+def _trained_late(encoding: Encoding, train_length: int, length: int) -> dict[str, int]:
+    """How many entries of each parameter have a gradient at `length`, but none in training."""
+
+    def reached(length: int) -> list[Tensor]:
+        leaves = list(encoding.parameters())
+        out = attend(*qkv(encoding, length), encoding, causal=True, backend="reference")
+        grads = torch.autograd.grad(out.sin().sum(), leaves) if leaves else ()
+        return [grad != 0 for grad in grads]
+
+    names = (name for name, _ in encoding.named_parameters())
+    pairs = zip(names, reached(train_length), reached(length), strict=True)
+    return {name: int((later & ~trained).sum()) for name, trained, later in pairs}
 
 
 def check_devices(encoding: Encoding) -> None:

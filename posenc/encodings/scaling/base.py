@@ -53,3 +53,7 @@ class Scaling:
     def reference(self, i: int, base: float, turned: int, length: float) -> float:
         """The scaled frequency of pair i, for an input of this length."""
         return base ** (-2 * i / turned)
+
+    def reference_gain(self) -> float:
+        """The paper's factor of the scores of turned dimensions."""
+        return 1.0

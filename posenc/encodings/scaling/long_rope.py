@@ -67,3 +67,8 @@ class LongRoPE(Scaling):
     def reference(self, i: int, base: float, turned: int, length: float) -> float:
         divisor = self.long[i] if length > self.original_length else self.short[i]
         return 1 / (divisor * base ** (2 * i / turned))
+
+    def reference_gain(self) -> float:
+        if self.attention_factor is not None:
+            return self.attention_factor**2
+        return 1 + math.log(self.factor, self.original_length)

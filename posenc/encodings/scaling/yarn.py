@@ -109,3 +109,12 @@ class YaRN(Scaling):
             share = (last - i) / (last - first) if last > first else float(i <= first)
         share = min(max(share, 0.0), 1.0)
         return theta * (share + (1 - share) / self.factor)
+
+    def reference_gain(self) -> float:
+        def m(x: float) -> float:
+            return 0.1 * x * math.log(self.factor) + 1
+
+        factor = m(1.0)
+        if self.mscale is not None and self.mscale_all_dim is not None:
+            factor = m(self.mscale) / m(self.mscale_all_dim)
+        return (factor if self.attention_factor is None else self.attention_factor) ** 2

@@ -1,0 +1,62 @@
+"""Plant every mutant in a copy of posenc, and tell which of them nothing sees: `make mutants`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.mutants.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).parent.parent.parent
+JUDGE = """
+import sys, posenc as pe
+from posenc.testing.suite import chosen_checks, run_check
+names = [n for n in chosen_checks() if n not in ("check_compiles", "check_exports")]
+failed = [n for n in names if run_check({encoding}, n).status == "failed"]
+print(*failed[:3], sep=", ")
+sys.exit(bool(failed))
+"""
+
+
+def seen(mutant: Mutant, folder: Path) -> str:
+    """What goes red for a mutant that stands in this folder; "" where nothing does."""
+    shutil.copytree(ROOT / "posenc", folder / "posenc")
+    for name in ("tests", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
+    if mutant.old:
+        path = folder / "posenc" / mutant.file
+        text = path.read_text()
+        assert text.count(mutant.old) == 1, f"{mutant.old!r} is not in {mutant.file} once"
+        path.write_text(text.replace(mutant.old, mutant.new))
+    command = ["-c", JUDGE.format(encoding=mutant.seen_by)]
+    if mutant.seen_by.endswith(".py"):
+        command = ["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", mutant.seen_by]
+    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if not ended.returncode:
+        return ""
+    return (ended.stdout.strip() or ended.stderr.strip() or "an error").splitlines()[-1]
+
+
+def main() -> int:
+    chosen = [m for m in MUTANTS if all(word in m.file + m.new for word in sys.argv[1:])]
+    survivors = 0
+    # Sound code must be green, or every mutant would seem to be seen.
+    sound = [Mutant("", "", "", oracle) for oracle in sorted({m.seen_by for m in chosen})]
+    for mutant in [*sound, *chosen]:
+        with tempfile.TemporaryDirectory() as folder:
+            witness = seen(mutant, Path(folder))
+        wrong = bool(witness) != bool(mutant.old)
+        survivors += wrong
+        what = f"{mutant.file}: {mutant.new}" if mutant.old else f"sound, {mutant.seen_by}"
+        print(f"{'WRONG ' if wrong else ''}{what} | {witness or 'nothing is red'}", flush=True)
+    print(f"{len(chosen)} mutants, {survivors} not as they should be")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
