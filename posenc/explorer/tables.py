@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.analysis import measure
-from posenc.analysis.measure._layer import context_of_one_token
+from posenc.analysis.probe_context import context_of_one_token
 from posenc.encoding import Encoding
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
