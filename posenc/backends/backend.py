@@ -49,7 +49,7 @@ class Backend:
             return _TRANSFORMS
         if not self.dropout and call.dropout:
             return "it has no dropout"
-        for feature in Feature:
-            if feature in call.form.features and feature not in self.can:
-                return feature.value
+        missing = call.form.features - self.can
+        if missing:
+            return next(feature.value for feature in Feature if feature in missing)
         return self.limits(call)
