@@ -47,7 +47,18 @@ def attend(
     dropout    on the attention weights; pass 0.0 in evaluation
     backend    "auto", or one by name, which raises rather than fall back
 
-    Rows that see nothing are zero, in the gradient too. The output has v's dtype.
+    Rows that see nothing are zero, in the gradient too, and padding is not seen, not even NaN. The
+    output has v's dtype.
+
+    Raises ShapeError for tensors that do not fit together or an encoding of other heads,
+    PositionsError for positions of other sizes or that a term cannot read, UnsupportedError for
+    what is no encoding, two rotations, or a backend that cannot compute this, CacheError where
+    decoding could not equal the full forward.
+
+    Example:
+
+        q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
+        out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
     with unchanged_on_error([] if cache is None else [cache]):
         call = build_call(
@@ -75,7 +86,16 @@ def explain_backend(
     positions: Positions | Tensor | None = None,
     context: Context | None = None,
 ) -> str:
-    """Which backend `auto` takes for this call, and why those before it refuse."""
+    """Which backend `auto` takes for this call, and why those before it do not.
+
+    One line for each backend that was asked, in order. Arguments as in `attend`, and it raises what
+    `attend` raises for them.
+
+    Example:
+
+        q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
+        print(posenc.explain_backend(q, k, v, posenc.Rotary(64), causal=True))
+    """
     call = build_call(q, k, v, encoding, causal=causal, positions=positions, context=context)
     name, reasons = choose(call)
     return "\n".join(f"{name}: {reason}" for name, reason in (reasons | {name: "taken"}).items())
@@ -93,7 +113,13 @@ def scores(
 ) -> Float[Tensor, "b h tq tk"]:
     """The eager definition of every term: scores of all pairs, -inf where not visible.
 
-    In at least float32; arguments as in `attend`. Values and dropout are not part of it.
+    In at least float32; arguments as in `attend`. Values and dropout are not part of it. It raises
+    what `attend` raises for them.
+
+    Example:
+
+        q, k = torch.randn(2, 1, 8, 256, 64).unbind()
+        s = posenc.scores(q, k, posenc.ALiBi(heads=8), causal=True)
     """
     call = build_call(
         q, k, k, encoding, causal=causal, positions=positions, context=context, scale=scale
@@ -117,7 +143,13 @@ def rotate(
     view of another.
 
     Raises UnsupportedError for an encoding whose effect is not one rotation of each, and where
-    writing in place would break the gradient.
+    writing in place would break the gradient, ShapeError where angles do not fit q or k, and
+    PositionsError for positions of other sizes.
+
+    Example:
+
+        q, k = torch.randn(2, 1, 8, 256, 64).unbind()
+        q, k = posenc.rotate(q, k, posenc.Rotary(64))
     """
     if isinstance(encoding, Lowered) and positions is None:
         # Straight on, for one token is rotated faster than all checks of lower_for are made.

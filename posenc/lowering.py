@@ -94,7 +94,13 @@ def lower(
                 that rotary encodings make angles for these alone
 
     Raises UnsupportedError for an encoding that only changes embeddings and for two rotations,
-    PositionsError where an encoding needs an extent or a context that is not there.
+    PositionsError where an encoding needs an extent or a context that is not there, and where a
+    term cannot read these positions, ShapeError for terms of different numbers of heads.
+
+    Example:
+
+        lowered = posenc.lower(posenc.T5Bias(heads=8), 256, causal=True)
+        layers = [posenc.attend(q, k, v, lowered) for q, k, v in torch.randn(2, 3, 1, 8, 256, 64)]
     """
     if isinstance(encoding, Lowered):
         if positions is not None and positions is not encoding.positions:
