@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
-/* A table of vectors (heads, rows, width), read at the row distance + zero, clamped at its ends.
-   heads is 1 where all heads share it. `grad` (slots, heads, rows, width) starts as zeros. Both
-   are of the arithmetic's type. */
-struct pe_gather {
+/* A table read at the row distance + zero, clamped at its ends: of numbers (heads, rows) or of
+   vectors (heads, rows, width), of the arithmetic's type. heads is 1 where all heads share it.
+   `grad` (slots, heads, rows[, width]) starts as zeros, of float64 for numbers and else like the
+   table. */
+struct pe_table {
     const void *weight;
     void *grad;
     int64_t heads, rows, zero;
@@ -17,23 +18,49 @@ struct pe_gather {
    queries being the last of the keys, and where all is one document. Steps are between rows of the
    batch, 0 where they are shared. */
 struct pe_tokens {
-    const int64_t *order, *document;
-    int64_t order_step, document_step;
+    const int64_t *order;
+    int64_t order_step;
+    const int64_t *document;
+    int64_t document_step;
 };
 
 /* Distance is order of the key - order of the query.
 
-   out = softmax(scale * (q . k + gathers) + table + slopes + offsets, where visible) v + values.
+   out = softmax(scale * (q . k + vectors) + table + slopes + offsets, where visible) v + values.
 
    Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
    contiguous, and results are contiguous. The arithmetic is float32, float64 for float64. Pointers
-   to terms that are not there are NULL. */
+   to terms that are not there are NULL. attention_struct.py lists the same fields. */
 struct pe_attention {
     int64_t type, backward;
     int64_t batch, heads, key_heads, queries, keys, width, value_width;
+    const void *q;
+    int64_t q_stride[3];
+    const void *k;
+    int64_t k_stride[3];
+    const void *v;
+    int64_t v_stride[3];
+
+    /* score += table[h, distance + zero] */
+    struct pe_table table;
+    /* score -= past[h] * |distance|, future[h] where the key is ahead. */
+    const double *past, *future;
+    /* score += q_offset[i] + k_offset[j]; (1|batch, heads, tokens). */
+    const double *q_offset;
+    int64_t q_offset_step;
+    const double *k_offset;
+    int64_t k_offset_step;
+    struct pe_table on_query, on_key, on_value;
+
+    struct pe_tokens q_tokens, k_tokens;
+    const uint8_t *valid;
+    int64_t valid_step;
     double scale;
-    const void *q, *k, *v;
-    int64_t q_stride[3], k_stride[3], v_stride[3];
+    /* window < 0 where there is none, and at most 2**62. */
+    int64_t causal, window, sinks, prefix;
+    /* Whether a gradient may be asked for: Python then gives `exact_out` too. */
+    int64_t learns;
+
     void *out;
     /* The output before it is rounded to `type`, of the arithmetic's type. The forward pass writes
        it where it is not NULL; the backward pass reads it and not `out`, for gradients that are sums
@@ -42,28 +69,12 @@ struct pe_attention {
     /* Of each row the greatest score, in units of log 16, and the sum of exp(score - greatest). */
     void *peak, *mass;
 
-    /* score += table[h, distance + zero], clamped at the ends; (1|heads, rows). */
-    const void *table;
-    int64_t table_heads, table_rows, table_zero;
-    /* score -= past[h] * |distance|, future[h] where the key is ahead. */
-    const double *past, *future;
-    /* score += q_offset[i] + k_offset[j]; (1|batch, heads, tokens). */
-    const double *q_offset, *k_offset;
-    int64_t q_offset_step, k_offset_step;
-    struct pe_gather on_query, on_key, on_value;
-
-    struct pe_tokens q_tokens, k_tokens;
-    const uint8_t *valid;
-    int64_t valid_step;
-    /* window < 0 where there is none, and at most 2**62. */
-    int64_t causal, window, sinks, prefix;
-
     const void *grad_out;
     int64_t grad_stride[3];
     void *grad_q, *grad_k, *grad_v;
-    /* (slots, table heads, rows), (slots, heads), (chunks, batch, heads, queries) and
-       (batch, heads, keys), all zeros at first. */
-    double *grad_table, *grad_past, *grad_future, *grad_q_offset, *grad_k_offset;
+    /* (slots, heads) each, (chunks, batch, heads, queries) and (batch, heads, keys), zeros at
+       first. */
+    double *grad_past, *grad_future, *grad_q_offset, *grad_k_offset;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys

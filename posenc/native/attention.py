@@ -6,35 +6,21 @@ weights relative to it. posenc::attention_backward returns
 the gradients that are wanted, in the order of the inputs.
 """
 
-from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_call import backward, forward
-from posenc.native.attention_struct import Inputs
+from posenc.native.attention_struct import LEARNED, NAMES, SCHEMA, Inputs
+from posenc.native.launch import backward, forward
 from posenc.native.library import LIBRARY
-
-# The inputs that can have a gradient come first.
-_LEARNED = 13
-_INPUTS = (
-    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? past, Tensor? future, "
-    "Tensor? q_offset, Tensor? k_offset, Tensor? query_rows, Tensor? key_rows, "
-    "Tensor? value_rows, Tensor? query_bias, Tensor? key_bias, Tensor? q_order, "
-    "Tensor? k_order, Tensor? q_document, Tensor? k_document, Tensor? valid, "
-    "SymInt table_zero, SymInt query_zero, SymInt key_zero, SymInt value_zero, "
-    "float scale, bool causal, SymInt window, SymInt sinks, SymInt prefix, "
-    "bool learns"
-)
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v), by the operator."""
     # Not vars(inputs), which graphs of torch 2.7 cannot follow.
-    *values, _ = [getattr(inputs, field.name) for field in fields(inputs)]
+    *values, _ = [getattr(inputs, name) for name in NAMES]
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in values)
     return torch.ops.posenc.attention.default(*values, learns and torch.is_grad_enabled())[0]
 
@@ -59,24 +45,15 @@ def _backward(
 ) -> list[Tensor]:
     if isinstance(LIBRARY, str):
         raise UnsupportedError(f"posenc::attention_backward: {LIBRARY}")
-    x = Inputs(*given)
-    made = backward(LIBRARY, x, (exact, peak, mass), grad, wanted)
-    found = []
-    for name, like in _wanted(x, wanted):
-        found.append(made[name].to(like.dtype))
-    return found
+    return backward(LIBRARY, Inputs(*given), (exact, peak, mass), grad, wanted)
 
 
 def _fake_backward(
     grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
 ) -> list[Tensor]:
-    return [like.new_empty(like.shape) for _, like in _wanted(Inputs(*given), wanted)]
-
-
-def _wanted(x: Inputs, wanted: list[bool]) -> Iterator[tuple[str, Tensor]]:
-    for want, (name, given) in zip(wanted, vars(x).items(), strict=False):
-        if want:
-            yield name, given
+    x = Inputs(*given)
+    likes = (getattr(x, name) for name, want in zip(LEARNED, wanted, strict=True) if want)
+    return [like.new_empty(like.shape) for like in likes]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -90,17 +67,16 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    none = [None] * len(ctx.inputs)
     if grad is None:
-        return tuple(none)
+        return (None,) * len(NAMES)
     exact, peak, mass, *tensors = ctx.saved_tensors
     rest = iter(tensors)
     given = [next(rest) if tensor else x for tensor, x in zip(ctx.tensor, ctx.inputs, strict=True)]
-    wanted = list(ctx.needs_input_grad[:_LEARNED])
+    needed = dict(zip(NAMES, ctx.needs_input_grad, strict=True))
+    wanted = [needed[name] for name in LEARNED]
     backward = torch.ops.posenc.attention_backward.default
     found = iter(backward(grad, exact, peak, mass, wanted, *given))
-    grads = [next(found) if want else None for want in wanted]
-    return (*grads, *none[_LEARNED:])
+    return tuple(next(found) if needed[name] else None for name in NAMES)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:
@@ -111,10 +87,10 @@ def _no_second(ctx: Any, *_: Any) -> None:
 
 
 _OPERATORS = torch.library.Library("posenc", "FRAGMENT")
-_OPERATORS.define(f"attention({_INPUTS}) -> (Tensor, Tensor, Tensor, Tensor)")
+_OPERATORS.define(f"attention({SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)")
 _OPERATORS.define(
     "attention_backward(Tensor grad, Tensor exact, Tensor peak, Tensor mass, bool[] wanted, "
-    f"{_INPUTS}) -> Tensor[]"
+    f"{SCHEMA}) -> Tensor[]"
 )
 _OPERATORS.impl("attention", _forward, "CPU")
 _OPERATORS.impl("attention_backward", _backward, "CPU")

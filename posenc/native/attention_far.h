@@ -9,7 +9,7 @@ static REAL dot(const REAL *x, const REAL *y, int64_t width) {
 }
 
 /* An end of a table, padded: side 0 its first row, 1 its last. */
-static const REAL *end_of(const struct pe_gather *x, int64_t h, int64_t width, int64_t side,
+static const REAL *end_of(const struct pe_table *x, int64_t h, int64_t width, int64_t side,
                           REAL *buffer) {
     slice_rows(table_of(x, h, width) + side * (x->rows - 1) * width, 1, width, 0, 1, buffer,
                pitch_of(width));
@@ -17,7 +17,7 @@ static const REAL *end_of(const struct pe_gather *x, int64_t h, int64_t width, i
 }
 
 /* far[side, i] = x[i] . an end of the table, of `count` padded rows. */
-static void far_products(const struct pe_gather *table, int64_t h, int64_t width, const REAL *x,
+static void far_products(const struct pe_table *table, int64_t h, int64_t width, const REAL *x,
                          int64_t count, REAL *far, int64_t far_step, REAL *buffer) {
     if (!table->weight) return;
     int64_t pitch = pitch_of(width);
@@ -33,13 +33,13 @@ INLINE void add_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
     for (int64_t c = 0; c < width; c++) to[c] += factor * from[c];
 }
 
-static REAL *grad_of(const struct pe_gather *x, int64_t slot, int64_t h, int64_t width) {
+static REAL *grad_of(const struct pe_table *x, int64_t slot, int64_t h, int64_t width) {
     return (REAL *)x->grad + (slot * x->heads + (x->heads == 1 ? 0 : h)) * x->rows * width;
 }
 
 /* Of rows x whose weights at a far end sum to far_sum[side, i]: to[i] += sum * end, where there is
    such a tensor, and grad of the end += factor * sum * x[i]. */
-static void far_gradients(const struct pe_gather *table, int64_t slot, int64_t h, int64_t width,
+static void far_gradients(const struct pe_table *table, int64_t slot, int64_t h, int64_t width,
                           const REAL *x, int64_t count, const REAL *far_sum, int64_t far_step,
                           REAL factor, REAL *to) {
     if (!table->weight) return;

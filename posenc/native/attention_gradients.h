@@ -40,11 +40,11 @@ static void add_diagonals(const struct pe_attention *p, struct backward *w,
         put(w->diagonals + t - first, sum + other);
     }
     int64_t lowest = m->distance - (m->rows - 1);
-    if (p->grad_table) {
-        double *grad = p->grad_table +
-                       (w->slot * p->table_heads + (p->table_heads == 1 ? 0 : h)) * p->table_rows;
+    if (p->table.grad) {
+        double *grad = (double *)p->table.grad +
+                       (w->slot * p->table.heads + (p->table.heads == 1 ? 0 : h)) * p->table.rows;
         for (int64_t t = first; t < end; t++)
-            grad[clamped(lowest + t + p->table_zero, p->table_rows)] += w->diagonals[t - first];
+            grad[clamped(lowest + t + p->table.zero, p->table.rows)] += w->diagonals[t - first];
     }
     if (p->grad_past) {
         double past = 0, future = 0;
@@ -99,7 +99,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1), used = padded(p->width);
     if (p->on_query.weight && !query_side) {
-        const struct pe_gather *x = &p->on_query;
+        const struct pe_table *x = &p->on_query;
         slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
                    width);
         gather_to_queries(m, w->grads, w->slice, width, used, grad_q, width);
@@ -110,7 +110,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
         }
     }
     if (p->on_key.weight && !key_side) {
-        const struct pe_gather *x = &p->on_key;
+        const struct pe_table *x = &p->on_key;
         slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
                    width);
         gather_to_keys(m, w->grads, w->slice, width, used, grad_k, width);
@@ -121,7 +121,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
         }
     }
     if (p->on_value.grad && !value_side) {
-        const struct pe_gather *x = &p->on_value;
+        const struct pe_table *x = &p->on_value;
         sum_of_queries(m, w->weights, w->grad_out, values, padded(p->value_width), w->slice_grad,
                        values);
         scatter_slice(m, w->slice_grad, values, p->value_width, lowest + x->zero, x->rows, 1,
@@ -129,7 +129,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
     }
 }
 
-static int side_of(const struct meeting *m, const struct pe_gather *x) {
+static int side_of(const struct meeting *m, const struct pe_table *x) {
     return x->weight ? far_side(m, x->zero, x->rows) : 0;
 }
 
@@ -196,7 +196,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
                 grad_q + q->start * width, width);
     meeting_gathers(p, w, m, h, grad_q + q->start * width, grad_k, query_side, key_side,
                     value_side);
-    if (p->grad_table || p->grad_past) add_diagonals(p, w, m, h);
+    if (p->table.grad || p->grad_past) add_diagonals(p, w, m, h);
     if (p->grad_k_offset)
         for (int64_t j = 0; j < k->count; j++)
             p->grad_k_offset[(b * p->heads + h) * p->keys + k->start + j] += key_sums[j];

@@ -3,13 +3,13 @@
 /* Table and slopes of head h on a meeting's distances, in units of log 16: bias[t],
    t = j - i + rows - 1. Returns whether there are any. */
 static int fill_bias(const struct pe_attention *p, const struct meeting *m, int64_t h, REAL *bias) {
-    if (!p->table && !p->past) return 0;
+    if (!p->table.weight && !p->past) return 0;
     int64_t first = m->distance - (m->rows - 1);
-    const REAL *table = p->table;
-    if (table) table += p->table_heads == 1 ? 0 : h * p->table_rows;
+    const REAL *table = p->table.weight;
+    if (table) table += p->table.heads == 1 ? 0 : h * p->table.rows;
     for (int64_t t = 0; t < REACH; t++) {
         int64_t distance = first + t;
-        double x = table ? (double)table[clamped(distance + p->table_zero, p->table_rows)] : 0.0;
+        double x = table ? (double)table[clamped(distance + p->table.zero, p->table.rows)] : 0.0;
         if (p->past) x += (double)distance * (distance <= 0 ? p->past[h] : -p->future[h]);
         bias[t] = (REAL)(x * LOG16E);
     }

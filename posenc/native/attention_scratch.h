@@ -38,15 +38,15 @@ static void clear(REAL *tile) {
     memset(tile - MARGIN * PITCH - EDGE, 0, (TILE + 2 * MARGIN) * PITCH * sizeof(REAL));
 }
 
-static REAL *take_columns(struct scratch *memory, const struct pe_gather *table, int64_t width) {
+static REAL *take_columns(struct scratch *memory, const struct pe_table *table, int64_t width) {
     return table->weight ? take(memory, width * pitch_of(table->rows)) : 0;
 }
 
-static const REAL *table_of(const struct pe_gather *x, int64_t head, int64_t width) {
+static const REAL *table_of(const struct pe_table *x, int64_t head, int64_t width) {
     return (const REAL *)x->weight + (x->heads == 1 ? 0 : head) * x->rows * width;
 }
 
-static void transpose_table(const struct pe_gather *x, int64_t head, int64_t width, REAL *to) {
+static void transpose_table(const struct pe_table *x, int64_t head, int64_t width, REAL *to) {
     if (!x->weight) return;
     const REAL *from = table_of(x, head, width);
     int64_t pitch = pitch_of(x->rows);
@@ -55,6 +55,6 @@ static void transpose_table(const struct pe_gather *x, int64_t head, int64_t wid
 }
 
 /* Whether a head's table of vectors holds no NaN and no infinity, or is not there. */
-static int finite_table(const struct pe_gather *x, int64_t head, int64_t width) {
+static int finite_table(const struct pe_table *x, int64_t head, int64_t width) {
     return !x->weight || all_finite(table_of(x, head, width), x->rows * width);
 }

@@ -1,76 +1,79 @@
-"""struct pe_attention of attention.h, field by field, and how it is filled from tensors."""
+"""What attention is given, declared once: the operators' schema and struct pe_attention follow.
+
+`Inputs` is the list. A field's annotation is its type in the schema, its metadata say which fields
+it has in the struct of attention.h, in this order, and whether it may have a gradient.
+"""
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
+_SCHEMA: dict[Any, str] = {
+    Tensor: "Tensor",
+    Tensor | None: "Tensor?",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+}
 Steps = ctypes.c_int64 * 3
 
 
-def _fields(*runs: str) -> list[tuple[str, Any]]:
-    """Fields in order; the first letter of a run tells their type."""
-    types = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": Steps}
-    split = ((run[0], run[1:].split()) for run in runs)
-    return [(name, types[kind]) for kind, names in split for name in names]
+def _step(x: Tensor) -> int:
+    """Between rows of the batch; 0 where one row is for all: (t,), (1, t) or (1, h, t)."""
+    return 0 if x.ndim == 1 or x.shape[0] == 1 else x.stride(0)
 
 
-class _Gather(ctypes.Structure):
-    _fields_ = _fields("p weight grad", "i heads rows zero")
-
-
-class _Tokens(ctypes.Structure):
-    _fields_ = _fields("p order document", "i order_step document_step")
-
-
-class CallStruct(ctypes.Structure):
-    _fields_ = (
-        *_fields("i type backward batch heads key_heads queries keys width value_width"),
-        *_fields("d scale", "p q k v", "s q_stride k_stride v_stride", "p out exact_out peak mass"),
-        *_fields("p table", "i table_heads table_rows table_zero", "p past future"),
-        *_fields("p q_offset k_offset", "i q_offset_step k_offset_step"),
-        *((name, _Gather) for name in ("on_query", "on_key", "on_value")),
-        *((name, _Tokens) for name in ("q_tokens", "k_tokens")),
-        *_fields("p valid", "i valid_step causal window sinks prefix"),
-        *_fields("p grad_out", "s grad_stride", "p grad_q grad_k grad_v"),
-        *_fields("p grad_table grad_past grad_future grad_q_offset grad_k_offset"),
-        *_fields("i workers chunks slots", "p memory"),
-    )
+# By the end of its name, what a field of the struct says of a tensor, and its type.
+_OF_TENSOR: dict[str, tuple[Any, Callable[[Tensor], Any]]] = {
+    "": (ctypes.c_void_p, Tensor.data_ptr),
+    "_stride": (Steps, lambda x: Steps(*x.stride()[:3])),
+    "_step": (ctypes.c_int64, _step),
+    "_grad": (ctypes.c_void_p, lambda _: None),
+    "_heads": (ctypes.c_int64, lambda x: x.shape[0]),
+    "_rows": (ctypes.c_int64, lambda x: x.shape[1]),
+}
+_NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, bool: ctypes.c_int64, float: ctypes.c_double}
+_ROWS = {"fields": ("", "_stride"), "learned": True}
+# A table by distance; the number after it is the row of distance 0.
+_TABLE = {"fields": ("", "_grad", "_heads", "_rows"), "learned": True}
+_SLOPES = {"fields": ("",), "learned": True}
+_OFFSETS = {"fields": ("", "_step"), "learned": True}
+_TOKENS = {"fields": ("", "_step"), "learned": False}
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What posenc::attention takes, in the order of its schema (`posenc.native.attention`).
+    """What posenc::attention takes.
 
-    q, k, v of one dtype; table, rows and their biases (1|h, d) in that of the arithmetic; slopes
-    and offsets float64.
+    q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) in that of the
+    arithmetic; slopes (h) and offsets (1|b, h, t) float64.
     """
 
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    table: Tensor | None = None
-    past: Tensor | None = None
-    future: Tensor | None = None
-    q_offset: Tensor | None = None
-    k_offset: Tensor | None = None
-    query_rows: Tensor | None = None
-    key_rows: Tensor | None = None
-    value_rows: Tensor | None = None
-    query_bias: Tensor | None = None
-    key_bias: Tensor | None = None
-    q_order: Tensor | None = None
-    k_order: Tensor | None = None
-    q_document: Tensor | None = None
-    k_document: Tensor | None = None
-    valid: Tensor | None = None
+    q: Tensor = field(metadata=_ROWS)
+    k: Tensor = field(metadata=_ROWS)
+    v: Tensor = field(metadata=_ROWS)
+    table: Tensor | None = field(default=None, metadata=_TABLE)
     table_zero: int = 0
-    query_zero: int = 0
-    key_zero: int = 0
-    value_zero: int = 0
+    past: Tensor | None = field(default=None, metadata=_SLOPES)
+    future: Tensor | None = field(default=None, metadata=_SLOPES)
+    q_offset: Tensor | None = field(default=None, metadata=_OFFSETS)
+    k_offset: Tensor | None = field(default=None, metadata=_OFFSETS)
+    on_query: Tensor | None = field(default=None, metadata=_TABLE)
+    on_query_zero: int = 0
+    on_key: Tensor | None = field(default=None, metadata=_TABLE)
+    on_key_zero: int = 0
+    on_value: Tensor | None = field(default=None, metadata=_TABLE)
+    on_value_zero: int = 0
+    q_order: Tensor | None = field(default=None, metadata=_TOKENS)
+    q_document: Tensor | None = field(default=None, metadata=_TOKENS)
+    k_order: Tensor | None = field(default=None, metadata=_TOKENS)
+    k_document: Tensor | None = field(default=None, metadata=_TOKENS)
+    valid: Tensor | None = field(default=None, metadata=_TOKENS)
     scale: float = 1.0
     causal: bool = False
     window: int = -1
@@ -88,76 +91,50 @@ class Inputs:
         """Whether the output is kept as it was before rounding too."""
         return self.learns and self.q.dtype != self.arithmetic
 
-    def biased(self) -> list[tuple[str, Tensor, Tensor, int]]:
-        """(side, rows, bias, zero) of the tables of vectors that q + bias, or k + bias, meet."""
-        sides = (
-            ("query", self.query_rows, self.query_bias, self.query_zero),
-            ("key", self.key_rows, self.key_bias, self.key_zero),
-        )
-        return [
-            (side, rows, bias, zero)
-            for side, rows, bias, zero in sides
-            if rows is not None and bias is not None
-        ]
+
+NAMES = tuple(given.name for given in fields(Inputs))
+LEARNED = tuple(given.name for given in fields(Inputs) if given.metadata.get("learned"))
+SCHEMA = ", ".join(f"{_SCHEMA[given.type]} {given.name}" for given in fields(Inputs))
+
+
+def _layout() -> Iterator[tuple[str, Any]]:
+    """The fields of the struct that the inputs have."""
+    for given in fields(Inputs):
+        if given.type in _NUMBERS:
+            yield given.name, _NUMBERS[given.type]
+        for end in given.metadata.get("fields", ()):
+            yield given.name + end, _OF_TENSOR[end][0]
+
+
+def _run(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, kind) for name in names.split())
+
+
+class CallStruct(ctypes.Structure):
+    """struct pe_attention: sizes, the inputs, and what the kernel writes."""
+
+    _fields_ = (
+        *_run(ctypes.c_int64, "type backward batch heads key_heads queries keys width value_width"),
+        *_layout(),
+        *_run(ctypes.c_void_p, "out exact_out peak mass grad_out"),
+        ("grad_stride", Steps),
+        *_run(ctypes.c_void_p, "grad_q grad_k grad_v grad_past grad_future"),
+        *_run(ctypes.c_void_p, "grad_q_offset grad_k_offset"),
+        *_run(ctypes.c_int64, "workers chunks slots"),
+        ("memory", ctypes.c_void_p),
+    )
 
 
 def struct_of(x: Inputs) -> CallStruct:
     batch, heads, queries, width = x.q.shape
     _, key_heads, keys, value_width = x.v.shape
-    call = CallStruct(
-        type=_TYPES[x.q.dtype],
-        batch=batch,
-        heads=heads,
-        key_heads=key_heads,
-        queries=queries,
-        keys=keys,
-        width=width,
-        value_width=value_width,
-        scale=x.scale,
-        q=x.q.data_ptr(),
-        k=x.k.data_ptr(),
-        v=x.v.data_ptr(),
-        q_stride=Steps(*x.q.stride()[:3]),
-        k_stride=Steps(*x.k.stride()[:3]),
-        v_stride=Steps(*x.v.stride()[:3]),
-        past=address(x.past),
-        future=address(x.future),
-        q_offset=address(x.q_offset),
-        k_offset=address(x.k_offset),
-        q_offset_step=_step(x.q_offset),
-        k_offset_step=_step(x.k_offset),
-        on_query=_gather(x.query_rows, x.query_zero),
-        on_key=_gather(x.key_rows, x.key_zero),
-        on_value=_gather(x.value_rows, x.value_zero),
-        q_tokens=_tokens(x.q_order, x.q_document),
-        k_tokens=_tokens(x.k_order, x.k_document),
-        valid=address(x.valid),
-        valid_step=_step(x.valid),
-        causal=x.causal,
-        window=x.window,
-        sinks=x.sinks,
-        prefix=x.prefix,
-    )
-    if x.table is not None:
-        call.table, call.table_zero = x.table.data_ptr(), x.table_zero
-        call.table_heads, call.table_rows = x.table.shape
+    sizes = (batch, heads, key_heads, queries, keys, width, value_width)
+    call = CallStruct(_TYPES[x.q.dtype], 0, *sizes)
+    for given in fields(x):
+        value = getattr(x, given.name)
+        if isinstance(value, Tensor):
+            for end in given.metadata["fields"]:
+                setattr(call, given.name + end, _OF_TENSOR[end][1](value))
+        elif value is not None:
+            setattr(call, given.name, value)
     return call
-
-
-def _gather(rows: Tensor | None, zero: int) -> _Gather:
-    if rows is None:
-        return _Gather()
-    return _Gather(rows.data_ptr(), None, *rows.shape[:2], zero)
-
-
-def _tokens(order: Tensor | None, document: Tensor | None) -> _Tokens:
-    return _Tokens(address(order), address(document), _step(order), _step(document))
-
-
-def address(x: Tensor | None) -> int | None:
-    return None if x is None else x.data_ptr()
-
-
-def _step(x: Tensor | None) -> int:
-    """Between rows of the batch; 0 where one row is for all: (t,), (1, t) or (1, h, t)."""
-    return 0 if x is None or x.ndim == 1 or x.shape[0] == 1 else x.stride(0)

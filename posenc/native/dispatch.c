@@ -67,7 +67,8 @@ PE_CHOOSE(void, pe_attention_double, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_float_scratch, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_double_scratch, struct pe_attention)
 
-int64_t pe_interface(void) { return PE_INTERFACE; }
+int64_t pe_turn_size(void) { return sizeof(struct pe_turn); }
+int64_t pe_attention_size(void) { return sizeof(struct pe_attention); }
 
 const char *pe_instruction_set(void) {
     static const char *const names[] = {"baseline", "avx2", "avx512", "avx512bf16"};

@@ -6,8 +6,21 @@ from pathlib import Path
 
 import torch
 
-# PE_INTERFACE in posenc.h: a library of older sources would be called wrongly.
-INTERFACE = 2
+from posenc.native.attention_struct import CallStruct
+
+_ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
+# What posenc.h exports: name, arguments, result.
+FUNCTIONS = (
+    ("pe_instruction_set", [], ctypes.c_char_p),
+    ("pe_turn_size", [], _SIZE),
+    ("pe_turn", [ctypes.c_char_p], None),
+    ("pe_attention_size", [], _SIZE),
+    *((f"pe_attention_{real}_scratch", [_ADDRESS], _SIZE) for real in ("float", "double")),
+    *((f"pe_attention_{real}", [_ADDRESS], None) for real in ("float", "double")),
+    ("pe_huge_pages", [_ADDRESS, _SIZE], None),
+)
+# struct pe_turn, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
+TURN_BYTES = 8 * (6 + 2 * 18)
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 
@@ -30,35 +43,34 @@ class Library:
         return torch.get_num_threads() if os.getpid() == self._process else 1
 
 
-def load(path: Path = BESIDE) -> Library | str:
+def load(path: Path | None = None) -> Library | str:
     """The kernels, or a sentence that says why posenc runs without them.
 
-    The environment variable POSENC_NATIVE=0, set before posenc is imported, turns them off.
+    The environment variable POSENC_NATIVE, set before posenc is imported, turns them off where it
+    is 0, and else is the library to load, as of a build with sanitizers.
     """
-    if os.environ.get("POSENC_NATIVE") == "0":
+    chosen = os.environ.get("POSENC_NATIVE")
+    if chosen == "0":
         return "POSENC_NATIVE=0 turns the C kernels off"
+    path = path or (Path(chosen) if chosen else BESIDE)
     if not path.exists():
+        if chosen:
+            return f"POSENC_NATIVE={chosen} is no file"
         return "posenc was installed without its C kernels: a C compiler was missing or failed"
     try:
         kernels = ctypes.CDLL(str(path))
-        kernels.pe_interface.restype = ctypes.c_int64
-        interface = kernels.pe_interface()
-        kernels.pe_instruction_set.restype = ctypes.c_char_p
-        kernels.pe_turn.argtypes = [ctypes.c_char_p]
-        for kernel in (kernels.pe_attention_float, kernels.pe_attention_double):
-            kernel.argtypes = [ctypes.c_void_p]
-        for size in (kernels.pe_attention_float_scratch, kernels.pe_attention_double_scratch):
-            size.argtypes, size.restype = [ctypes.c_void_p], ctypes.c_int64
-        kernels.pe_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        for name, arguments, result in FUNCTIONS:
+            function = getattr(kernels, name)
+            function.argtypes, function.restype = arguments, result
+        sizes = {"pe_turn": kernels.pe_turn_size(), "pe_attention": kernels.pe_attention_size()}
     except (OSError, AttributeError) as error:
         return f"the C kernels do not load ({error}): install posenc again"
-    if interface != INTERFACE:
-        return (
-            f"the C kernels have interface {interface}, but this posenc calls {INTERFACE}: "
-            "install posenc again"
-        )
+    wanted = {"pe_turn": TURN_BYTES, "pe_attention": ctypes.sizeof(CallStruct)}
+    if sizes != wanted:
+        return f"the C kernels read {sizes} bytes, but posenc writes {wanted}: install posenc again"
     return Library(kernels)
 
 
-# Once, when the operators are registered: what they can do must not change afterwards.
+# On import, not on first use: a graph that is being traced cannot load a library, and what the
+# operators can do must not change after they are registered.
 LIBRARY = load()

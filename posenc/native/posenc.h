@@ -10,9 +10,6 @@
 
 #include "attention.h"
 
-/* Raised with every change of this file, so that Python refuses a library of older sources. */
-#define PE_INTERFACE 2
-
 #define PE_EXPORT __attribute__((visibility("default")))
 #define PE_JOIN_(name, set) name##_##set
 #define PE_JOIN(name, set) PE_JOIN_(name, set)
@@ -41,7 +38,9 @@ struct pe_turn {
     struct pe_turned x[2];
 };
 
-PE_EXPORT int64_t pe_interface(void);
+/* Bytes of a call's structure: Python refuses a library of older sources, whose are others. */
+PE_EXPORT int64_t pe_turn_size(void);
+PE_EXPORT int64_t pe_attention_size(void);
 /* The name of the instruction set that dispatch chooses here. */
 PE_EXPORT const char *pe_instruction_set(void);
 PE_EXPORT void pe_turn(const struct pe_turn *call);

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from posenc.autocast import autocast_off
 from posenc.errors import UnsupportedError
+from posenc.native.aliasing import writable
+from posenc.native.grad_reuse import holders, holders_of_one
 from posenc.native.library import LIBRARY
-from posenc.native.memory import writable
-from posenc.native.ownership import holders, holders_of_one
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
 from posenc.tracing import plain

@@ -1,34 +1,19 @@
 """The C kernel that turns q and k, against the rotation that PyTorch computes."""
 
-import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
 
 import posenc as pe
 from posenc.native import turning
-from posenc.native.library import INTERFACE, LIBRARY, load
-from posenc.native.memory import writable
+from posenc.native.aliasing import writable
+from posenc.native.library import LIBRARY
 from posenc.rotation import rotate_pairs
+from tests.support.native_kernels import normal, tables
 
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
 BOUNDS = {torch.float32: 1e-6, torch.bfloat16: 2**-7, torch.float64: 1e-14}
 LAYOUTS = ("half", "interleaved")
-
-
-def tables(tokens: int, pairs: int, dtype: torch.dtype, batch: int = 1) -> tuple[Tensor, Tensor]:
-    angle = torch.rand(batch, 1, tokens, pairs, dtype=torch.float64) * 6.3
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    return angle.cos().to(wide), angle.sin().to(wide)
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64).to(dtype)
 
 
 @pytest.fixture
@@ -248,136 +233,3 @@ def test_transforms_see_through_it() -> None:
         dual = torch.autograd.forward_ad.make_dual(x[0], x[1])
         tangent = torch.autograd.forward_ad.unpack_dual(run(dual)).tangent
     torch.testing.assert_close(tangent, run(x[1]))
-
-
-@pytest.mark.graph
-@pytest.mark.parametrize("inplace", [False, True])
-def test_a_compiled_graph_holds_one_node(inplace: bool) -> None:
-    torch._dynamo.reset()
-    nodes: list[str] = []
-
-    def backend(graph: torch.fx.GraphModule, _: object) -> object:
-        called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-        nodes.extend(target for target in called if "posenc" in target)
-        return graph.forward
-
-    lowered = pe.lower(pe.Rotary(8), 5)
-    run = torch.compile(
-        lambda q, k: pe.rotate(q, k, lowered, inplace=inplace), fullgraph=True, backend=backend
-    )
-    q, k = normal(1, 4, 5, 8), normal(1, 2, 5, 8)
-    expected = pe.rotate(q, k, lowered)
-    torch.testing.assert_close(run(q, k), expected)
-    assert nodes == ["posenc.turn_.default" if inplace else "posenc.turn.default"]
-    assert (q is not expected[0] and torch.equal(q, expected[0])) == inplace
-
-
-@pytest.mark.graph
-@pytest.mark.parametrize("inplace", [False, True])
-def test_compiled_gradients_are_those_of_eager(inplace: bool) -> None:
-    torch._dynamo.reset()
-    lowered = pe.lower(pe.Rotary(8), 5)
-
-    def loss(q: Tensor, k: Tensor) -> Tensor:
-        q, k = pe.rotate(q * 2.0, k * 3.0, lowered, inplace=inplace)
-        return (q.sin() * k.cos()).sum()
-
-    x = [normal(1, 4, 5, 8).requires_grad_() for _ in range(2)]
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    grads = [torch.autograd.grad(run(*x), x) for run in (loss, compiled)]
-    torch.testing.assert_close(*grads)
-
-
-@pytest.mark.graph
-def test_an_exported_program_holds_one_node_and_any_length() -> None:
-    class Turn(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.rope = pe.Rotary(8)
-
-        def forward(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-            return pe.rotate(q, k, self.rope)
-
-    length = torch.export.Dim("length", min=2, max=64)
-    given = normal(1, 4, 5, 8), normal(1, 2, 5, 8)
-    program = torch.export.export(Turn(), given, dynamic_shapes=({2: length}, {2: length}))
-    targets = [str(node.target) for node in program.graph.nodes]
-    assert targets.count("posenc.turn.default") == 1
-    other = normal(1, 4, 9, 8), normal(1, 2, 9, 8)
-    torch.testing.assert_close(program.module()(*other), Turn()(*other))
-
-
-def test_threads_of_python_may_turn_at_once() -> None:
-    lowered = pe.lower(pe.Rotary(64), 256)
-    q, k = normal(2, 8, 256, 64), normal(2, 8, 256, 64)
-    expected, found = pe.rotate(q, k, lowered), {}
-
-    def run(name: int) -> None:
-        torch.set_num_threads(2)
-        for _ in range(5):
-            found[name] = pe.rotate(q, k, lowered)
-
-    threads = [threading.Thread(target=run, args=(name,)) for name in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for name in range(3):
-        assert all(torch.equal(x, y) for x, y in zip(found[name], expected, strict=True))
-
-
-FORK = """
-import os, torch, posenc as pe
-torch.set_num_threads(2)
-lowered = pe.lower(pe.Rotary(64), 256)
-q, k = torch.ones(2, 2, 8, 256, 64).unbind()
-q, k = q.clone(), k.clone()
-expected = pe.rotate(q, k, lowered)
-child = os.fork()
-if child == 0:
-    found = pe.rotate(q, k, lowered)
-    # torch's own threads do not survive either.
-    torch.set_num_threads(1)
-    os._exit(0 if torch.equal(found[0], expected[0]) else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-WITHOUT = """
-import torch, posenc as pe
-from posenc.native.library import LIBRARY
-torch.manual_seed(0)
-q, k = torch.randn(2, 1, 2, 5, 8).unbind()
-turned = pe.rotate(q, k, pe.Rotary(8))
-print(LIBRARY if isinstance(LIBRARY, str) else "kernels")
-print(turned[0].double().norm().item(), turned[1][0, 0, 3, 2].item())
-"""
-
-
-def printed(code: str, **environment: str) -> list[str]:
-    """What a process of its own prints."""
-    root = str(Path(pe.__file__).parents[1])
-    given = {**os.environ, "PYTHONPATH": root, **environment}
-    command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
-    return ended.stdout.splitlines()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_does_not_wait_for_its_parents_threads() -> None:
-    assert printed(FORK) == ["0"]
-
-
-def test_posenc_runs_without_the_kernels() -> None:
-    without, with_them = printed(WITHOUT, POSENC_NATIVE="0"), printed(WITHOUT)
-    assert without[0] == "POSENC_NATIVE=0 turns the C kernels off"
-    assert with_them[0] == "kernels"
-    found = [[float(x) for x in lines[1].split()] for lines in (without, with_them)]
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
-
-
-def test_it_says_why_there_are_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "a C compiler was missing or failed" in load(tmp_path / "none.so")
-    broken = tmp_path / "broken.so"
-    broken.write_text("no library")
-    assert "do not load" in load(broken)
-    monkeypatch.setattr("posenc.native.library.INTERFACE", INTERFACE + 1)
-    assert f"but this posenc calls {INTERFACE + 1}: install posenc again" in load()

@@ -33,13 +33,13 @@ static void *kept[64];
 static int kept_count;
 
 static void *numbers(int64_t count, int64_t type, double size) {
-    void *x = malloc((size_t)(count * size_of(type)));
+    void *x = malloc((size_t)count * (size_t)size_of(type));
     for (int64_t i = 0; i < count; i++) write_one(x, type, i, size * draw());
     return kept[kept_count++] = x;
 }
 
 static void *filled(int64_t count, int64_t type, double value) {
-    void *x = malloc((size_t)(count * size_of(type)));
+    void *x = malloc((size_t)count * (size_t)size_of(type));
     for (int64_t i = 0; i < count; i++) write_one(x, type, i, value);
     return kept[kept_count++] = x;
 }
@@ -60,7 +60,7 @@ static int sees(const struct pe_attention *p, int64_t b, int64_t i, int64_t j) {
     return p->q_tokens.document[b * p->queries + i] == p->k_tokens.document[b * p->keys + j];
 }
 
-static double vectors(const struct pe_gather *x, int64_t type, int64_t h, int64_t distance,
+static double vectors(const struct pe_table *x, int64_t type, int64_t h, int64_t distance,
                       int64_t width, int64_t c) {
     int64_t row = clamp(distance + x->zero, x->rows) + (x->heads == 1 ? 0 : h) * x->rows;
     return read_one(x->weight, type, row * width + c);
@@ -82,7 +82,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
                        k * vectors(&p->on_key, real, h, x, d, c);
         }
         score[j] = p->scale * content + (x <= 0 ? p->past[h] : -p->future[h]) * (double)x;
-        score[j] += read_one(p->table, real, h * p->table_rows + clamp(x + p->table_zero, p->table_rows));
+        score[j] += read_one(p->table.weight, real, h * p->table.rows + clamp(x + p->table.zero, p->table.rows));
         score[j] += p->q_offset[h * p->queries + i] + p->k_offset[h * p->keys + j];
         if (!sees(p, b, i, j)) score[j] = -INFINITY;
         if (score[j] > top) top = score[j];
@@ -148,8 +148,8 @@ static int check(const struct shape *s, int64_t type) {
         .v = numbers(keys * e, type, 1), .grad_out = numbers(queries * e, type, 1),
         .out = filled(queries * e, type, NAN), .exact_out = filled(queries * e, real, NAN),
         .peak = filled(queries, real, NAN),
-        .mass = filled(queries, real, NAN), .table = numbers(h * 21, real, 1), .table_heads = h,
-        .table_rows = 21, .table_zero = 12, .past = numbers(h, PE_FLOAT64, 0.1),
+        .mass = filled(queries, real, NAN), .table = {numbers(h * 21, real, 1), filled(slots * h * 21, PE_FLOAT64, 0), h, 21, 12},
+        .past = numbers(h, PE_FLOAT64, 0.1),
         .future = numbers(h, PE_FLOAT64, 0.1), .q_offset = numbers(h * s->queries, PE_FLOAT64, 1),
         .k_offset = numbers(h * s->keys, PE_FLOAT64, 1),
         .on_query = {numbers(h * 30 * d, real, 0.5), filled(slots * h * 30 * d, real, 0), h, 30, 28},
@@ -157,7 +157,7 @@ static int check(const struct shape *s, int64_t type) {
         .on_value = {numbers(40 * e, real, 0.5), filled(slots * 40 * e, real, 0), 1, 40, 20},
         .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
         .grad_q = filled(queries * d, type, NAN), .grad_k = filled(keys * d, type, NAN),
-        .grad_v = filled(keys * e, type, NAN), .grad_table = filled(slots * h * 21, PE_FLOAT64, 0),
+        .grad_v = filled(keys * e, type, NAN),
         .grad_past = filled(slots * h, PE_FLOAT64, 0),
         .grad_future = filled(slots * h, PE_FLOAT64, 0),
         .grad_q_offset = filled(s->chunks * s->batch * h * s->queries, PE_FLOAT64, 0),
@@ -187,8 +187,8 @@ static int check(const struct shape *s, int64_t type) {
             q_document[b * s->queries + j - shift] = k_document[at];
             q_order[b * s->queries + j - shift] = k_order[at];
         }
-    p.q_tokens = (struct pe_tokens){q_order, q_document, s->queries, s->queries};
-    p.k_tokens = (struct pe_tokens){k_order, k_document, s->keys, s->keys};
+    p.q_tokens = (struct pe_tokens){q_order, s->queries, q_document, s->queries};
+    p.k_tokens = (struct pe_tokens){k_order, s->keys, k_document, s->keys};
     p.valid = valid;
     p.valid_step = s->keys;
 

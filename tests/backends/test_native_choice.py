@@ -1,0 +1,68 @@
+"""Which calls the C attention kernels take, and why they leave others."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import Positions, UnsupportedError, attend, explain_backend
+from posenc import terms as t
+from posenc.native.library import LIBRARY
+from tests.support.oracles import drawing
+from tests.support.term_examples import Sizes
+
+pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+
+
+def refusals() -> Iterator[tuple[str, object, dict]]:
+    s = Sizes(1, 2, 2, 20, 20, 8, 8)
+    draw = drawing(22)
+    gather = t.GatherTable(draw(1, 3, 8), 1, "q", saturates=True)
+    by_query = t.Scale(draw(1, 1, 20))
+    yield "no dropout", None, {"dropout": 0.1}
+    yield "DenseBias is no function", t.DenseBias(draw(1, 1, 20, 20)), {}
+    yield "CountTable needs the scores", t.CountTable(draw(1, 3, 8)), {}
+    yield "beside a Rotate", [gather, pe.Rotary(8)], {}
+    inside = t.DistanceTable(draw(1, 5), 2, inside=True, saturates=True)
+    yield "inside a scale that differs", [inside, by_query], {}
+    ids = torch.arange(s.k_len).flip(0)
+    yield "explicit positions", pe.ALiBi(2), {"positions": Positions.build(ids=ids)}
+
+
+@pytest.mark.parametrize("case", list(refusals()), ids=lambda case: case[0])
+def test_what_it_refuses_and_why(case: tuple[str, object, dict]) -> None:
+    said, terms, call = case
+    q = torch.ones(1, 2, 20, 8)
+    with pytest.raises(
+        UnsupportedError, match=rf"backend='native'\) cannot compute this: .*{said}"
+    ):
+        attend(q, q, q, terms, **call, backend="native")
+
+
+def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
+    q = torch.ones(1, 2, 20, 8)
+    for encoding in (pe.ALiBi(2), pe.T5Bias(2), pe.Shaw(8), [pe.Rotary(8), pe.SlidingWindow(5)]):
+        assert explain_backend(q, q, q, encoding, causal=True) == "native: taken"
+    for encoding in (None, pe.Rotary(8)):
+        said = explain_backend(q, q, q, encoding, causal=True)
+        assert said == "native: attention without bias and mask is left to SDPA\nsdpa: taken"
+    said = explain_backend(q[:, :, :1], q, q, pe.ALiBi(2), causal=True)
+    assert said.startswith("native: fewer than 8 queries are left to others")
+
+
+def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
+    q, k = torch.ones(1, 4, 1, 8), torch.ones(1, 4, 300, 8)
+
+    def taken(q: Tensor, k: Tensor, encoding: object) -> bool:
+        return explain_backend(q, k, k, encoding, causal=True) == "native: taken"
+
+    assert taken(q, k, [pe.Rotary(8), pe.SlidingWindow(75)])
+    assert not taken(q, k, [pe.Rotary(8), pe.SlidingWindow(76)])
+    q, k = q.bfloat16(), k.bfloat16()
+    assert taken(q, k, pe.Rotary(8))
+    assert not taken(q, k[:, :, :255], pe.Rotary(8))
+    assert not taken(q, k[:, :2], pe.Rotary(8))
+    assert taken(q, k[:, :2], pe.Shaw(8, values=True))
+    assert not taken(q, k[:, :2], pe.Shaw(8, values=False))

@@ -1,0 +1,154 @@
+"""How the C attention kernels are called: memory, strides, threads, forks and graphs."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import UnsupportedError, attend
+from posenc import terms as t
+from posenc.native.library import LIBRARY
+from tests.support.native_kernels import SHAPES, check, close, every_kind, learned, with_gradients
+from tests.support.oracles import drawing
+from tests.support.term_examples import Sizes, inputs
+
+pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """torch.empty gives NaNs, the kernel's scratch included."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3).isnan().all()
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_nothing_is_read_before_it_is_written() -> None:
+    with poisoned():
+        for shape in ("129, d = 96", "many query heads of one key head", "one token"):
+            s = SHAPES[shape]
+            for dtype in (torch.float64, torch.float32, torch.bfloat16):
+                check(s, every_kind(s, drawing(14)), dtype, causal=True)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("batch", "heads"), [(1, 1), (1, 3), (2, 2)])
+def test_threads_share_few_heads_and_repeat_themselves(batch: int, heads: int) -> None:
+    s = Sizes(batch, heads, heads, 300, 300, 16, 16)
+    leaves = [x.float().requires_grad_() for x in inputs(s, drawing(15))]
+    terms = every_kind(s, drawing(16))
+    leaves += learned(terms)
+    with threads(1):
+        expected = with_gradients("native", leaves, terms, causal=True)
+    for count in (2, 3):
+        with threads(count):
+            runs = [with_gradients("native", leaves, terms, causal=True) for _ in range(3)]
+        for run in runs:
+            close(run, expected, torch.float32)
+            assert all(torch.equal(x, y) for x, y in zip(run, runs[0], strict=True))
+
+
+def test_threads_of_python_may_call_it_at_once() -> None:
+    s = Sizes(1, 2, 1, 129, 129, 16, 16)
+    leaves = [x.requires_grad_() for x in inputs(s, drawing(17))]
+    expected = with_gradients("native", leaves, [], causal=True)
+    results: list[list[Tensor]] = []
+
+    def run() -> None:
+        for _ in range(5):
+            results.append(with_gradients("native", leaves, [], causal=True))
+
+    workers = [threading.Thread(target=run) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results) == 20
+    for result in results:
+        close(result, expected)
+
+
+FORKS = """
+import os, torch
+from posenc import ALiBi, attend
+torch.set_num_threads(2)
+q = torch.ones(1, 4, 300, 8, requires_grad=True)
+attend(q, q, q, ALiBi(4), causal=True, backend="native").sum().backward()
+child = os.fork()
+if child == 0:
+    attend(q, q, q, ALiBi(4), causal=True, backend="native").sum().backward()
+    os._exit(0)
+raise SystemExit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_child_does_not_wait_for_threads_it_does_not_have() -> None:
+    assert (
+        subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], check=False).returncode == 0
+    )
+
+
+def test_strides_do_not_matter() -> None:
+    s = Sizes(2, 4, 2, 70, 70, 8, 8)
+    q, k, v = inputs(s, drawing(20))
+    terms = every_kind(s, drawing(21))
+    expected = attend(q, k, v, terms, causal=True, backend="native")
+    far = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    assert torch.equal(attend(*far, terms, causal=True, backend="native"), expected)
+    odd = [x.mT.contiguous().mT for x in (q, k, v)]
+    assert odd[0].stride(-1) != 1
+    assert torch.equal(attend(*odd, terms, causal=True, backend="native"), expected)
+    one = k[:, :1].expand_as(k)
+    both = attend(q, one, v, terms, causal=True, backend="native")
+    assert torch.equal(both, attend(q, one.contiguous(), v, terms, causal=True, backend="native"))
+
+
+def test_a_gradient_of_the_gradient_is_refused() -> None:
+    q = torch.ones(1, 2, 20, 8, requires_grad=True)
+    out = attend(q, q, q, pe.ALiBi(2), causal=True, backend="native")
+    (grad,) = torch.autograd.grad(out.sum(), q, create_graph=True)
+    with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
+        grad.sum().backward()
+
+
+@pytest.mark.graph
+def test_a_graph_holds_one_node_for_any_length() -> None:
+    table = torch.randn(2, 9, requires_grad=True)
+
+    def run(q: Tensor) -> Tensor:
+        return attend(q, q, q, t.DistanceTable(table, 8, saturates=True), causal=True)
+
+    seen_nodes: list[str] = []
+
+    def spy(graph: torch.fx.GraphModule, _: list) -> torch.fx.GraphModule:
+        seen_nodes.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    torch._dynamo.reset()
+    compiled = torch.compile(run, fullgraph=True, dynamic=True, backend=spy)
+    for length in (70, 131):
+        q = torch.randn(1, 2, length, 8, requires_grad=True)
+        got, wanted = (
+            [out, *torch.autograd.grad(out.sum(), [q, table])] for out in (compiled(q), run(q))
+        )
+        close(got, wanted, torch.float32)
+    assert seen_nodes.count("posenc.attention.default") == 1
+    assert not any("softmax" in name for name in seen_nodes)
