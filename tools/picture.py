@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-import posenc.lab
+import posenc.report
 
 ROOT = Path(__file__).parent.parent
 FONT = 'svg text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif !important; }'
@@ -33,7 +33,7 @@ def standalone(page: str, style: str) -> str:
 
 def main() -> None:
     page = Path(sys.argv[1], "report.html").read_text()
-    style = Path(posenc.lab.__path__[0], "report.css").read_text()
+    style = Path(posenc.report.__path__[0], "report.css").read_text()
     target = ROOT / "docs" / "images" / "compare.svg"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(standalone(page, style))

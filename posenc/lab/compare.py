@@ -6,7 +6,7 @@ compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 import re
 import shlex
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from posenc.atomic_files import replace_file
@@ -26,6 +26,8 @@ DEFAULT_ENCODINGS = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
 RATE_TIMES_WIDTH = 0.4
 TEST_BYTES = 2**16
 FEWEST_SPANS = 8
+# What a comparison hands to its runs as it stands.
+SHARED = ("train_length", "dim", "depth", "heads", "batch")
 # Testing takes about this share of a run, and a budget in minutes covers it.
 TESTING_SHARE = 0.15
 
@@ -54,21 +56,19 @@ class Comparison:
 
     def command(self) -> str:
         """The one command that repeats this comparison."""
-        words = ["posenc", "compare", "--encodings", ",".join(self.encodings)]
-        words += ["--train-length", str(self.train_length)]
-        words += ["--test-lengths", ",".join(map(str, self.test_lengths))]
-        words += ["--dim", str(self.dim), "--depth", str(self.depth), "--heads", str(self.heads)]
-        words += ["--batch", str(self.batch), "--seeds", str(self.seeds)]
-        if self.minutes is not None:
-            words += ["--minutes", f"{self.minutes:g}"]
-        else:
-            words += ["--steps", str(self.steps or RunConfig.steps)]
-        for path in self.text:
-            words += ["--text", str(path)]
-        # How many runs share a budget in minutes depends on how many go at a time.
-        if self.jobs is not None:
-            words += ["--jobs", str(self.jobs)]
-        words += ["--out", str(self.out)]
+        whole = self
+        if self.minutes is None:
+            whole = replace(self, steps=self.steps or RunConfig.steps)
+        words = ["posenc", "compare"]
+        for field in fields(whole):
+            value = getattr(whole, field.name)
+            option = f"--{field.name.replace('_', '-')}"
+            if isinstance(value, tuple) and field.name != "text":
+                value = ",".join(map(str, value))
+            # Of files there may be several, and what is None was not chosen.
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None:
+                    words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
         return shlex.join(words)
 
 
@@ -130,14 +130,10 @@ def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
     lengths = tuple(sorted({*comparison.test_lengths, comparison.train_length}))
     first = [
         RunConfig(
+            **{name: getattr(comparison, name) for name in SHARED},
             encoding=name,
             corpus=corpus.summary["sha256"],
-            train_length=comparison.train_length,
             test_lengths=lengths,
-            dim=comparison.dim,
-            depth=comparison.depth,
-            heads=comparison.heads,
-            batch=comparison.batch,
             steps=steps,
             minutes=minutes,
             learning_rate=RATE_TIMES_WIDTH / max(comparison.dim, 1),
