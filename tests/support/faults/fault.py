@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from posenc.backends import BACKENDS
 from posenc.encoding import Encoding
 from posenc.native.library import LIBRARY
 
@@ -35,6 +36,11 @@ def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     *outer, name = path.split(".")
     for part in outer:
         owner = getattr(owner, part)
+    if path.endswith(".__doc__"):
+        text = getattr(owner, name)
+        assert fault.old in text, f"{fault.name}: {fault.old!r} is not in {fault.target}"
+        monkeypatch.setattr(owner, name, text.replace(fault.old, fault.new))
+        return
     original = inspect.getattr_static(owner, name)
     function = inspect.unwrap(getattr(original, "__func__", original))
     source = textwrap.dedent(inspect.getsource(function))
@@ -50,3 +56,8 @@ def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
         for attribute, value in list(vars(module).items()):
             if value is original and module is not owner:
                 monkeypatch.setattr(module, attribute, changed)
+    # A backend is frozen, but its fields are not copied.
+    for backend in BACKENDS.values():
+        for field, value in list(vars(backend).items()):
+            if value is original:
+                monkeypatch.setitem(vars(backend), field, changed)
