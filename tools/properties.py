@@ -5,18 +5,16 @@ few digits, so that every machine prints the same.
 """
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterator
 
+import phenomena
 import torch
+from phenomena import ZERO, yes
 from torch import Tensor
 
 import posenc as pe
 from posenc import Encoding
 from posenc.analysis import measure
 from posenc.analysis.probe_context import context_for, embeds
-from posenc.analysis.toy_models import GRUReader, TextCNN, TransformerReader
-from posenc.encodings.scaling import Scaling
 from posenc.errors import CacheError, UnsupportedError
 from posenc.linear.attention import linear_attention
 from posenc.lowering import embeds_only
@@ -26,8 +24,6 @@ from posenc.testing.fixtures import backends_for, model_for, tokens_for
 DIM, HEADS, TRAINED, LENGTH = 128, 4, 512, 4096
 # Scores are taken among so many tokens, so far apart that no window or group divides it.
 TOKENS, STRIDE = 40, 61
-# Below this a difference of float64 numbers of size 1 is rounding.
-ZERO = 1e-9
 
 HEAD = f"""# Properties
 
@@ -70,29 +66,6 @@ USE = """
 | compiles, exports | as one graph |
 """
 
-SCALED = """
-## Wavelengths of every scaling
-
-{pairs} pairs of base 10,000, trained on {trained} tokens, scaled by {factor} for {length}. A pair
-that turned less than once in training meets new angles where it turns farther than it did then.
-LongRoPE's divisors are found by search; here they rise evenly in the exponent, as an example.
-"""
-
-DECAY = """
-## Decay is not monotone
-
-The inner product of two sinusoidal positions is sum cos(w k), and half of RoPE's score for
-q = k = ones. RoFormer's figure 2 is a bound on scores, `abel_bound`. Distances below {reach}.
-"""
-
-ORDER = """
-## Position sensitivity of whole models
-
-Models with random weights read 8 sentences of 12 tokens and 16 permutations of each. Whether what
-they say of the sentence changes; for a Transformer that is the mean over its tokens. `tokens` is
-whether what is said of each token changes, once it is put back in its place.
-"""
-
 
 @dataclasses.dataclass(frozen=True)
 class Card:
@@ -120,9 +93,7 @@ def page(measured: list[Card]) -> str:
         parts = [
             (HEAD, [card.geometry for card in measured]),
             (USE, [card.use for card in measured]),
-            (scaled_head(), list(scaled())),
-            (DECAY.format(reach=REACH), list(decays())),
-            (ORDER, list(orders())),
+            *phenomena.parts(),
         ]
     return "".join(f"{head}\n{table(rows)}" for head, rows in parts)
 
@@ -165,10 +136,6 @@ def geometry(encoding: Encoding) -> dict[str, str]:
         "monotone": "-" if nothing else monotone(type(encoding)),
         f"new at {LENGTH}": "-" if rows is None else news(card),
     }
-
-
-def yes(claim: bool) -> str:
-    return "yes" if claim else "no"
 
 
 def unique(encoding: Encoding, rows: Tensor) -> str:
@@ -296,106 +263,6 @@ def linear(encoding: Encoding) -> bool:
 
 def per_pair(encoding: Encoding) -> bool:
     return any(isinstance(term, (DenseBias, CountTable)) for term in lowered(encoding).terms)
-
-
-REACH = 4096
-SIZES = {"pairs": 64, "trained": 4096, "factor": 8, "length": 8 * 4096}
-
-
-def scaled_head() -> str:
-    return SCALED.format(**SIZES)
-
-
-def scalings(pairs: int, trained: int, factor: int) -> Iterator[Scaling | None]:
-    yield None
-    yield pe.Linear(factor)
-    yield pe.NTK(factor)
-    yield pe.DynamicNTK(1.0, trained)
-    yield pe.YaRN(factor, trained)
-    yield pe.Llama3(factor, 1.0, 4.0, trained)
-    long = [factor ** (i / (pairs - 1)) for i in range(pairs)]
-    yield pe.LongRoPE([1.0] * pairs, long, trained, factor)
-    yield pe.Proportional(0.25)
-
-
-def scaled() -> Iterator[dict[str, str]]:
-    pairs, trained, factor, length = SIZES.values()
-    plain = pe.Rotary(2 * pairs)
-    before = measure.largest_angles(plain, trained)
-    for scaling in scalings(pairs, trained, factor):
-        rotary = pe.Rotary(2 * pairs, scaling=scaling)
-        speed = measure.frequencies(rotary, length)
-        turned = measure.turns(speed, trained)
-        angles = measure.largest_angles(rotary, length)
-        reach = before * trained / (trained - 1) * (1 + ZERO)
-        new = (before < 2 * math.pi) & (angles > reach)
-        turning = measure.wavelengths(speed[speed > 0])
-        slower = (measure.frequencies(plain) / speed)[speed > 0]
-        yield {
-            "scaling": "none" if scaling is None else f"`{type(scaling).__name__}`",
-            "fastest": f"{turning.min():.1f}",
-            "slowest": f"{turning.max():,.0f} tokens",
-            "slowed by": f"{slower.min():.2f} to {slower.max():.2f}",
-            f"turn once in {trained}": f"{int((turned >= 1).sum())}",
-            f"new angles at {length}": f"{int(new.sum())}",
-            "follows the length": yes(rotary.tags.length_dependent),
-        }
-
-
-def decays() -> Iterator[dict[str, str]]:
-    distance = torch.arange(REACH)
-    for dim in (16, 32, 64, 128):
-        speed = measure.frequencies(pe.Sinusoidal(dim))[0]
-        kinds: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-            "sum of cosines": measure.cosine_sum,
-            "RoFormer's bound": measure.abel_bound,
-        }
-        for name, of in kinds.items():
-            fall = measure.decay(of(speed, distance))
-            crossed = fall.crossings[:1].tolist()
-            yield {
-                "curve": name,
-                "dimensions": str(dim),
-                "first rise": f"from {int(fall.rises[0])}",
-                "steps that rise": f"{len(fall.rises)} of {REACH - 1}",
-                "first zero": f"{crossed[0]:.1f}" if crossed else "none",
-                "zeros": str(len(fall.crossings)),
-            }
-
-
-def orders() -> Iterator[dict[str, str]]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        vocab, dim = 19, 32
-        tokens = tokens_for(12, batch=8)
-        shuffled = measure.permutations(12)
-        models: dict[str, torch.nn.Module] = {
-            "GRU, last state": GRUReader(vocab, dim),
-            "textCNN, maximum over time": TextCNN(vocab, dim),
-        }
-        for causal in (False, True):
-            for name, encoding in (
-                ("no position", pe.NoPE()),
-                ("sinusoidal", pe.Sinusoidal(dim)),
-                ("rotary", pe.Rotary(dim // 4)),
-                ("ALiBi", pe.ALiBi(4)),
-            ):
-                kind = "decoder" if causal else "encoder"
-                models[f"Transformer {kind}, {name}"] = TransformerReader(
-                    vocab, dim, encoding, causal=causal
-                )
-        for name, model in models.items():
-            model = model.double().eval()
-            pooled = measure.permutation_sensitivity(model, tokens, shuffled)
-            each = "-"
-            if isinstance(model, TransformerReader):
-                moved = measure.equivariance_error(model.model, tokens, shuffled)
-                each = changes(moved)
-            yield {"model": name, "sentence": changes(pooled), "tokens": each}
-
-
-def changes(change: Tensor) -> str:
-    return "changes" if change.max() > 0 else "0"
 
 
 if __name__ == "__main__":
