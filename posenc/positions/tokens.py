@@ -117,8 +117,10 @@ class Tokens:
                 raise PositionsError(
                     f"Tokens + Tokens: one of them tells {name}, the other does not: give both"
                 )
-            rows = torch.broadcast_shapes(x.shape[:axis], y.shape[:axis])
-            return torch.cat([t.expand(*rows, *t.shape[axis:]) for t in (x, y)], dim=axis)
+            if x.shape[:axis] != y.shape[:axis]:
+                rows = torch.broadcast_shapes(x.shape[:axis], y.shape[:axis])
+                x, y = (t.expand(*rows, *t.shape[axis:]) for t in (x, y))
+            return torch.cat((x, y), dim=axis)
 
         position = joined("position", -2 if self.position.ndim == 3 else -1)
         assert position is not None
