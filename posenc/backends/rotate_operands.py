@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.backends.call import Call
 from posenc.dispatch_rotation import rotated
 from posenc.equation import arithmetic, group
-from posenc.rotation import per_query_head
+from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate
 
 
@@ -19,25 +19,30 @@ def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Ten
     dtype = arithmetic(call.q, call.k, call.v)
     common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
     common = half if common == torch.float16 else common
-    rotation = form.rotation if isinstance(form.rotation, Rotate) else None
-    if rotation is not None:
-        q_waves, k_waves = form.waves(dtype)
-        if torch.is_grad_enabled() and any(wave.requires_grad for wave in q_waves):
-            # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
-            common = dtype
+    waves = form.waves(dtype) if isinstance(form.rotation, Rotate) else None
+    if waves is not None and torch.is_grad_enabled() and any(x.requires_grad for x in waves[0]):
+        # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
+        common = dtype
     factor = form.query_scale
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q, k = call.q.to(dtype if factor is not None else common), call.k.to(common)
-    if rotation is not None and k_waves is None:
-        q = rotated((q,), q_waves[:1], q_waves[1:], rotation.layout, rotation.start)[0]
-    elif rotation is not None and k_waves is not None:
-        cos, sin = zip(q_waves, k_waves, strict=True)
-        k = per_query_head(k, rotation, q.shape[1])
-        q, k = rotated((q, k), cos, sin, rotation.layout, rotation.start)
+    if waves is not None and isinstance(form.rotation, Rotate):
+        q, k = _rotated(q, k, form.rotation, *waves)
     scale = call.scale * form.scale
     if factor is not None:
         q, scale = (q * (scale * factor.to(dtype)[..., None])).to(common), 1.0
     return q, k, group(call.v.to(common), k.shape[1]), scale
+
+
+def _rotated(
+    q: Tensor, k: Tensor, term: Rotate, q_waves: CosSin, k_waves: CosSin | None
+) -> tuple[Tensor, Tensor]:
+    if k_waves is None:
+        return rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
+    cos, sin = zip(q_waves, k_waves, strict=True)
+    k = per_query_head(k, term, q.shape[1])
+    rotated_q, rotated_k = rotated((q, k), cos, sin, term.layout, term.start)
+    return rotated_q, rotated_k
 
 
 def scale_of(call: Call) -> Tensor | float:

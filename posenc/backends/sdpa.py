@@ -166,13 +166,13 @@ def _by_distance(
 
     A compiled graph fuses the gather, and a view of dynamic size would fix its length.
     """
+    positions = call.form.positions
     if table is None and slopes is None:
         return None
-    positions = call.form.positions
     if not call.form.plain or torch.compiler.is_compiling():
         return by_distance(table, slopes, positions.distance(), dtype)
     values = line(table, slopes, 1 - positions.k_len, positions.q_len, dtype)
-    return along_diagonals(values, positions.k_len)[None]
+    return None if values is None else along_diagonals(values, positions.k_len)[None]
 
 
 def _by_vectors(call: Call, x: Tensor, vectors: Vectors, of_keys: bool = False) -> Tensor:

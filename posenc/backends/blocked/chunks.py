@@ -103,7 +103,8 @@ class _ByChunks(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
         if torch.is_grad_enabled():
             raise UnsupportedError(
                 "attend(backend='blocked') has no gradient of its gradient: "
@@ -114,8 +115,8 @@ class _ByChunks(torch.autograd.Function):
         wanted = [
             name for name, want in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if want
         ]
-        grads = {name: torch.zeros_like(named[name]) for name in wanted}
-        totals = Operands(ctx.form, ctx.diagonal, grads)
+        sums = {name: torch.zeros_like(named[name]) for name in wanted}
+        totals = Operands(ctx.form, ctx.diagonal, sums)
         for chunk in ctx.chunks:
             parts = operands.cut(chunk.span)
             leaves = {name: parts[name].detach().requires_grad_() for name in wanted}
@@ -126,4 +127,4 @@ class _ByChunks(torch.autograd.Function):
             for total, part in zip(totals.cut(chunk.span).values(), found, strict=True):
                 if part is not None:
                     total.add_(part)
-        return None, None, None, None, None, *(grads.get(name) for name in ctx.names)
+        return None, None, None, None, None, *(sums.get(name) for name in ctx.names)

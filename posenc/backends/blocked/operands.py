@@ -77,11 +77,12 @@ def _rotated(
 ) -> dict[str, Tensor]:
     if form.rotation is None:
         return {"q": q * scale, "k": k}
-    turns = {"": form.rotation}
     if isinstance(form.rotation, Zones):
-        turns = {"": form.rotation.near, "far_": form.rotation.far}
+        rotations = {"": form.rotation.near, "far_": form.rotation.far}
+    else:
+        rotations = {"": form.rotation}
     found: dict[str, Tensor] = {}
-    for name, term in turns.items():
+    for name, term in rotations.items():
         rotated_q, rotated_k = rotate_both(q, per_query_head(k, term, q.shape[1]), term, dtype)
         found |= {f"{name}q": rotated_q * scale, f"{name}k": rotated_k}
     return found

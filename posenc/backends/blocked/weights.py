@@ -64,7 +64,9 @@ def output(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r d_v"]:
         p = p * kept / (1 - chunk.dropout)
     v = x["v"]
     out = (_by_key_head(p, v.shape[1]) @ v.flatten(0, 1)).view(*p.shape[:3], v.shape[-1])
-    return out + _values(chunk, p, x["on_value"]) if "on_value" in x else out
+    if "on_value" not in x:
+        return out
+    return out + _values(chunk, p, _of(chunk.form.on_value, x["on_value"]))
 
 
 def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
@@ -77,9 +79,9 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
         s = torch.where(-order < form.rotation.width, s, _product(x["far_q"], x["far_k"]))
     s = s.to(dtype)
     if "on_query" in x:
-        s = s + _vectors(chunk, x["read_q"], x["on_query"], "on_query")
+        s = s + _vectors(chunk, x["read_q"], _of(form.on_query, x["on_query"]))
     if "on_key" in x:
-        s = s + _key_vectors(chunk, x["read_k"], x["on_key"], s.shape[1])
+        s = s + _key_vectors(chunk, x["read_k"], _of(form.on_key, x["on_key"]), s.shape[1])
     s = _plus_distances(chunk, s, x, "inside_")
     if "scale" in x:
         s = s * x["scale"]
@@ -124,19 +126,24 @@ def _plus_distances(chunk: Chunk, s: Tensor, x: dict[str, Tensor], side: str) ->
         slopes = Slopes(x[f"{side}past"], x[f"{side}future"])
     if table is None and slopes is None:
         return s
-    return s + by_distance(table, slopes, chunk.distance(), s.dtype)
+    bias = by_distance(table, slopes, chunk.distance(), s.dtype)
+    return s if bias is None else s + bias
 
 
-def _vectors(chunk: Chunk, x: Tensor, rows: Tensor, side: str) -> Tensor:
-    vectors = Vectors(rows, getattr(chunk.form, side).zero)
+def _of(vectors: Vectors | None, rows: Tensor) -> Vectors:
+    """The same vectors, with rows that a gradient is asked of."""
+    assert vectors is not None
+    return Vectors(rows, vectors.zero)
+
+
+def _vectors(chunk: Chunk, x: Tensor, vectors: Vectors) -> Tensor:
     if chunk.diagonal:
         return vectors_along_diagonals(x, vectors, chunk.least, chunk.span.columns)
     return vectors_by_distance(x, vectors, chunk.distance())
 
 
-def _key_vectors(chunk: Chunk, k: Tensor, rows: Tensor, heads: int) -> Tensor:
+def _key_vectors(chunk: Chunk, k: Tensor, vectors: Vectors, heads: int) -> Tensor:
     k = k.repeat_interleave(heads // k.shape[1], dim=1) if k.shape[1] < heads else k
-    vectors = Vectors(rows, chunk.form.on_key.zero)
     if chunk.diagonal:
         return key_vectors_along_diagonals(k, vectors, chunk.least, chunk.span.rows)
     return vectors_by_distance(k, vectors, chunk.distance().mT).mT
@@ -149,14 +156,13 @@ def _offsets(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
     return (q + last).to(dtype) + (k - last).to(dtype).mT
 
 
-def _values(chunk: Chunk, p: Tensor, rows: Tensor) -> Tensor:
-    vectors = Vectors(rows, chunk.form.on_value.zero)
+def _values(chunk: Chunk, p: Tensor, vectors: Vectors) -> Tensor:
     if chunk.diagonal:
         weights = _as_diagonals(p)
         return weights @ rows_between(vectors, chunk.least, chunk.span.diagonals)
-    index = (chunk.distance() + vectors.zero).clamp(0, rows.shape[1] - 1)
-    buckets = p.new_zeros(*p.shape[:-1], rows.shape[1])
-    return buckets.scatter_add(-1, index.expand(p.shape), p) @ rows
+    index = (chunk.distance() + vectors.zero).clamp(0, vectors.rows.shape[1] - 1)
+    buckets = p.new_zeros(*p.shape[:-1], vectors.rows.shape[1])
+    return buckets.scatter_add(-1, index.expand(p.shape), p) @ vectors.rows
 
 
 def _as_diagonals(p: Tensor) -> Tensor:
