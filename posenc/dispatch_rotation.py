@@ -9,8 +9,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from posenc.native.turning import check_inplace as check_inplace
-from posenc.native.turning import turned, turned_
+from posenc.native import rotary_ops
+from posenc.native.rotary_ops import check_inplace as check_inplace
 from posenc.terms import Layout
 
 Tensors = Sequence[Tensor]
@@ -24,14 +24,8 @@ def rotated(
     cos, sin  of each x, (1|b, 1|h, t, r)
     """
     if x[0].is_cuda and _suits_triton(cos):
-        # Triton is there only for who has a GPU, and takes its time to import.
-        from posenc.triton.rotary import turn
-
-        q, k = (x[0], None) if len(x) == 1 else x
-        waves = list(zip(cos, sin, strict=True))
-        made = turn(q, k, waves[0], waves[-1] if k is not None else None, layout, start)
-        return [one for one in made if one is not None]
-    return turned(x, cos, sin, layout, start)
+        return _by_triton(x, cos, sin, layout, start)
+    return rotary_ops.rotated(x, cos, sin, layout, start)
 
 
 def rotated_(
@@ -48,7 +42,19 @@ def rotated_(
         check_inplace(*x)
         made = rotated(x, cos, sin, layout, start)
         return [one.copy_(new) for one, new in zip(x, made, strict=True)]
-    return turned_(x, cos, sin, layout, start)
+    return rotary_ops.rotated_(x, cos, sin, layout, start)
+
+
+def _by_triton(
+    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int
+) -> Sequence[Tensor]:
+    # Triton is there only for who has a GPU, and takes its time to import.
+    from posenc.triton.rotary import turn
+
+    q, k = (x[0], None) if len(x) == 1 else x
+    waves = list(zip(cos, sin, strict=True))
+    both = turn(q, k, waves[0], waves[-1] if k is not None else None, layout, start)
+    return [one for one in both if one is not None]
 
 
 def _suits_triton(cos: Tensors) -> bool:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc.native import turning
+from posenc.native import rotary_ops
 from posenc.native.aliasing import writable
 from posenc.native.library import LIBRARY
 from posenc.rotation import rotate_pairs
@@ -20,13 +20,13 @@ LAYOUTS = ("half", "interleaved")
 def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each call that reached the kernel."""
     calls: list[int] = []
-    run = turning._run
+    run = rotary_ops._run
 
     def counted(fields: list[int], *rest: object) -> None:
         calls.append(len(fields))
         run(fields, *rest)
 
-    monkeypatch.setattr(turning, "_run", counted)
+    monkeypatch.setattr(rotary_ops, "_run", counted)
     return calls
 
 
@@ -49,14 +49,14 @@ def test_it_equals_the_rotation(
         k = normal(batch, tokens, 3, dim, dtype=dtype).transpose(1, 2)
         cos, sin = tables(tokens, pairs, dtype, batch)
         settings = layout, start
-        found = turning.turned((q, k), (cos, cos), (sin, sin), *settings)
+        found = rotary_ops.rotated((q, k), (cos, cos), (sin, sin), *settings)
         for x, y in zip((q, k), found, strict=True):
             expected = rotate_pairs(x, cos, sin, *settings).to(dtype)
             torch.testing.assert_close(y, expected, rtol=BOUNDS[dtype], atol=BOUNDS[dtype])
             assert torch.equal(y[..., :start], x[..., :start])
             assert torch.equal(y[..., start + 2 * pairs :], x[..., start + 2 * pairs :])
         kept = q.clone(), k.clone()
-        turning.turned_(kept, (cos, cos), (sin, sin), *settings)
+        rotary_ops.rotated_(kept, (cos, cos), (sin, sin), *settings)
         assert all(torch.equal(x, y) for x, y in zip(kept, found, strict=True))
     assert len(kernel_calls) == 10
 
@@ -67,7 +67,9 @@ def test_angles_may_differ_by_batch_head_and_tensor(layout: str, kernel_calls: l
     angles = torch.rand(2, 4, 9, 24) * 6.3
     turns = [(angles[:, :, 2:].cos(), angles[:, :, 2:].sin()), (angles.cos(), angles.sin())]
     cos, sin = zip(*turns, strict=True)
-    for x, y, c, s in zip((q, k), turning.turned((q, k), cos, sin, layout), cos, sin, strict=True):
+    for x, y, c, s in zip(
+        (q, k), rotary_ops.rotated((q, k), cos, sin, layout), cos, sin, strict=True
+    ):
         torch.testing.assert_close(y, rotate_pairs(x, c, s, layout), rtol=1e-6, atol=1e-6)
     assert kernel_calls
 
@@ -88,7 +90,10 @@ def test_gradients_are_exact(layout: str, inplace: bool) -> None:
 def test_learned_frequencies_get_their_gradient() -> None:
     x = normal(1, 2, 5, 8)
     grads = []
-    for run in (rotate_pairs, lambda x, c, s, layout: turning.turned((x,), (c,), (s,), layout)[0]):
+    for run in (
+        rotate_pairs,
+        lambda x, c, s, layout: rotary_ops.rotated((x,), (c,), (s,), layout)[0],
+    ):
         angle = torch.linspace(0.1, 2.0, 20).view(1, 1, 5, 4).requires_grad_()
         (run(x, angle.cos(), angle.sin(), "half") ** 3).sum().backward()
         grads.append(angle.grad)
@@ -113,7 +118,7 @@ def test_in_place_keeps_what_other_gradients_need() -> None:
 def test_a_gradient_that_somebody_reads_is_not_overwritten(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turning, "_HUGE", 1)
+    monkeypatch.setattr(rotary_ops, "_HUGE", 1)
     lowered = pe.lower(pe.Rotary(8), 5)
     leaves = [normal(1, 2, 5, 8).requires_grad_() for _ in range(2)]
     gradient = normal(1, 2, 5, 8)
@@ -145,7 +150,7 @@ def test_a_gradient_that_somebody_reads_is_not_overwritten(
 def test_a_gradient_without_readers_is_turned_where_it_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turning, "_HUGE", 1)
+    monkeypatch.setattr(rotary_ops, "_HUGE", 1)
     places: list[list[int]] = []
 
     class Seen(torch.autograd.Function):
@@ -211,10 +216,10 @@ def test_whatever_does_not_fit_is_turned_by_pytorch(kernel_calls: list[int]) -> 
     strange = normal(1, 2, 8, 5).mT
     half = normal(1, 2, 5, 8).half()
     for x in (strange, half):
-        (found,) = turning.turned((x,), (cos,), (sin,), "half")
+        (found,) = rotary_ops.rotated((x,), (cos,), (sin,), "half")
         assert torch.equal(found, rotate_pairs(x, cos, sin, "half").to(x.dtype))
         x = x.clone(memory_format=torch.preserve_format)
-        turning.turned_((x,), (cos,), (sin,), "half")
+        rotary_ops.rotated_((x,), (cos,), (sin,), "half")
         assert torch.equal(x, found)
     assert kernel_calls == []
 
@@ -226,7 +231,7 @@ def test_transforms_see_through_it() -> None:
     x = normal(3, 1, 2, 5, 8)
 
     def run(x: Tensor) -> Tensor:
-        return turning.turned((x,), (cos,), (sin,), "half")[0]
+        return rotary_ops.rotated((x,), (cos,), (sin,), "half")[0]
 
     torch.testing.assert_close(torch.func.vmap(run)(x)[1], run(x[1]))
     with torch.autograd.forward_ad.dual_level():

@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc import Positions, ShapeError, Tokens, UnsupportedError, attend, rotation
+from posenc import (
+    Positions,
+    ShapeError,
+    Tokens,
+    UnsupportedError,
+    attend,
+    dispatch_rotation,
+    rotation,
+)
 from posenc import terms as t
-from posenc.native import turning
 
 GPU = torch.cuda.is_available()
 READY = find_spec("triton") is not None and (GPU or os.environ.get("TRITON_INTERPRET") == "1")
@@ -76,8 +83,8 @@ def test_q_and_k_turn_in_one_launch(layout: t.Layout, dim: int, pairs: int, star
 def test_rotate_hands_over_what_is_on_a_gpu() -> None:
     """`rotate` asks for this where tensors are on one: q and k, or q alone beside turned keys."""
     q, k, (cos, sin) = draw(1, 2, 3, 8), draw(1, 1, 3, 8), turns(4, 3)
-    both = turning._by_triton((q, k), (cos, cos), (sin, sin), "half", 0)
-    alone = turning._by_triton((q,), (cos,), (sin,), "half", 0)
+    both = dispatch_rotation._by_triton((q, k), (cos, cos), (sin, sin), "half", 0)
+    alone = dispatch_rotation._by_triton((q,), (cos,), (sin,), "half", 0)
     close(both[0], rotation.rotate_pairs(q, cos, sin, "half"))
     close(both[1], rotation.rotate_pairs(k, cos, sin, "half"))
     assert len(alone) == 1

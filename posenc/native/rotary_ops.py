@@ -37,7 +37,7 @@ _HUGE = 1 << 22
 Tensors = Sequence[Tensor]
 
 
-def turned(
+def rotated(
     x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> Sequence[Tensor]:
     """Each x turned, in its own dtype; arithmetic in the dtype of cos."""
@@ -58,7 +58,7 @@ def turned(
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 
 
-def turned_(
+def rotated_(
     x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> Sequence[Tensor]:
     """The same, written into x.
@@ -84,7 +84,7 @@ def turned_(
             _run(fields, (), cos, interleaved, start, False)
             torch.autograd.graph.increment_version(x)
             return x
-    made = turned(x, cos, sin, layout, start)
+    made = rotated(x, cos, sin, layout, start)
     return [one.copy_(new) for one, new in zip(x, made, strict=True)]
 
 
