@@ -58,18 +58,8 @@ def declines(call: Call) -> str | None:
 
 
 def attend(call: Call) -> Tensor:
-    form, positions = call.form, call.form.positions
     q, k, v, scale = operands(call)
-    bias = _bias(call)
-    square = positions.q_len == positions.k_len
-    # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and its
-    # kernel for CPUs multiplies it by the scale.
-    plain = bias is None and positions.in_order and Feature.MASK not in form.features
-    is_causal = plain and form.visibility.causal and square and scale > 0
-    seen = None if is_causal else visible(form)
-    mask = seen
-    if bias is not None:
-        mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+    mask, is_causal = _mask(call, scale)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
     # As more queries of a key head, so that no key is repeated; a mask of one head would be. Of a
     # graph only for one query, for the lengths of others would be bound.
@@ -101,6 +91,22 @@ def attend(call: Call) -> Tensor:
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)
     return out.to(call.v.dtype)
+
+
+def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:
+    """The mask, with all that is added to scores, or that causality is all of it."""
+    form, positions = call.form, call.form.positions
+    bias = _bias(call)
+    square = positions.q_len == positions.k_len
+    # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and its
+    # kernel for CPUs multiplies it by the scale.
+    plain = bias is None and positions.in_order and Feature.MASK not in form.features
+    is_causal = plain and form.visibility.causal and square and scale > 0
+    seen = None if is_causal else visible(form)
+    mask = seen
+    if bias is not None:
+        mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+    return mask, is_causal
 
 
 def _without_cudnn(

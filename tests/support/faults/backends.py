@@ -7,7 +7,7 @@ from tests.support.faults.fault import Fault
 FAULTS = [
     Fault(
         "mask dropped beside a bias",
-        "posenc.backends.sdpa:attend",
+        "posenc.backends.sdpa:_mask",
         "mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)",
         "mask = bias",
         alibi,
@@ -23,7 +23,7 @@ FAULTS = [
     ),
     Fault(
         "causal mask aligned at the first key",
-        "posenc.backends.sdpa:attend",
+        "posenc.backends.sdpa:_mask",
         " and square",
         "",
         rope,

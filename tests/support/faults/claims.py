@@ -192,7 +192,7 @@ CLAIMS = [
     ),
     Fault(
         "a causal mask multiplied by the scale",
-        "posenc.backends.sdpa:attend",
+        "posenc.backends.sdpa:_mask",
         "square and scale > 0",
         "square",
         rope,
@@ -200,7 +200,7 @@ CLAIMS = [
     ),
     Fault(
         "values of another stride misread",
-        "posenc.backends.sdpa:attend",
+        "posenc.backends.sdpa:_mask",
         "q, k, v, scale = operands(call)",
         "q, k, v, scale = operands(call); v = v if v.is_contiguous() else 2 * v",
         rope,
@@ -216,7 +216,7 @@ CLAIMS = [
     ),
     Fault(
         "outputs of float32 off in the third digit",
-        "posenc.backends.sdpa:attend",
+        "posenc.backends.sdpa:_mask",
         "return out.to(call.v.dtype)",
         "return (out * (1.001 if out.dtype == torch.float32 else 1)).to(call.v.dtype)",
         rope,
