@@ -71,7 +71,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "lost": "{of} 个用例中 {count} 个 {who} 更快，posenc 的时间最多是它的 {worst} 倍",
         "lost MiB": "{of} 个用例中 {count} 个 {who} 更省，最多差 {worst} MiB",
         "and": "；",
-        "or": "或",
+        "or": " 或 ",
         "alone": "没有可比的",
         "colon": "：",
         "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）：",
