@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import chinese
+from punctuate import punctuate
 
 from posenc.bench.cases import all_cases
 from posenc.bench.result import Result
@@ -101,7 +102,7 @@ def pages() -> dict[Path, str]:
     report = json.loads(DATA.read_text())
     found = results(report)
     return {
-        path: between(path.read_text(), MARKS, page(report, found, language))
+        path: between(path.read_text(), MARKS, page(report, found, language), language)
         for language, path in PAGES.items()
     }
 
@@ -112,11 +113,12 @@ def readme(text: str, language: str) -> str:
     found = results(report)
     said = words(report, found, language, "summary")
     parts = [trained(found, language), said, "\n".join(short_rows(found, language))]
-    return between(text, README_MARKS, "\n\n".join(parts))
+    return between(text, README_MARKS, "\n\n".join(parts), language)
 
 
-def between(text: str, marks: tuple[str, str], inside: str) -> str:
-    """`text` with `inside` between its two marks."""
+def between(text: str, marks: tuple[str, str], inside: str, language: str) -> str:
+    """`text` with `inside` between its two marks; names of peers stand in Chinese as Latin does."""
+    inside = punctuate(inside) if language == "zh" else inside
     before, _, rest = text.partition(marks[0])
     _, _, after = rest.partition(marks[1])
     return f"{before}{marks[0]}\n{inside}\n{marks[1]}{after}"

@@ -46,7 +46,7 @@ def written() -> dict[Path, str]:
 
 def readme(text: str, language: str) -> str:
     """A README with the catalogue and what was measured between their marks."""
-    text = benchmark.between(text, (BEGIN, END), catalogue.table(language))
+    text = benchmark.between(text, (BEGIN, END), catalogue.table(language), language)
     return benchmark.readme(text, language)
 
 
