@@ -52,7 +52,8 @@ def normalise(
     waves: tuple[CosSin | None, CosSin | None] = (None, None)
     if isinstance(rotation, Rotate) and not rotation.grows:
         waves = waves_of(rotation, dtype)
-    scale, query_scale = 1.0, cast(Tensor | None, None)
+    scale = 1.0
+    query_scale: Tensor | None = None
     for term in _all(terms, Scale):
         if isinstance(term.factor, Tensor):
             query_scale = term.factor if query_scale is None else query_scale * term.factor
