@@ -1,7 +1,7 @@
 """A backend: what it can do, as data, and the function that does it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from posenc.normal_form.features import Feature
 from posenc.tracing import transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
-
 Reason = Callable[[Call], str | None]
 
 
@@ -37,6 +36,12 @@ class Backend:
     onnx: bool = True
     limits: Reason = lambda call: None
     declines: Reason = lambda call: None
+    _lacks: tuple[Feature, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # torch 2.7 traces neither a loop over an enumeration nor a frozen set of the outside.
+        lacks = tuple(feature for feature in Feature if feature not in self.can)
+        object.__setattr__(self, "_lacks", lacks)
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""
@@ -49,7 +54,8 @@ class Backend:
             return _TRANSFORMS
         if not self.dropout and call.dropout:
             return "it has no dropout"
-        missing = call.form.features - self.can
-        if missing:
-            return next(feature.value for feature in Feature if feature in missing)
+        asked = call.form.features
+        for feature in self._lacks:
+            if feature in asked:
+                return feature.value
         return self.limits(call)

@@ -123,7 +123,8 @@ class NormalForm:
     @property
     def features(self) -> frozenset[Feature]:
         """What a backend must be able to do."""
-        return frozenset(feature for feature, is_asked in self._asked() if is_asked)
+        # Of a list, for torch 2.7 traces no set of a generator.
+        return frozenset([feature for feature, is_asked in self._asked() if is_asked])
 
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
         """cos and sin of queries and keys in this dtype: those made when the terms were lowered,
