@@ -1,4 +1,4 @@
-"""diagnose is tried against every fault that tests/support/faults plants in posenc."""
+"""diagnose is tried against every fault that tests/support/faults.py plants in posenc."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,147 +17,17 @@ from posenc.encoding import Encoding
 from posenc.errors import PosencError
 from posenc.terms import Mask, Sink, Window
 from posenc.testing.fixtures import attends, copy_of, qkv, scattered
+from tests.support.fault_causes import CAUSES, UNSEEN
 from tests.support.faults import FAULTS, Fault, plant
 
 pytestmark = pytest.mark.unchecked
 
+
 T, SHORT = 13, 4
+
+
 # What rounding of float64 may do to these numbers, with much to spare.
 NEARLY = 1e-10
-
-# The cause that diagnose names for each fault that changes numbers; "unknown" is for those inside
-# the formula of one encoding, which no hypothesis computes, so that it names the place alone.
-CAUSES: dict[str, str | dict[Kind, str]] = {
-    "positions in the activation dtype, rotary": "precision of positions",
-    "positions in the activation dtype, sinusoidal": "precision of positions",
-    "angles kept in float32": "precision of angles",
-    "wrong layout": "layout",
-    "sign of the key's angle flipped": "sign of the angle",
-    "sine of one side flipped, so that turning stretches": "sign of one sine",
-    "partial rotary counts frequencies over the whole head": "frequencies of a partial width",
-    "slopes of a power of two at 12 heads": "slopes",
-    "slope rewards distance": "sign of the bias",
-    "bucket off by one": "buckets",
-    "past and future buckets exchanged": "sign of the distance",
-    "distance with the opposite sign": "sign of the distance",
-    "clipped table one row off": "row of a table",
-    "content term after the scale": "scale placement",
-    "value table forgotten": "value table missing",
-    "mask dropped beside a bias": "causal mask",
-    "bias dropped by a backend": "bias missing",
-    "causal mask aligned at the first key": "causal mask",
-    "fewer queries taken for the first keys": "start of positions",
-    "offset ignored in decoding": "start of positions",
-    "new keys in front of the old ones": "order of keys",
-    "sinks by buffer index": "unknown",
-    "window one too wide": "width of the window",
-    "a window wider than its encoding says": "width of the window",
-    "a window of coordinates": "unknown",
-    "the sinks of a Lambda-shaped mask forgotten": "mask of the encoding missing",
-    # The kernel's sinks, by which the zones of scores differ too: less of an output is explained.
-    "one sink too few": {"scores": "setting count", "output": "unknown"},
-    "the widest of two windows": "mask of the encoding missing",
-    "causality by position value": "causal mask",
-    "padding seen": "padding",
-    "other documents seen": "documents",
-    "positions run on through packed documents": "start of positions",
-    "key heads tiled instead of interleaved": "key heads tiled",
-    "positions normalised by the length": "unknown",
-    "an input overwritten": "constant factor",
-    "a length taken from the buffer": "length of the input",
-    "a length taken from batch mates": "length of the input",
-    "the gain of half a head put on its whole score": "attention factor",
-    "YaRN's ramp truncated where it should not be": "scaling",
-    # x * p of p is x * (1 + p) of p - 1.
-    "x * p where x * (1 + p) is meant": "offset",
-    "tensor2tensor's denominators with one step too many": "denominator",
-    "binary digits highest first": "order of dimensions",
-    "the quarter turn between the two waves of a pair lost": "unknown",
-    "frequencies of a wave kept in float32": "unknown",
-    "rows of a recurrence one position late": "unknown",
-    "a solver that forgets the time": "unknown",
-    "the gate of the key is summed too": "gate of the key",
-    "the gate of the query is left out": "constant per row",
-    "gates of the new tokens alone": "unknown",
-    "CoPE counts keys that are hidden": "gates of the count",
-    "CoPE's gates without the scale": "gates of the count",
-    "CoPE's gates with biases": "gates of the count",
-    "slopes of the two sides exchanged": "sign of the distance",
-    "distances along the axes added up": "unknown",
-    "a kernel clamped at too small an extent": "reach of a table",
-    "the bias multiplied by its compression ratio": "unknown",
-    "distances normalised by the row of the query": "offset",
-    "distances normalised by the number of keys": "unknown",
-    "tokens dropped before a sink counted over the buffer, not the document": "unknown",
-    "sinks as far away as they are": "far zone missing",
-    "the query of the far zone not clipped": "unknown",
-    "groups shifted by the window alone": "unknown",
-    "scores cooled before the training length": "size of the temperature",
-    "xPos with a centre for each of q and k": "unknown",
-    "interleaved sections laid one after another": "setting interleaved",
-    "axes swapped": "order of axes",
-    "one head's frequencies for every head": "one head's angles for all",
-    "DeBERTa's table ends at span - 1": "reach of a table",
-    "the sign of the paper's p2c": "sign of the distance",
-    "query and key projections of the layer exchanged": "projections exchanged",
-    "log buckets rounded down": "unknown",
-    "rows of Transformer-XL reversed": "sign of the distance",
-    "u and v swapped": "parameters exchanged",
-    "the key's table read with key heads tiled": "unknown",
-    "the key's table reads queries from the first key on": "unknown",
-    "distances of the C kernel one too far": "row of a table",
-    "the window forgotten by the C kernel": "mask of the encoding missing",
-}
-
-# Faults that change no number of one call in float64, by what they do change.
-UNSEEN = {
-    "what later calls, moved modules or other instances give": [
-        "base missing from a cache key",
-        "the base of the latest instance",
-        "a derived table kept as a buffer, cast by .bfloat16()",
-    ],
-    "gradients": [
-        "the gradient of a learned table lost",
-        "the gradient of a recurrence cut at every step",
-    ],
-    "graphs": ["a branch on a tensor's value", "a length stored as a number"],
-    "low dtypes and autocast": [
-        "scores under autocast",
-        "scores in the dtype of the input",
-        "gates in the activation dtype",
-        "gates under autocast",
-        "gates summed in float32",
-        "a table projected under autocast",
-    ],
-    "an error, or the want of one": [
-        "cached rotated keys turned again",
-        "left padding counted as tokens",
-        "a refusing backend replaced in silence",
-        "heads broadcast in place of an error",
-        "a context of another batch widens the output",
-    ],
-    "positions with a prefix": ["a prefix ignored"],
-    "rows that see nothing": ["NaN in a row that sees nothing"],
-    "a backend that nobody asked for": [
-        "distances of the tiles one too far",
-        "keys of another run read by a table of vectors",
-    ],
-    "later steps, evictions and reorderings of a cache": [
-        "a rolling cache evicts a token too early",
-        "a rolling cache keeps one sink too few",
-        "sinks renumbered as if they stood before the window",
-        "held tokens renumbered where none were evicted from their numbers",
-        "payloads of evicted tokens dropped",
-        "slots written one too early",
-        "slots to come are seen",
-        "payloads after the first call dropped",
-        "one token too many after some were taken back",
-        "payloads of another row after a beam was chosen",
-        "positions of another row after a beam was chosen",
-        "keys turned again by the opposite angle",
-        "a gain multiplied twice when keys are turned again",
-    ],
-}
 
 
 def padded() -> pe.Positions:
@@ -187,6 +57,8 @@ SCENES: dict[str, Callable[[Encoding], pe.Positions]] = {
     "far": lambda _: at(torch.arange(T) + 1_000),
     "decoding": lambda _: pe.Positions.build(SHORT, T, causal=True),
 }
+
+
 MASKS = [Mask(Window(2)), Mask(Window(4)), Mask(Sink(1))]
 
 

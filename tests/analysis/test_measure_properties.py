@@ -1,0 +1,30 @@
+"""Encodings have the properties that their tags claim."""
+
+import posenc as pe
+
+
+def test_properties_of_three_encodings() -> None:
+    from tools import properties
+
+    sinusoid, alibi = (properties.geometry(properties.drawn(k)) for k in (pe.Sinusoidal, pe.ALiBi))
+    assert list(sinusoid.values()) == [
+        "`sinusoidal`", "positions", "yes", "1", "yes", "no", "yes", "no", "no", "positions"
+    ]  # fmt: skip
+    assert list(alibi.values()) == [
+        "`alibi`", "distances", "to 256", "65", "-", "yes", "no", "no", "yes", "distances"
+    ]  # fmt: skip
+    found = properties.use(properties.drawn(pe.LMInfinite))
+    assert found["causal only"] == "yes"
+    assert found["decodes"] == "raw"
+    assert found["linear attention"] == found["SDPA"] == "no"
+    lines = properties.table([sinusoid, alibi]).splitlines()
+    assert len(lines) == 4
+    assert all(line.count("|") == 11 for line in lines)
+
+
+def test_properties_name_what_is_not_relative() -> None:
+    from tools import properties
+
+    claims = {pe.SelfExtend: False, pe.FIRE: False, pe.Rotary: True, pe.ForgetGate: True}
+    for kind, claim in claims.items():
+        assert properties.relative(properties.drawn(kind)) is claim
