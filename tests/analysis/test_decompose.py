@@ -9,10 +9,9 @@ from torch import Tensor
 import posenc as pe
 from posenc import Encoding, Positions, PositionsError, ShapeError, UnsupportedError, scores
 from posenc.analysis.decompose import decompose
-from posenc.analysis.decomposition import Decomposition
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.testing.fixtures import attends, causalities, copy_of, qkv, scattered
-from tests.support.decomposed import PARTS, close
+from tests.support.decomposed import PARTS, adds_up, close
 from tests.support.oracles import drawing
 from tests.support.term_examples import (
     ADDITIONS,
@@ -31,16 +30,6 @@ RELATIVE = [example for example in EXAMPLES if attends(example)]
 
 
 ABSOLUTE = [example for example in EXAMPLES if not attends(example)]
-
-
-def adds_up(found: Decomposition, expected: Tensor) -> None:
-    total, hidden = found.total(), expected == -torch.inf
-    assert torch.equal(found.visible, ~hidden)
-    assert torch.equal(total == -torch.inf, hidden)
-    close(total.masked_fill(hidden, 0.0), expected.masked_fill(hidden, 0.0))
-    for part in found.parts().values():
-        assert part.shape == expected.shape
-        assert (part[hidden] == 0).all()
 
 
 def places(made: Encoding, causal: bool) -> Iterator[Positions]:

@@ -9,7 +9,7 @@ from posenc import Positions, scores
 from posenc import terms as t
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
-from tests.support.decomposed import PARTS
+from tests.support.decomposed import PARTS, adds_up
 from tests.support.oracles import drawing
 from tests.support.term_examples import (
     Sizes,

@@ -75,7 +75,7 @@ def _base(index: int, part: Encoding) -> Fit:
             text += f" (NTK by a factor of {factor:.4g} is the same)"
         return text
 
-    return Fit("base", _powers(3.0, 1e9, 121), change, says)
+    return Fit("base", _powers(3.0, 1e9, 61), change, says)
 
 
 def _faster(ours: Computation, factor: float) -> Computation:
