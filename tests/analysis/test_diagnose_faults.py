@@ -1,4 +1,4 @@
-"""diagnose is tried against every fault that tests/support/faults.py plants in posenc."""
+"""diagnose is tried against every fault that tests/support/faults plants in posenc."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +18,7 @@ from posenc.errors import PosencError
 from posenc.terms import Mask, Sink, Window
 from posenc.testing.fixtures import attends, copy_of, qkv, scattered
 from tests.support.fault_causes import CAUSES, UNSEEN
-from tests.support.faults import FAULTS, Fault, plant
+from tests.support.faults import CLAIMS, FAULTS, Fault, plant
 
 pytestmark = pytest.mark.unchecked
 
@@ -157,10 +157,10 @@ def seen(
 
 def test_every_fault_has_an_entry() -> None:
     unseen = [name for names in UNSEEN.values() for name in names]
-    assert sorted([*CAUSES, *unseen]) == sorted(fault.name for fault in FAULTS)
+    assert sorted([*CAUSES, *unseen]) == sorted(fault.name for fault in [*FAULTS, *CLAIMS])
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *CLAIMS], ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found_and_named(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     encoding = copy_of(fault.encoding())
     scenes = ((scene, seen(fault, encoding, scene, monkeypatch)) for scene in SCENES)

@@ -1,4 +1,4 @@
-"""What diagnose makes of each fault that tests/support/faults.py plants."""
+"""What diagnose makes of each fault that tests/support/faults plants."""
 
 from posenc.analysis.diagnosis.computation import Kind
 
@@ -117,8 +117,8 @@ UNSEEN = {
     "positions with a prefix": ["a prefix ignored"],
     "rows that see nothing": ["NaN in a row that sees nothing"],
     "a backend that nobody asked for": [
-        "distances of the tiles one too far",
-        "keys of another run read by a table of vectors",
+        "distances of a chunk one too far",
+        "vectors by distance read along the wrong diagonals",
     ],
     "later steps, evictions and reorderings of a cache": [
         "a rolling cache evicts a token too early",
