@@ -155,12 +155,16 @@ def seen(
     return {kind: pair for kind, pair in both.items() if first_difference(kind, *pair, scene)}
 
 
+# All that are planted in the code, and what encodings claim wrongly where that changes a number.
+DIAGNOSED = [*FAULTS, *(fault for fault in CLAIMS if fault.name in CAUSES)]
+
+
 def test_every_fault_has_an_entry() -> None:
-    unseen = [name for names in UNSEEN.values() for name in names]
-    assert sorted([*CAUSES, *unseen]) == sorted(fault.name for fault in [*FAULTS, *CLAIMS])
+    listed = {*CAUSES, *(name for names in UNSEEN.values() for name in names)}
+    assert listed == {fault.name for fault in DIAGNOSED}
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *CLAIMS], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", DIAGNOSED, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found_and_named(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     encoding = copy_of(fault.encoding())
     scenes = ((scene, seen(fault, encoding, scene, monkeypatch)) for scene in SCENES)

@@ -30,6 +30,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "window one too wide": "width of the window",
     "a window wider than its encoding says": "width of the window",
     "a window of coordinates": "unknown",
+    "sinks forgotten by the C kernel": "mask of the encoding missing",
     "the sinks of a Lambda-shaped mask forgotten": "mask of the encoding missing",
     # The kernel's sinks, by which the zones of scores differ too: less of an output is explained.
     "one sink too few": {"scores": "setting count", "output": "unknown"},
@@ -91,7 +92,6 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
 UNSEEN = {
     "what later calls, moved modules or other instances give": [
         "base missing from a cache key",
-        "the base of the latest instance",
         "a derived table kept as a buffer, cast by .bfloat16()",
     ],
     "gradients": [
@@ -114,7 +114,6 @@ UNSEEN = {
         "heads broadcast in place of an error",
         "a context of another batch widens the output",
     ],
-    "positions with a prefix": ["a prefix ignored"],
     "rows that see nothing": ["NaN in a row that sees nothing"],
     "a backend that nobody asked for": [
         "distances of a chunk one too far",
