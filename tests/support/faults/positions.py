@@ -1,5 +1,6 @@
 """Faults in positions: order, documents, padding, and who sees whom."""
 
+import posenc as pe
 from tests.support.faults.examples import alibi, rope, shaw, sinusoid
 from tests.support.faults.fault import Fault
 
@@ -83,5 +84,21 @@ FAULTS = [
         "torch.zeros(count, dtype=torch.int64)",
         sinusoid,
         "check_packed",
+    ),
+    Fault(
+        "a window of coordinates",
+        "posenc.positions:Positions.visible",
+        "step = self.order_distance()",
+        "step = self.distance()",
+        lambda: pe.SlidingWindow(3),
+        "check_reference_visible",
+    ),
+    Fault(
+        "a prefix ignored",
+        "posenc.positions:Positions.visible",
+        "past | (k_order < max(prefixes)) if prefixes else past",
+        "past",
+        alibi,
+        "check_masks",
     ),
 ]
