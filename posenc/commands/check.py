@@ -60,7 +60,7 @@ def check(
         from posenc.testing import all_peers, report_of, run_checks, run_peer
 
         chosen = list(posenc.encodings()) if everything else names or []
-        narrowed = only[0] if only == ["behaviour"] else only or None
+        narrowed = "behaviour" if only == ["behaviour"] else only or None
         if not chosen:
             raise SettingError("check: name an encoding, or give --all")
         compared = paper or peers is not None

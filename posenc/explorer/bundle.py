@@ -95,4 +95,4 @@ def _address(source: str) -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), *sys.argv[2:3])
+    write(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")

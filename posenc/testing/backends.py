@@ -114,9 +114,11 @@ def computed(
     """
     if backend == "flex":
         with torch.no_grad():
-            return [attend(*drawn, parts, backend=backend, **where)]
+            q, k, v = drawn
+            return [attend(q, k, v, parts, backend=backend, **where)]
     leaves = [tensor.detach().requires_grad_() for tensor in drawn]
-    out = attend(*leaves, parts, backend=backend, **where)
+    q, k, v = leaves
+    out = attend(q, k, v, parts, backend=backend, **where)
     encodings = (part for part in parts if isinstance(part, Encoding))
     leaves += [parameter for encoding in encodings for parameter in encoding.parameters()]
     generator = torch.Generator().manual_seed(19)
