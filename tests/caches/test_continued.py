@@ -1,0 +1,138 @@
+"""Later calls go on from what the first one told: padding, lengths, starts."""
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc import (
+    Cache,
+    CacheError,
+    Context,
+    Positions,
+    attend,
+)
+from tests.support.decoding import DIM, ENCODINGS, HEADS, LENGTH, POLICIES, Gated, Stretched, qkv
+from tests.support.oracles import drawing
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_padding_is_told_once(name: str, policy: str, side: str) -> None:
+    """Later calls count on from each row's last real token, and never see the padding."""
+    q, k, v = qkv()
+    pads, cache = slice(0, 3) if side == "left" else slice(2, 5), Cache(policy)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    mask[0, pads] = False
+    first = Positions.build(attention_mask=mask, causal=True)
+    attend(*(x[:, :, :5] for x in (q, k, v)), ENCODINGS[name], positions=first, cache=cache)
+    rest = [
+        attend(*(x[:, :, at] for x in (q, k, v)), ENCODINGS[name], causal=True, cache=cache)
+        for at in (slice(5, 6), slice(6, 9))
+    ]
+    got = torch.cat(rest, dim=2)
+    real = [at for at in range(LENGTH) if not pads.start <= at < pads.stop]
+    short = attend(*(x[:1, :, real] for x in (q, k, v)), ENCODINGS[name], causal=True)
+    torch.testing.assert_close(got[:1], short[:, :, 2:])
+    full = attend(*(x[1:] for x in (q, k, v)), ENCODINGS[name], causal=True)
+    torch.testing.assert_close(got[1:], full[:, :, 5:])
+
+
+def test_a_row_that_begins_later() -> None:
+    """A row of padding alone starts to count with its first real token."""
+    q, k, v = qkv()
+    mask = torch.tensor([[False] * 4, [True] * 4])
+    cache, first = Cache(), Positions.build(attention_mask=mask, causal=True)
+    attend(*(x[:, :, :4] for x in (q, k, v)), pe.Rotary(DIM), positions=first, cache=cache)
+    place = cache.place(5, causal=True)
+    assert place.queries.position.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
+    got = attend(*(x[:, :, 4:] for x in (q, k, v)), pe.Rotary(DIM), positions=place, cache=cache)
+    alone = attend(*(x[:1, :, 4:] for x in (q, k, v)), pe.Rotary(DIM), causal=True)
+    torch.testing.assert_close(got[:1], alone)
+
+
+def test_explicit_ids_cannot_be_continued() -> None:
+    q, k, v = qkv()
+    for ids in (torch.arange(5) * 2, Positions.build(ids=torch.arange(5), causal=True)):
+        cache = Cache()
+        attend(*(x[:, :, :5] for x in (q, k, v)), pe.Rotary(DIM), positions=ids, cache=cache)
+        with pytest.raises(CacheError, match="nobody but you knows those of the next 4"):
+            attend(*(x[:, :, 5:] for x in (q, k, v)), pe.Rotary(DIM), causal=True, cache=cache)
+        assert len(cache) == 5
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lengths_stay_fixed_while_padding_is_carried_on(policy: str) -> None:
+    q, k, v = qkv()
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[0, :3] = False
+    cache = Cache(policy, length=LENGTH)
+    first = Positions.build(attention_mask=mask[:, :4], causal=True)
+    out = [attend(*(x[:, :, :4] for x in (q, k, v)), Stretched(), positions=first, cache=cache)]
+    for at in range(4, LENGTH):
+        new = (x[:, :, at : at + 1] for x in (q, k, v))
+        out.append(attend(*new, Stretched(), causal=True, cache=cache))
+    whole = Positions.build(attention_mask=mask, causal=True, extent=LENGTH)
+    expected = attend(q, k, v, Stretched(), positions=whole)
+    real = [x.transpose(1, 2)[mask] for x in (torch.cat(out, dim=2), expected)]
+    torch.testing.assert_close(*real)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tokens_are_taken_back(policy: str) -> None:
+    """As speculative decoding does with those that it rejects."""
+    q, k, v = qkv()
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[0, :2] = False
+    whole = Positions.build(attention_mask=mask, causal=True)
+    expected = attend(q, k, v, pe.Rotary(DIM), positions=whole)
+    cache, first = Cache(policy), Positions.build(attention_mask=mask[:, :4], causal=True)
+    attend(*(x[:, :, :4] for x in (q, k, v)), pe.Rotary(DIM), positions=first, cache=cache)
+    for start, stop, kept in ((4, 8, 5), (5, 9, 9)):
+        new = (x[:, :, start:stop] for x in (q, k, v))
+        got = attend(*new, pe.Rotary(DIM), causal=True, cache=cache)
+        torch.testing.assert_close(got, expected[:, :, start:stop])
+        cache.truncate(kept)
+        assert len(cache) == kept
+    with pytest.raises(CacheError, match=r"truncate\(10\): it can keep 0 to 9 of them"):
+        cache.truncate(10)
+    cache.truncate(0)
+    assert cache.k is None
+    assert cache.placed is None
+
+
+def test_beams_are_reordered() -> None:
+    (q, k, v), x = qkv(), drawing(3)(2, LENGTH, 5)
+    gate, rows = Gated(5, HEADS).double(), torch.tensor([1, 0, 0])
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    mask[1, :3] = False
+    whole = Positions.build(attention_mask=mask[rows], causal=True)
+    encoding = [pe.Rotary(DIM), gate]
+    call = {"positions": whole, "context": Context(x[rows])}
+    expected = attend(*(y[rows] for y in (q, k, v)), encoding, **call)
+    cache, first = Cache(), Positions.build(attention_mask=mask[:, :6], causal=True)
+    call = {"positions": first, "context": Context(x[:, :6])}
+    attend(*(y[:, :, :6] for y in (q, k, v)), encoding, **call, cache=cache)
+    cache.reorder(rows)
+    new = [y[rows][:, :, 6:] for y in (q, k, v)]
+    got = attend(*new, encoding, causal=True, context=Context(x[rows][:, 6:]), cache=cache)
+    torch.testing.assert_close(got, expected[:, :, 6:])
+    empty = Cache()
+    empty.reorder(rows)
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize("length", [None, LENGTH, 20])
+def test_positions_that_start_elsewhere_go_on_from_there(length: int | None) -> None:
+    q, k, v = qkv()
+    bias = pe.KERPLE(HEADS).double()
+    for encoding in (pe.Rotary(DIM), bias, [pe.FIRE(HEADS).double(), pe.T5Bias(HEADS, 4, 4)]):
+        expected = attend(q, k, v, encoding, positions=Positions.build(9, start=2, causal=True))
+        cache, first = Cache(length=length), Positions.build(4, start=2, causal=True)
+        attend(*(x[:, :, :4] for x in (q, k, v)), encoding, positions=first, cache=cache)
+        for at in range(4, 9):
+            new = (x[:, :, at : at + 1] for x in (q, k, v))
+            got = attend(*new, encoding, causal=True, cache=cache)
+            torch.testing.assert_close(got, expected[:, :, at : at + 1])
+        assert cache.placed.keys.position[-1] == 10
+        assert cache.placed.bound >= 11
