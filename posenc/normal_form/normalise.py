@@ -6,6 +6,7 @@ from typing import Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
+from posenc.autocast import autocast_off
 from posenc.errors import PositionsError, ShapeError
 from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Vectors, Visibility
 from posenc.positions import Positions
@@ -199,7 +200,8 @@ def _vectors(
         own = _expanded(term, dtype)
         vectors.append(own)
         if term.bias is not None:
-            product = (own.rows @ _wide(term.bias, dtype).to(own.rows.dtype)[..., None])[..., 0]
+            with autocast_off(own.rows.device):
+                product = (own.rows @ _wide(term.bias, dtype).to(own.rows.dtype)[..., None])[..., 0]
             biases.append(Table(product, term.zero))
     return _merged_vectors(vectors), biases
 

@@ -198,4 +198,20 @@ CLAIMS = [
         alibi,
         "check_lowered_once",
     ),
+    Fault(
+        "a prefix ignored",
+        "posenc.positions:Positions.visible",
+        "past | (k_order < max(prefixes)) if prefixes else past",
+        "past",
+        alibi,
+        "check_masks",
+    ),
+    Fault(
+        "the base of the latest instance",
+        "posenc.encodings.rotary:Rotary.__init__",
+        "self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim",
+        "type(self).base = base; self.rotary_dim, self.head_dim = rotary_dim, dim",
+        lambda: pe.Rotary(16, base=500.0),
+        "check_instances_share_nothing",
+    ),
 ]

@@ -93,12 +93,4 @@ FAULTS = [
         lambda: pe.SlidingWindow(3),
         "check_reference_visible",
     ),
-    Fault(
-        "a prefix ignored",
-        "posenc.positions:Positions.visible",
-        "past | (k_order < max(prefixes)) if prefixes else past",
-        "past",
-        alibi,
-        "check_masks",
-    ),
 ]

@@ -151,14 +151,6 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
-        "the base of the latest instance",
-        "posenc.encodings.rotary:Rotary.__init__",
-        "self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim",
-        "type(self).base = base; self.rotary_dim, self.head_dim = rotary_dim, dim",
-        lambda: pe.Rotary(16, base=500.0),
-        "check_instances_share_nothing",
-    ),
-    Fault(
         "a window wider than its encoding says",
         "posenc.encodings.sliding_window:SlidingWindow.lower",
         "Window(self.width)",
