@@ -118,12 +118,12 @@ class TestCheck:
     def test_a_class_that_is_broken_is_answered_in_one_line(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
     ) -> None:
-        (tmp_path / "posenc_broken.py").write_text(code)
+        (tmp_path / "posenc_mine.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delitem(sys.modules, "posenc_broken", raising=False)
-        ended = run(app, ["check", "posenc_broken:Mine"])
+        monkeypatch.delitem(sys.modules, "posenc_mine", raising=False)
+        ended = run(app, ["check", "posenc_mine:Mine"])
         assert ended.exit_code == 2
-        assert ended.stderr.startswith("posenc: encoding 'posenc_broken:Mine' cannot be")
+        assert ended.stderr.startswith("posenc: encoding 'posenc_mine:Mine' cannot be")
         assert len(ended.stderr.splitlines()) == 1
 
     @pytest.mark.parametrize(

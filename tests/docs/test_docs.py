@@ -56,7 +56,15 @@ def running() -> list[Path]:
     return [page for page in PAGES if blocks(page) and page not in same]
 
 
-@pytest.mark.parametrize("page", running(), ids=lambda page: str(page.relative_to(DOCS)))
+def traced(page: Path) -> list[pytest.MarkDecorator]:
+    """The public checks compile, which checks of shapes would stand in the way of."""
+    return [pytest.mark.graph] if any("check_encoding(" in block for block in blocks(page)) else []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=str(page.relative_to(DOCS)), marks=traced(page)) for page in running()],
+)
 def test_its_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block after block in one namespace."""
     monkeypatch.chdir(tmp_path)

@@ -56,7 +56,7 @@ def test_every_encoding_is_in_it_what_its_terms_say(name: str) -> None:
                 continue
             dim = encoding.head_dim or 8
             heads = encoding.heads or 4
-            q, k = drawing(3)(2, 1, heads, 9, dim).requires_grad_().unbind()
+            q, k = drawing(3)(2, 2, heads, 9, dim).requires_grad_().unbind()
             context = context_for(encoding, 9) if encoding.tags.needs_context else None
             lowered = lower(encoding, 9, causal=causal, context=context, dtype=torch.float64)
             check(q, k, lowered, [q, k, *encoding.parameters()])
