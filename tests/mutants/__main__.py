@@ -52,7 +52,9 @@ def main() -> int:
             witness = seen(mutant, Path(folder))
         wrong = bool(witness) != bool(mutant.old)
         survivors += wrong
-        what = f"{mutant.file}: {mutant.new}" if mutant.old else f"sound, {mutant.seen_by}"
+        what = f"sound, {mutant.seen_by}"
+        if mutant.old:
+            what = f"{mutant.file}: {mutant.new.splitlines()[0]}"
         print(f"{'WRONG ' if wrong else ''}{what} | {witness or 'nothing is red'}", flush=True)
     print(f"{len(chosen)} mutants, {survivors} not as they should be")
     return 1 if survivors else 0

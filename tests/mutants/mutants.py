@@ -86,8 +86,8 @@ MUTANTS = [
     Mutant("autocast.py", "enabled=False", "enabled=True", ROPE),
     Mutant(
         "caches/cached_positions.py",
-        "queries=positions.queries.rows(rows)",
-        "queries=positions.queries",
+        "keys=positions.keys.rows(rows)",
+        "keys=positions.keys",
         ROPE,
     ),
     Mutant(
