@@ -152,7 +152,7 @@ CLAIMS = [
     ),
     Fault(
         "values of another stride misread",
-        "posenc.backends.sdpa:_mask",
+        "posenc.backends.sdpa:attend",
         "q, k, v, scale = operands(call)",
         "q, k, v, scale = operands(call); v = v if v.is_contiguous() else 2 * v",
         rope,
@@ -168,7 +168,7 @@ CLAIMS = [
     ),
     Fault(
         "outputs of float32 off in the third digit",
-        "posenc.backends.sdpa:_mask",
+        "posenc.backends.sdpa:attend",
         "return out.to(call.v.dtype)",
         "return (out * (1.001 if out.dtype == torch.float32 else 1)).to(call.v.dtype)",
         rope,
