@@ -101,8 +101,12 @@ def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and its
     # kernel for CPUs multiplies it by the scale.
     plain = bias is None and positions.in_order and Feature.MASK not in form.features
-    is_causal = plain and form.visibility.causal and square and scale > 0
-    seen = None if is_causal else visible(form)
+    # A branch, for SDPA takes no symbol of a graph.
+    seen, is_causal = None, False
+    if plain and form.visibility.causal and square and scale > 0:
+        is_causal = True
+    else:
+        seen = visible(form)
     mask = seen
     if bias is not None:
         mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)

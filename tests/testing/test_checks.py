@@ -48,7 +48,7 @@ def test_a_users_own_class_is_held_to_its_claims():
     assert detail.startswith("Scores equal the paper's formula")
     assert "off by" in detail
     assert "1e-09" in detail
-    with pytest.raises(pe.CheckError, match=r"Backwards\(heads=2[^)]*\) fails 4 of"):
+    with pytest.raises(pe.CheckError, match=r"Backwards\(heads=2[^)]*\) fails 3 of"):
         check_encoding(Backwards(2))
 
 
