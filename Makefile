@@ -37,7 +37,7 @@ test: .venv/dev
 	  -m "not graph and not unchecked and not triton and not browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
 	  -m "graph or unchecked or browser" --show-capture=no
-	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends/test_triton.py
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends
 
 check: .venv/dev
 	$(BIN)/ruff format --check
