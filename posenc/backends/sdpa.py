@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention: q and k turned first, all else one additive mask.
+"""torch's scaled_dot_product_attention: q and k rotated first, all else one additive mask.
 
 The mask is (1|b, h, tq, tk), so memory is quadratic as soon as a term adds to the scores.
 """

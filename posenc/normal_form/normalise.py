@@ -150,13 +150,8 @@ def check_distances(terms: Sequence[Term], positions: Positions) -> None:
 
 def merged_tables(tables: Sequence[Table]) -> Table | None:
     """The sum of tables (1|h, n), which reaches as far as any of them."""
-    if not tables:
-        return None
-    total = tables[0]
-    for other in tables[1:]:
-        values = _aligned_sum(total.values, total.zero, other.values, other.zero, 1)
-        total = Table(values, max(total.zero, other.zero))
-    return total
+    total = _sum_by_distance([(table.values, table.zero) for table in tables])
+    return None if total is None else Table(*total)
 
 
 def merged_slopes(pairs: Sequence[Slopes]) -> Slopes | None:
@@ -170,23 +165,24 @@ def merged_slopes(pairs: Sequence[Slopes]) -> Slopes | None:
 
 
 def _merged_vectors(vectors: Sequence[Vectors]) -> Vectors | None:
-    if not vectors:
+    total = _sum_by_distance([(one.rows, one.zero) for one in vectors])
+    return None if total is None else Vectors(*total)
+
+
+def _sum_by_distance(tables: Sequence[tuple[Tensor, int]]) -> tuple[Tensor, int] | None:
+    """The sum of tables (1|h, n, ...) by distance, each clamped at its own ends."""
+    if not tables:
         return None
-    total = vectors[0]
-    for other in vectors[1:]:
-        rows = _aligned_sum(total.rows, total.zero, other.rows, other.zero, 1)
-        total = Vectors(rows, max(total.zero, other.zero))
-    return total
-
-
-def _aligned_sum(x: Tensor, x_zero: int, y: Tensor, y_zero: int, dim: int) -> Tensor:
-    """x + y by distance along dim, each clamped at its own ends."""
-    past = max(x_zero, y_zero)
-    future = max(x.shape[dim] - x_zero, y.shape[dim] - y_zero)
-    distance = torch.arange(-past, future, device=x.device)
-    of_x = (distance + x_zero).clamp(0, x.shape[dim] - 1)
-    of_y = (distance + y_zero).clamp(0, y.shape[dim] - 1)
-    return x.index_select(dim, of_x) + y.index_select(dim, of_y)
+    total, zero = tables[0]
+    for other, other_zero in tables[1:]:
+        past = max(zero, other_zero)
+        future = max(total.shape[1] - zero, other.shape[1] - other_zero)
+        distance = torch.arange(-past, future, device=total.device)
+        of_total = (distance + zero).clamp(0, total.shape[1] - 1)
+        of_other = (distance + other_zero).clamp(0, other.shape[1] - 1)
+        total = total.index_select(1, of_total) + other.index_select(1, of_other)
+        zero = past
+    return total, zero
 
 
 def _vectors(
@@ -230,11 +226,8 @@ def _offsets(terms: Sequence[Term]) -> Offsets | None:
 
 def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
     """The sum of tables by count: beyond its last row, a table stays at it."""
-    total = None
-    for term in _all(terms, CountTable):
-        rows = _wide(term.weight, dtype)
-        total = rows if total is None else _aligned_sum(total, 0, rows, 0, 1)
-    return total
+    total = _sum_by_distance([(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
+    return None if total is None else total[0]
 
 
 def _made_for(term: Term) -> list[tuple[str, int]]:
