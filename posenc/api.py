@@ -8,8 +8,8 @@ from posenc.analysis.decompose import decompose as decompose
 from posenc.analysis.diagnose import diagnose as diagnose
 from posenc.attention import attend as attend
 from posenc.attention import explain_backend as explain_backend
-from posenc.attention import rotate as rotate
-from posenc.attention import scores as scores
+from posenc.attention_parts import rotate as rotate
+from posenc.attention_parts import scores as scores
 from posenc.caches.cache import Cache as Cache
 from posenc.caches.rerotation import rerotate as rerotate
 from posenc.caches.rolling import RollingCache as RollingCache

@@ -1,25 +1,29 @@
-"""attend, scores and rotate: what a user calls.
+"""attend: from what a user gives to one checked Call, and to the backend that takes it.
 
 Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimension.
 """
 
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.autocast import autocast_off
-from posenc.backends import BACKENDS, choose
-from posenc.backends.call import Call
-from posenc.build_call import build_call, lower_for
+from posenc.backends import BACKENDS
+from posenc.backends.backend import Call
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
-from posenc.dispatch_rotation import check_inplace, rotated, rotated_
-from posenc.encoding import Context
-from posenc.equation import arithmetic, scores_of
-from posenc.errors import UnsupportedError
-from posenc.lowering import Lowerable, Lowered
+from posenc.encoding import Context, Encoding
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
+from posenc.normal_form.normalise import check_heads
+from posenc.payload import with_payload
 from posenc.positions import Positions, as_positions
-from posenc.rotation import rotate_both
-from posenc.terms import Rotate
+from posenc.torch_modes import arithmetic, autocast_off
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def attend(
@@ -60,7 +64,7 @@ def attend(
         q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
-    with unchanged_on_error([] if cache is None else [cache]):
+    with nullcontext() if cache is None else unchanged_on_error([cache]):
         call = build_call(
             q,
             k,
@@ -73,7 +77,9 @@ def attend(
             scale=scale,
             dropout=dropout,
         )
-        return _run(_chosen(backend, call), call)
+        name = choose(call)[0] if backend == "auto" else _named(backend, call)
+        with autocast_off(q.device):
+            return BACKENDS[name].attend(call)
 
 
 def explain_backend(
@@ -101,89 +107,25 @@ def explain_backend(
     return "\n".join(f"{name}: {reason}" for name, reason in (reasons | {name: "taken"}).items())
 
 
-def scores(
-    q: Float[Tensor, "b h tq d"],
-    k: Float[Tensor, "b g tk d"],
-    encoding: Lowerable = None,
-    *,
-    causal: bool | None = None,
-    scale: float | None = None,
-    positions: Positions | Tensor | None = None,
-    context: Context | None = None,
-) -> Float[Tensor, "b h tq tk"]:
-    """The eager definition of every term: scores of all pairs, -inf where not visible.
-
-    In at least float32; arguments as in `attend`. Values and dropout are not part of it. It raises
-    what `attend` raises for them.
-
-    Example:
-
-        q, k = torch.randn(2, 1, 8, 256, 64).unbind()
-        s = posenc.scores(q, k, posenc.ALiBi(heads=8), causal=True)
-    """
-    call = build_call(
-        q, k, k, encoding, causal=causal, positions=positions, context=context, scale=scale
-    )
-    with autocast_off(q.device):
-        return scores_of(call.q, call.k, call.lowered, call.scale)
+def choose(call: Call) -> tuple[str, dict[str, str]]:
+    """The backend that `auto` takes, and why those before it are not taken."""
+    reasons: dict[str, str] = {}
+    able: list[str] = []
+    for name, backend in BACKENDS.items():
+        reason = backend.unsupported_reason(call)
+        if reason is None:
+            able.append(name)
+            reason = backend.declines(call)
+        if reason is None:
+            return name, reasons
+        reasons[name] = reason
+    # The reference lacks nothing.
+    del reasons[able[0]]
+    return able[0], reasons
 
 
-def rotate(
-    q: Float[Tensor, "b h tq d"],
-    k: Float[Tensor, "b g tk d"],
-    encoding: Lowerable,
-    *,
-    positions: Positions | Tensor | None = None,
-    inplace: bool = False,
-) -> tuple[Float[Tensor, "b h tq d"], Float[Tensor, "b g tk d"]]:
-    """q and k rotated by a rotary encoding, in their own dtypes.
-
-    Arithmetic is float32 (float64 for float64 inputs), from float64 angles. inplace writes into
-    q and k and returns them; a tensor that needs a gradient must then be a result, no leaf and no
-    view of another.
-
-    Raises UnsupportedError for an encoding whose effect is not one rotation of each, and where
-    writing in place would break the gradient, ShapeError where angles do not fit q or k, and
-    PositionsError for positions of other sizes.
-
-    Example:
-
-        q, k = torch.randn(2, 1, 8, 256, 64).unbind()
-        q, k = posenc.rotate(q, k, posenc.Rotary(64))
-    """
-    if isinstance(encoding, Lowered) and positions is None:
-        # Straight on, for one token is rotated faster than all checks of lower_for are made.
-        lowered = encoding
-        as_positions(lowered.positions, q.shape[-2], k.shape[-2])
-    else:
-        lowered = lower_for(q, k, encoding, positions=positions)
-    term = lowered.terms[0] if len(lowered.terms) == 1 else None
-    if not isinstance(term, Rotate):
-        kinds = [type(term).__name__ for term in lowered.terms]
-        raise UnsupportedError(
-            f"rotate({encoding!r}): it lowers to {kinds}, not to one Rotate; use attend or scores"
-        )
-    dtype = arithmetic(q, k)
-    if term.grows:
-        with autocast_off(q.device):
-            rotated_q, rotated_k = rotate_both(q, k, term, dtype)
-        if inplace:
-            check_inplace(q, k)
-            return q.copy_(rotated_q), k.copy_(rotated_k)
-        return rotated_q.to(q.dtype), rotated_k.to(k.dtype)
-    q_waves, k_waves = lowered.form.waves(dtype)
-    run = rotated_ if inplace else rotated
-    if k_waves is None:
-        return run((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
-    cos, sin = zip(q_waves, k_waves, strict=True)
-    rotated_q, rotated_k = run((q, k), cos, sin, term.layout, term.start)
-    return rotated_q, rotated_k
-
-
-def _chosen(backend: str, call: Call) -> str:
-    """The name of the backend that takes this call."""
-    if backend == "auto":
-        return choose(call)[0]
+def _named(backend: str, call: Call) -> str:
+    """The backend that was asked for, if it can compute this call."""
     if backend not in BACKENDS:
         raise UnsupportedError(
             f"attend(backend={backend!r}): known are auto, {', '.join(sorted(BACKENDS))}"
@@ -194,6 +136,123 @@ def _chosen(backend: str, call: Call) -> str:
     return backend
 
 
-def _run(name: str, call: Call) -> Tensor:
-    with autocast_off(call.q.device):
-        return BACKENDS[name].attend(call)
+def build_call(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: Lowerable,
+    *,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+    cache: Cache | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Call:
+    """What a backend is given; arguments and errors are those of `posenc.attend`."""
+    check_shapes(q, k, v)
+    if not 0.0 <= dropout < 1.0:
+        raise UnsupportedError(f"attend(dropout={dropout}): a probability in [0, 1) is needed")
+    if cache is not None:
+        cache.check(encoding, k.shape[-2])
+    if context is not None:
+        context = with_payload(encoding, context, q.shape[0], k.shape[-2], cache)
+        if cache is not None:
+            context = replace(context, own=cache.own(k.shape[-2]))
+    lowered = lower_for(q, k, encoding, causal, positions, context, cache)
+    k, v = _without_padding(k, v, lowered.positions, cache is not None)
+    if lowered.keys_prerotated and cache is None:
+        raise PositionsError(
+            "these terms rotate the queries' own tokens only, the other keys being rotated in a "
+            "cache: pass cache=, or lower them without keys_prerotated=True"
+        )
+    if cache is not None:
+        k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
+    check_heads(lowered.form, q.shape[1])
+    return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
+
+
+def _without_padding(
+    k: Tensor, v: Tensor, positions: Positions, has_cache: bool
+) -> tuple[Tensor, Tensor]:
+    """New keys and values, zero where they are padding: a weight of zero would let NaN through.
+
+    Here, where they enter, so that no step of decoding copies its cache.
+    """
+    valid = positions.keys.valid
+    if has_cache:
+        valid = positions.queries.valid if positions.q_len == k.shape[2] else None
+    if valid is None or valid.shape[-1] != k.shape[2]:
+        return k, v
+    padding = ~valid[:, None, :, None]
+    return k.masked_fill(padding, 0.0), v.masked_fill(padding, 0.0)
+
+
+def lower_for(
+    q: Tensor,
+    k: Tensor,
+    encoding: Lowerable,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+    cache: Cache | None = None,
+) -> Lowered:
+    """Terms for these tensors: made here, or checked to fit them where they come lowered."""
+    q_len, new = q.shape[-2], k.shape[-2]
+    k_len = new if cache is None else cache.keys(new)
+    if isinstance(encoding, Lowered):
+        lowered = lower(encoding, positions, causal=causal)
+        # Only for its check that the positions fit these tensors.
+        as_positions(lowered.positions, q_len, k_len)
+    else:
+        for part in flatten(encoding):
+            if isinstance(part, Encoding):
+                check_fits(part, head_dim=q.shape[-1])
+        place: dict[str, Any] = {"causal": causal, "device": q.device}
+        if cache is None:
+            positions = as_positions(positions, q_len, k_len, **place)
+            keys_prerotated = False
+        else:
+            positions = cache.place(new, positions, encoding, q_len=q_len, **place)
+            keys_prerotated = cache.policy == "rotated" and q_len == new
+        lowered = lower(
+            encoding,
+            positions,
+            context=context,
+            dtype=arithmetic(q, k),
+            keys_prerotated=keys_prerotated,
+        )
+    batch = lowered.positions.batch
+    if batch != 1 and batch != q.shape[0]:
+        raise PositionsError(
+            f"positions for a batch of {batch}, but q has shape "
+            f"{tuple(q.shape)}: give one row, or one per batch entry"
+        )
+    return lowered
+
+
+def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise ShapeError unless these are queries, keys and values of one attention."""
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
+    if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
+        raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype not in _DTYPES:
+            raise ShapeError(
+                f"{name} is {x.dtype}, in which nothing can be added up: give float16, bfloat16, "
+                f"float32 or float64, {name}.to(torch.bfloat16)"
+            )
+        if x.shape[1] == 0 or x.shape[3] == 0:
+            raise ShapeError(f"at least one head of one dimension is needed, got {shapes}")
+    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            "q and k must share batch and head dimension, k and v batch, heads and tokens; "
+            f"got {shapes}"
+        )
+    if q.shape[1] % k.shape[1]:
+        raise ShapeError(
+            f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
+            "grouped-query attention needs a multiple"
+        )

@@ -27,11 +27,7 @@ from posenc.terms import (
     ValueTable,
     Zones,
 )
-
-
-def arithmetic(*tensors: Tensor) -> torch.dtype:
-    """float64 if any tensor is, else float32."""
-    return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32
+from posenc.torch_modes import arithmetic
 
 
 def scores_of(

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc.encodings import Learned
-from posenc.equation import arithmetic
 from posenc.errors import positive
 from posenc.lowering import (
     Lowerable,
@@ -23,6 +22,7 @@ from posenc.lowering import (
 )
 from posenc.model import Block, owned
 from posenc.positions import Positions, as_positions
+from posenc.torch_modes import arithmetic
 
 
 class EnhancedMaskDecoder(nn.Module):

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from posenc.analysis.decomposition import Decomposition, check_total
 from posenc.analysis.sources import Sources, embedded, normed, of_tokens, projected
-from posenc.autocast import autocast_off
-from posenc.backends.call import Call
-from posenc.build_call import build_call
+from posenc.attention import build_call
+from posenc.backends.backend import Call
 from posenc.encoding import Context, Encoding
 from posenc.equation import (
     arithmetic,
@@ -40,6 +39,7 @@ from posenc.terms import (
     Slope,
     Zones,
 )
+from posenc.torch_modes import autocast_off
 
 
 @overload

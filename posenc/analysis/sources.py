@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.positions import Positions
+from posenc.torch_modes import autocast_off
 
 
 @dataclass(frozen=True, eq=False)

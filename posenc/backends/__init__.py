@@ -23,7 +23,6 @@ falls back.
 """
 
 from posenc.backends import blocked, flex, native, reference, sdpa, triton
-from posenc.backends.call import Call
 
 BACKENDS = {
     "native": native.BACKEND,
@@ -33,20 +32,3 @@ BACKENDS = {
     "flex": flex.BACKEND,
     "reference": reference.BACKEND,
 }
-
-
-def choose(call: Call) -> tuple[str, dict[str, str]]:
-    """The backend that `auto` takes, and why those before it are not taken."""
-    reasons: dict[str, str] = {}
-    able: list[str] = []
-    for name, backend in BACKENDS.items():
-        reason = backend.unsupported_reason(call)
-        if reason is None:
-            able.append(name)
-            reason = backend.declines(call)
-        if reason is None:
-            return name, reasons
-        reasons[name] = reason
-    # The reference lacks nothing.
-    del reasons[able[0]]
-    return able[0], reasons

@@ -1,16 +1,44 @@
-"""A backend: what it can do, as data, and the function that does it."""
+"""A backend: what it is given, what it can do, as data, and the function that does it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from posenc.backends.call import Call
+from posenc.dispatch_rotation import rotated
+from posenc.equation import group
+from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
-from posenc.tracing import transformed
+from posenc.normal_form.form import NormalForm
+from posenc.rotation import CosSin, per_query_head
+from posenc.terms import Rotate
+from posenc.torch_modes import arithmetic, transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of attend, checked and complete: the queries are as given, never rotated.
+
+    Backends read `form`; the reference alone reads the terms.
+    """
+
+    q: Float[Tensor, "b h tq d"]
+    k: Float[Tensor, "b g tk d"]
+    v: Float[Tensor, "b g tk d_v"]
+    lowered: Lowered
+    scale: float
+    dropout: float
+
+    @property
+    def form(self) -> NormalForm:
+        """What is computed, in normal form."""
+        return self.lowered.form
+
+
 Reason = Callable[[Call], str | None]
 
 
@@ -59,3 +87,50 @@ class Backend:
             if feature in asked:
                 return feature.value
         return self.limits(call)
+
+
+def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Tensor, Tensor, float]:
+    """q and k, rotated, and v with as many heads as k, in one dtype; the scale of q . k.
+
+    What every fused backend begins with.
+
+    half  what stands for float16, where a backend has no such arithmetic
+    """
+    form = call.form
+    dtype = arithmetic(call.q, call.k, call.v)
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    common = half if common == torch.float16 else common
+    waves = form.waves(dtype) if isinstance(form.rotation, Rotate) else None
+    if waves is not None and torch.is_grad_enabled() and any(x.requires_grad for x in waves[0]):
+        # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
+        common = dtype
+    factor = form.query_scale
+    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
+    q, k = call.q.to(dtype if factor is not None else common), call.k.to(common)
+    if waves is not None and isinstance(form.rotation, Rotate):
+        q, k = _rotated(q, k, form.rotation, *waves)
+    scale = call.scale * form.scale
+    if factor is not None:
+        q, scale = (q * (scale * factor.to(dtype)[..., None])).to(common), 1.0
+    v = call.v.to(common)
+    # Where every query head rotates keys by angles of its own, there are more of them now.
+    return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v, scale
+
+
+def _rotated(
+    q: Tensor, k: Tensor, term: Rotate, q_waves: CosSin, k_waves: CosSin | None
+) -> tuple[Tensor, Tensor]:
+    if k_waves is None:
+        return rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
+    cos, sin = zip(q_waves, k_waves, strict=True)
+    k = per_query_head(k, term, q.shape[1])
+    rotated_q, rotated_k = rotated((q, k), cos, sin, term.layout, term.start)
+    return rotated_q, rotated_k
+
+
+def scale_of(call: Call) -> Tensor | float:
+    """What multiplies the content: a number, or (1|b, 1|h, tq, 1)."""
+    scale, factor = call.scale * call.form.scale, call.form.query_scale
+    if factor is None:
+        return scale
+    return scale * factor.to(arithmetic(call.q, call.k, call.v))[..., None]

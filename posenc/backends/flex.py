@@ -12,14 +12,11 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
-from posenc.backends.rotate_operands import operands
-from posenc.equation import arithmetic
+from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.pairs import biases
 from posenc.positions import Positions
+from posenc.torch_modes import arithmetic
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -118,7 +115,7 @@ def _bias(call: Call, scale: float, dtype: torch.dtype) -> ScoreMod | None:
     """What is added to a score, from whole tensors that a kernel can read by index."""
     form = call.form
     distance = _difference(form.positions)
-    table, slopes = biases(form, scale)
+    table, slopes = form.biases(scale)
     parts: list[ScoreMod] = []
     if table is not None:
         parts.append(_table(table.values.to(dtype), table.zero, distance))

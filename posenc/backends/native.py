@@ -5,19 +5,15 @@ and tiles that masks rule out are skipped. Half precision is computed in float32
 for what would else need a matrix of scores; plain attention and short queries stay with SDPA.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
-from posenc.backends.rotate_operands import operands
-from posenc.equation import arithmetic
+from posenc.backends.backend import Backend, Call, operands
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Vectors
-from posenc.normal_form.pairs import biases
+from posenc.torch_modes import arithmetic
 
 if TYPE_CHECKING:
     from posenc.native.attention_struct import Inputs
@@ -56,24 +52,27 @@ def _inputs(call: Call) -> "Inputs":
     form, positions = call.form, call.form.positions
     dtype = arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call, half=torch.float32)
-    table, slopes = biases(form, scale)
+    table, slopes = form.biases(scale)
+    tables = {
+        "table": table,
+        "on_query": form.on_query,
+        "on_key": form.on_key,
+        "on_value": form.on_value,
+    }
+    fields: dict[str, Any] = {}
+    for name, by_distance in tables.items():
+        if by_distance is not None:
+            fields[name] = by_distance.values.to(dtype)
+            fields[f"{name}_zero"] = by_distance.zero
+    if slopes is not None:
+        fields |= {"past": slopes.past.double(), "future": slopes.future.double()}
+    if form.offsets is not None:
+        fields |= {"q_offset": form.offsets.q.double(), "k_offset": form.offsets.k.double()}
     seen = form.visibility
     return Inputs(
         q,
         k,
         v,
-        table=None if table is None else table.values.to(dtype),
-        table_zero=0 if table is None else table.zero,
-        past=None if slopes is None else slopes.past.double(),
-        future=None if slopes is None else slopes.future.double(),
-        q_offset=None if form.offsets is None else form.offsets.q.double(),
-        k_offset=None if form.offsets is None else form.offsets.k.double(),
-        on_query=_rows(form.on_query, dtype),
-        on_key=_rows(form.on_key, dtype),
-        on_value=_rows(form.on_value, dtype),
-        on_query_zero=0 if form.on_query is None else form.on_query.zero,
-        on_key_zero=0 if form.on_key is None else form.on_key.zero,
-        on_value_zero=0 if form.on_value is None else form.on_value.zero,
         q_order=positions.queries.order,
         k_order=positions.keys.order,
         q_document=positions.queries.document,
@@ -84,6 +83,7 @@ def _inputs(call: Call) -> "Inputs":
         window=-1 if seen.window is None else seen.window,
         sinks=seen.sinks,
         prefix=seen.prefix,
+        **fields,
     )
 
 
@@ -112,10 +112,6 @@ def _decodes_fast(call: Call) -> bool:
     shares = call.k.shape[1] < call.q.shape[1]
     slow = not shares or call.form.on_value is not None
     return slow and keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
-
-
-def _rows(vectors: Vectors | None, dtype: torch.dtype) -> Tensor | None:
-    return None if vectors is None else vectors.rows.to(dtype)
 
 
 BACKEND = Backend(

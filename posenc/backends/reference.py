@@ -3,8 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
+from posenc.backends.backend import Backend, Call
 from posenc.equation import output_of, scores_of, weights_of
 
 

@@ -10,21 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
-from posenc.backends.rotate_operands import operands, scale_of
-from posenc.equation import arithmetic, group
+from posenc.backends.backend import Backend, Call, operands, scale_of
+from posenc.equation import group
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Slopes, Table, Vectors
+from posenc.normal_form.form import Slopes, Table
 from posenc.normal_form.pairs import (
     along_diagonals,
-    biases,
     by_distance,
     line,
     vectors_by_distance,
     visible,
 )
-from posenc.tracing import forward_mode, transformed
+from posenc.torch_modes import arithmetic, forward_mode, transformed
 
 CAN = frozenset(Feature) - {
     Feature.GROWING_ROTATION,
@@ -152,7 +149,7 @@ def _bias(call: Call) -> Tensor | None:
         parts.append(None if inside is None else inside * scale)
         parts.append(_by_distance(call, form.table, form.slopes, dtype))
     else:
-        parts.append(_by_distance(call, *biases(form, scale), dtype))
+        parts.append(_by_distance(call, *form.biases(scale), dtype))
     if form.on_query is not None:
         parts.append(_by_vectors(call, call.q.to(dtype), form.on_query) * scale)
     if form.on_key is not None:
@@ -185,7 +182,7 @@ def _by_distance(
     return None if values is None else along_diagonals(values, positions.k_len)[None]
 
 
-def _by_vectors(call: Call, x: Tensor, vectors: Vectors, of_keys: bool = False) -> Tensor:
+def _by_vectors(call: Call, x: Tensor, vectors: Table, of_keys: bool = False) -> Tensor:
     distance = call.form.positions.distance()
     if of_keys:
         return vectors_by_distance(x, vectors, distance.mT).mT

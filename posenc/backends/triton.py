@@ -10,14 +10,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from posenc.backends.alignment import aligned
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
-from posenc.backends.rotate_operands import operands
+from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Slopes, Table
-from posenc.normal_form.normalise import merged_tables
-from posenc.normal_form.pairs import biases
+from posenc.normal_form.form import Slopes, Table, merged
+from posenc.normal_form.pairs import aligned
 
 CAN = frozenset(
     {
@@ -84,11 +80,11 @@ def _learns(bias: Table | Slopes | None) -> bool:
 
 def _biases(call: Call, scale: float) -> tuple[Table | None, Slopes | None]:
     """The table and the slopes of the distance; slopes that learn are a table."""
-    table, slopes = biases(call.form, scale)
+    table, slopes = call.form.biases(scale)
     if slopes is None or not _learns(slopes):
         return table, slopes
     as_table = _as_table(slopes, call.form.positions.k_len)
-    return merged_tables([as_table] if table is None else [table, as_table]), None
+    return merged([as_table] if table is None else [table, as_table]), None
 
 
 def _as_table(slopes: Slopes, length: int) -> Table:

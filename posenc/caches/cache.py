@@ -19,11 +19,11 @@ from posenc.caches.checks import (
 from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
 from posenc.encoding import Encoding
-from posenc.equation import arithmetic
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import Rotate
+from posenc.torch_modes import arithmetic
 
 Policy = Literal["rotated", "raw"]
 POLICIES: tuple[Policy, ...] = ("rotated", "raw")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.tracing import plain
+from posenc.torch_modes import plain
 
 # Growing by an eighth of what is held moves each token a constant number of times on average.
 _PART, _LEAST = 8, 64

@@ -5,14 +5,13 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Encoding
-from posenc.equation import arithmetic
 from posenc.errors import PositionsError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions, as_positions
 from posenc.rotation import cos_sin, rotate_pairs
 from posenc.terms import Rotate
+from posenc.torch_modes import arithmetic, autocast_off
 
 
 def rerotate(

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._heads import head_dim_of
 from posenc.errors import PositionsError, SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Scale, Term
+from posenc.torch_modes import autocast_off
 
 # What the norm of the table adds to the variance, as checkpoints of versions 2 and 3 do.
 EPSILON = 1e-7

@@ -5,11 +5,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Term
+from posenc.torch_modes import autocast_off
 
 
 class FIRE(Encoding):

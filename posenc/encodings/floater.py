@@ -5,13 +5,13 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._merge import Merge
 from posenc.encodings._ode import Activation, Dynamics, Solver, adaptive, check_solver, rk4
 from posenc.encodings._table import Table, working
 from posenc.encodings.learned import Learned
 from posenc.errors import SettingError, positive
+from posenc.torch_modes import autocast_off
 
 
 class FLOATER(Table):

@@ -5,11 +5,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._merge import Merge
 from posenc.encodings._table import Table, working
 from posenc.encodings.learned import Learned
+from posenc.torch_modes import autocast_off
 
 
 class Recurrent(Table):

@@ -4,13 +4,13 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from posenc.autocast import autocast_off
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._heads import head_dim_of
 from posenc.encodings._turning import geometric
 from posenc.errors import even, positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term
+from posenc.torch_modes import autocast_off
 
 
 class TransformerXL(Encoding):

@@ -9,13 +9,13 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.autocast import autocast_off
-from posenc.build_call import check_shapes
+from posenc.attention import check_shapes
 from posenc.errors import SettingError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import Place, absorb, both_ways, divided, read, scan, within
 from posenc.lowering import Lowerable, Lowered, lower
 from posenc.positions import Positions, as_positions
+from posenc.torch_modes import autocast_off
 
 
 def linear_attention(

@@ -7,13 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.equation import arithmetic, group
+from posenc.equation import group
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.linear.scan import Features, Place
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_pairs
 from posenc.terms import Rotate
+from posenc.torch_modes import arithmetic
 
 FeatureMap = Callable[[Tensor], Tensor]
 

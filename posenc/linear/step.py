@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.autocast import autocast_off
-from posenc.build_call import check_shapes
+from posenc.attention import check_shapes
 from posenc.errors import CacheError, PositionsError, ShapeError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Positions, Tokens, as_positions
+from posenc.torch_modes import autocast_off
 
 
 def linear_step(

@@ -15,14 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.autocast import autocast_off
 from posenc.errors import UnsupportedError
 from posenc.native.aliasing import writable
 from posenc.native.grad_reuse import holders, holders_of_one
 from posenc.native.library import LIBRARY
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
-from posenc.tracing import plain
+from posenc.torch_modes import autocast_off, plain
 
 # struct pe_turn with one and with two of struct pe_turned, and the types of enum pe_type.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}

@@ -8,12 +8,12 @@
 
 Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
 tq queries, tk keys, d head dimension, n distances; `1|h` means 1 or h. Distance is
-k_position - q_position. Tables of numbers and vectors have one entry for each distance from
--zero on, and are clamped at both ends.
+k_position - q_position.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,13 +26,27 @@ from posenc.terms import Rotate, Zones
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A number for each head and distance: values (1|h, n), of distance 0 at `zero`.
+    """A number or a vector for each head and distance, clamped at both ends.
 
-    In at least the arithmetic that the terms were lowered for; contiguity is not promised.
+    values (1|h, n) or (1|h, n, d), of distance 0 at `zero`. In at least the arithmetic that the
+    terms were lowered for; contiguity is not promised.
     """
 
     values: Tensor
     zero: int
+
+    def plus(self, other: "Table") -> "Table":
+        """The sum, which reaches as far as either."""
+        x, y = self.values, other.values
+        zero = max(self.zero, other.zero)
+        future = max(x.shape[1] - self.zero, y.shape[1] - other.zero)
+        distance = torch.arange(-zero, future, device=x.device)
+        of_x = (distance + self.zero).clamp(0, x.shape[1] - 1)
+        of_y = (distance + other.zero).clamp(0, y.shape[1] - 1)
+        return Table(x.index_select(1, of_x) + y.index_select(1, of_y), zero)
+
+    def times(self, factor: float) -> "Table":
+        return self if factor == 1.0 else Table(self.values * factor, self.zero)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +55,27 @@ class Slopes:
 
     past: Tensor
     future: Tensor
+
+    def plus(self, other: "Slopes") -> "Slopes":
+        return Slopes(self.past + other.past, self.future + other.future)
+
+    def times(self, factor: float) -> "Slopes":
+        return self if factor == 1.0 else Slopes(self.past * factor, self.future * factor)
+
+
+class Summable(Protocol):
+    def plus(self, other: Self) -> Self: ...
+
+
+_T = TypeVar("_T", bound=Summable)
+
+
+def merged(parts: Sequence[_T]) -> _T | None:
+    """The sum of all, or None of none."""
+    total = None
+    for part in parts:
+        total = part if total is None else total.plus(part)
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +87,6 @@ class Offsets:
 
     q: Tensor
     k: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """A vector for each distance: rows (1|h, n, d), of distance 0 at `zero`."""
-
-    rows: Tensor
-    zero: int
 
 
 @dataclass(frozen=True)
@@ -113,9 +140,9 @@ class NormalForm:
     slopes: Slopes | None = None
     inside_slopes: Slopes | None = None
     offsets: Offsets | None = None
-    on_query: Vectors | None = None
-    on_key: Vectors | None = None
-    on_value: Vectors | None = None
+    on_query: Table | None = None
+    on_key: Table | None = None
+    on_value: Table | None = None
     counts: Tensor | None = None
     dense: Tensor | None = None
     made_for: tuple[str, int] | None = None
@@ -136,6 +163,15 @@ class NormalForm:
             return self.q_waves, self.k_waves
         assert isinstance(self.rotation, Rotate)
         return waves_of(self.rotation, dtype)
+
+    def biases(self, scale: float) -> tuple[Table | None, Slopes | None]:
+        """All that is added by distance: what is inside the scale, a number, with the rest."""
+        tables = (self.table, 1.0), (self.inside_table, scale)
+        slopes = (self.slopes, 1.0), (self.inside_slopes, scale)
+        return (
+            merged([table.times(factor) for table, factor in tables if table is not None]),
+            merged([pair.times(factor) for pair, factor in slopes if pair is not None]),
+        )
 
     @property
     def by_distance(self) -> bool:
@@ -179,5 +215,5 @@ class NormalForm:
         yield Feature.UNORDERED_QUERIES, cross
 
 
-for _part in (Table, Slopes, Offsets, Vectors, Visibility, NormalForm):
+for _part in (Table, Slopes, Offsets, Visibility, NormalForm):
     torch.export.register_dataclass(_part, serialized_type_name=f"posenc.{_part.__name__}")

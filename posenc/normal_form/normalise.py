@@ -6,9 +6,8 @@ from typing import Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from posenc.autocast import autocast_off
 from posenc.errors import PositionsError, ShapeError
-from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Vectors, Visibility
+from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Visibility, merged
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
 from posenc.terms import (
@@ -28,6 +27,7 @@ from posenc.terms import (
     Window,
     Zones,
 )
+from posenc.torch_modes import autocast_off
 
 _T = TypeVar("_T")
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable)
@@ -79,15 +79,15 @@ def normalise(
         k_waves=waves[1],
         scale=scale,
         query_scale=query_scale,
-        table=merged_tables(tables[False]),
+        table=merged(tables[False]),
         # (x + bias) . row is x . row, and a number for each distance.
-        inside_table=merged_tables([*tables[True], *query_bias, *key_bias]),
+        inside_table=merged([*tables[True], *query_bias, *key_bias]),
         slopes=_slopes(terms, inside=False),
         inside_slopes=_slopes(terms, inside=True),
         offsets=_offsets(terms),
         on_query=on_query,
         on_key=on_key,
-        on_value=_merged_vectors(values),
+        on_value=merged(values),
         counts=_counts(terms, dtype),
         dense=_summed([term.values for term in _all(terms, DenseBias)]),
         made_for=made_for[0] if made_for else None,
@@ -148,46 +148,9 @@ def check_distances(terms: Sequence[Term], positions: Positions) -> None:
             )
 
 
-def merged_tables(tables: Sequence[Table]) -> Table | None:
-    """The sum of tables (1|h, n), which reaches as far as any of them."""
-    total = _sum_by_distance([(table.values, table.zero) for table in tables])
-    return None if total is None else Table(*total)
-
-
-def merged_slopes(pairs: Sequence[Slopes]) -> Slopes | None:
-    """The sum of slopes."""
-    if not pairs:
-        return None
-    total = pairs[0]
-    for pair in pairs[1:]:
-        total = Slopes(total.past + pair.past, total.future + pair.future)
-    return total
-
-
-def _merged_vectors(vectors: Sequence[Vectors]) -> Vectors | None:
-    total = _sum_by_distance([(one.rows, one.zero) for one in vectors])
-    return None if total is None else Vectors(*total)
-
-
-def _sum_by_distance(tables: Sequence[tuple[Tensor, int]]) -> tuple[Tensor, int] | None:
-    """The sum of tables (1|h, n, ...) by distance, each clamped at its own ends."""
-    if not tables:
-        return None
-    total, zero = tables[0]
-    for other, other_zero in tables[1:]:
-        past = max(zero, other_zero)
-        future = max(total.shape[1] - zero, other.shape[1] - other_zero)
-        distance = torch.arange(-past, future, device=total.device)
-        of_total = (distance + zero).clamp(0, total.shape[1] - 1)
-        of_other = (distance + other_zero).clamp(0, other.shape[1] - 1)
-        total = total.index_select(1, of_total) + other.index_select(1, of_other)
-        zero = past
-    return total, zero
-
-
 def _vectors(
     terms: Sequence[Term], side: Literal["q", "k"], dtype: torch.dtype
-) -> tuple[Vectors | None, list[Table]]:
+) -> tuple[Table | None, list[Table]]:
     """The vectors that one side reads, and what a bias beside q or k makes of them."""
     vectors, biases = [], []
     for term in _all(terms, GatherTable):
@@ -196,20 +159,22 @@ def _vectors(
         own = _expanded(term, dtype)
         vectors.append(own)
         if term.bias is not None:
-            with autocast_off(own.rows.device):
-                product = (own.rows @ _wide(term.bias, dtype).to(own.rows.dtype)[..., None])[..., 0]
+            with autocast_off(own.values.device):
+                product = (own.values @ _wide(term.bias, dtype).to(own.values.dtype)[..., None])[
+                    ..., 0
+                ]
             biases.append(Table(product, term.zero))
-    return _merged_vectors(vectors), biases
+    return merged(vectors), biases
 
 
-def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Vectors:
+def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Table:
     """A vector for each distance, not for each row that distances share."""
     rows = _wide(term.weight, dtype)
-    return Vectors(rows if term.row_of is None else rows.index_select(1, term.row_of), term.zero)
+    return Table(rows if term.row_of is None else rows.index_select(1, term.row_of), term.zero)
 
 
 def _slopes(terms: Sequence[Term], inside: bool) -> Slopes | None:
-    return merged_slopes(
+    return merged(
         [
             Slopes(term.past, term.past if term.future is None else term.future)
             for term in _all(terms, Slope)
@@ -226,8 +191,8 @@ def _offsets(terms: Sequence[Term]) -> Offsets | None:
 
 def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
     """The sum of tables by count: beyond its last row, a table stays at it."""
-    total = _sum_by_distance([(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
-    return None if total is None else total[0]
+    total = merged([Table(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
+    return None if total is None else total.values
 
 
 def _made_for(term: Term) -> list[tuple[str, int]]:

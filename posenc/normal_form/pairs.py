@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from posenc.normal_form.form import NormalForm, Slopes, Table, Vectors
-from posenc.normal_form.normalise import merged_slopes, merged_tables
+from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.positions import Positions
 from posenc.terms import MaskRule, Prefix, Sink, Window
 
@@ -73,16 +72,24 @@ def visible(form: NormalForm, span: Span | None = None) -> Bool[Tensor, "#b 1 #r
     return positions.visible(rules)
 
 
-def biases(form: NormalForm, scale: float) -> tuple[Table | None, Slopes | None]:
-    """All that is added by distance: what is inside the scale, which is a number, with the rest."""
-    tables, slopes = [], []
-    for table, factor in ((form.table, 1.0), (form.inside_table, scale)):
-        if table is not None:
-            tables.append(replace(table, values=table.values * factor) if factor != 1.0 else table)
-    for pair, factor in ((form.slopes, 1.0), (form.inside_slopes, scale)):
-        if pair is not None:
-            slopes.append(Slopes(pair.past * factor, pair.future * factor))
-    return merged_tables(tables), merged_slopes(slopes)
+def aligned(positions: Positions) -> bool:
+    """Whether k_order - q_order rises by one per key and falls by one per query."""
+    shift = positions.k_len - positions.q_len
+    if positions.in_order:
+        return shift >= 0
+    # What follows reads values, which a graph cannot.
+    if torch.compiler.is_compiling() or shift < 0:
+        return False
+    q, k = positions.orders()
+    if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
+        return False
+    steps = k[..., 1:] - k[..., :-1] == 1
+    own, documents = positions.queries.document, positions.keys.document
+    if own is not None and documents is not None:
+        if not torch.equal(*torch.broadcast_tensors(own, documents[..., shift:])):
+            return False
+        steps = steps | (documents[..., 1:] != documents[..., :-1])
+    return bool(steps.all())
 
 
 def by_distance(
@@ -138,7 +145,7 @@ def along_diagonals(line: Float[Tensor, "#h n"], columns: int) -> Float[Tensor, 
 
 
 def vectors_along_diagonals(
-    x: Float[Tensor, "b h r d"], vectors: Vectors, least: int, columns: int
+    x: Float[Tensor, "b h r d"], vectors: Table, least: int, columns: int
 ) -> Float[Tensor, "b h r c"]:
     """x . row of the distance, where distances run along the diagonals from `least` on.
 
@@ -152,7 +159,7 @@ def vectors_along_diagonals(
 
 
 def key_vectors_along_diagonals(
-    k: Float[Tensor, "b h c d"], vectors: Vectors, least: int, rows: int
+    k: Float[Tensor, "b h c d"], vectors: Table, least: int, rows: int
 ) -> Float[Tensor, "b h r c"]:
     """k . row of the distance, the same for what keys read.
 
@@ -172,18 +179,18 @@ def key_vectors_along_diagonals(
     return pairs.flatten(-2)[..., : k.shape[2]]
 
 
-def rows_between(vectors: Vectors, first: int, count: int) -> Float[Tensor, "#h n d"]:
+def rows_between(vectors: Table, first: int, count: int) -> Float[Tensor, "#h n d"]:
     """The vectors of the distances first .. first + count - 1."""
-    index = torch.arange(first, first + count, device=vectors.rows.device) + vectors.zero
-    return vectors.rows.index_select(1, index.clamp(0, vectors.rows.shape[1] - 1))
+    index = torch.arange(first, first + count, device=vectors.values.device) + vectors.zero
+    return vectors.values.index_select(1, index.clamp(0, vectors.values.shape[1] - 1))
 
 
 def vectors_by_distance(
-    x: Float[Tensor, "b h r d"], vectors: Vectors, distance: Tensor
+    x: Float[Tensor, "b h r d"], vectors: Table, distance: Tensor
 ) -> Float[Tensor, "b h r c"]:
     """x . row of the distance (1|b, 1, r, c)."""
-    products = x @ vectors.rows.to(x.dtype).mT
-    index = (distance + vectors.zero).clamp(0, vectors.rows.shape[1] - 1)
+    products = x @ vectors.values.to(x.dtype).mT
+    index = (distance + vectors.zero).clamp(0, vectors.values.shape[1] - 1)
     return products.gather(-1, index.expand(*x.shape[:2], -1, -1))
 
 

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
+from posenc.positions.from_ids import whole_or_double
 from posenc.positions.mrope import mrope
 from posenc.positions.random import random
 from posenc.positions.rolling import rolling
 from posenc.positions.skipping import skipping
 from posenc.positions.static import static
-from posenc.positions.tokens import Tokens, more_queries, one_axis
+from posenc.positions.tokens import Tokens, check_sizes, more_queries, one_axis
 from posenc.positions.varlen import varlen
 from posenc.terms import MaskRule, Prefix, Sink, Window
 
@@ -211,3 +212,36 @@ torch.export.register_dataclass(Positions, serialized_type_name="posenc.Position
 def _pairs(k: Tensor, q: Tensor) -> Tensor:
     k, q = k.view(-1, 1, 1, k.shape[-1]), q.view(-1, 1, q.shape[-1], 1)
     return k - q
+
+
+def as_positions(
+    positions: Positions | Tensor | None,
+    q_len: int,
+    k_len: int | None = None,
+    *,
+    causal: bool | None = None,
+    device: torch.device | None = None,
+) -> Positions:
+    """What a user gave as `positions`, as Positions that fit q_len queries and k_len keys.
+
+    None: the queries are the last q_len of the k_len tokens (torch's is_causal aligns the first).
+    A tensor: coordinates of the keys, as they are, with no known bound.
+    """
+    k_len = q_len if k_len is None else k_len
+    if positions is None or isinstance(positions, Tensor):
+        check_sizes("Positions.build", q_len, k_len)
+        count = positions is None
+        keys = Tokens(torch.arange(k_len, device=device) if count else whole_or_double(positions))
+        queries = keys if q_len == k_len else keys[k_len - q_len :]
+        positions = Positions(queries, keys, bool(causal), unit_step=count)
+    elif causal is not None and causal != positions.causal:
+        raise PositionsError(
+            f"causal={causal}, but the positions were built with causal={positions.causal}: "
+            "leave causal away, or build them alike"
+        )
+    if positions.q_len != q_len or positions.k_len != k_len:
+        raise PositionsError(
+            f"{q_len} queries and {k_len} keys, but positions for {positions.q_len} queries "
+            f"and {positions.k_len} keys"
+        )
+    return positions

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for
-from posenc.attention import rotate
+from posenc.attention_parts import rotate
 from posenc.caches.cache import POLICIES, Cache, Policy
 from posenc.caches.rerotation import rerotate
 from posenc.caches.rolling import RollingCache

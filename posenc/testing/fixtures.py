@@ -131,7 +131,7 @@ def causalities(encoding: Encoding) -> list[bool]:
 
 def backends_for(encoding: Encoding) -> list[str]:
     """Backends that do not refuse this encoding."""
-    from posenc.build_call import build_call
+    from posenc.attention import build_call
 
     q, k, v = qkv(encoding)
     context = context_for(encoding)

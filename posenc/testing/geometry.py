@@ -3,7 +3,7 @@
 import torch
 
 from posenc.analysis.probe_context import context_for
-from posenc.attention import scores
+from posenc.attention_parts import scores
 from posenc.encoding import Encoding
 from posenc.lowering import lower
 from posenc.positions import Positions

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for, sizes_for
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encoding import Context, Encoding
 from posenc.errors import PosencError, ShapeError
 from posenc.lowering import lower

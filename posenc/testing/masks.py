@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from posenc.analysis.probe_context import context_for
-from posenc.attention import scores
+from posenc.attention_parts import scores
 from posenc.encoding import Encoding, Pairs, Visible
 from posenc.encodings.sinks import Sinks
 from posenc.encodings.sliding_window import SlidingWindow

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encoding import Context, Encoding
 from posenc.equation import weights_of
 from posenc.errors import CheckError, PosencError

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import posenc
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encoding import Encoding
 from posenc.errors import CheckError
 from posenc.lowering import embeds_only

@@ -10,7 +10,7 @@ import posenc as pe
 from posenc import Positions, attend, lower
 from posenc import terms as t
 from posenc.backends import native
-from posenc.backends.call import Call
+from posenc.backends.backend import Call
 from posenc.native.library import LIBRARY
 from tests.support.native_kernels import (
     BOUNDS,

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, attend, lower
 from posenc.backends import sdpa
-from posenc.backends.call import Call
+from posenc.backends.backend import Call
 from tests.support.largest import Largest
 
 HEADS, KEY_HEADS, DIM, KEYS = 8, 2, 16, 4096

@@ -83,7 +83,7 @@ MUTANTS = [
         "near = step.abs() <= min(windows)",
         "pe.SlidingWindow(3)",
     ),
-    Mutant("autocast.py", "enabled=False", "enabled=True", ROPE),
+    Mutant("torch_modes.py", "enabled=False", "enabled=True", ROPE),
     Mutant(
         "caches/cached_positions.py",
         "keys=positions.keys.rows(rows)",

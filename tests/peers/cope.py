@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encodings import CoPE
 from posenc.testing.agreement import Case, peer
 from tests.peers._layers import joined, set_alike, split

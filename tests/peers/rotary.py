@@ -5,7 +5,8 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from posenc.attention import attend, rotate
+from posenc.attention import attend
+from posenc.attention_parts import rotate
 from posenc.encodings import Rotary
 from posenc.encodings.scaling import (
     NTK,

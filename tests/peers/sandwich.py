@@ -2,7 +2,8 @@ from collections.abc import Iterator
 
 import torch
 
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encodings import Sandwich
 from posenc.equation import weights_of
 from posenc.testing.agreement import Case, peer

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from posenc.attention import attend, scores
+from posenc.attention import attend
+from posenc.attention_parts import scores
 from posenc.encodings import Rotary, Temperature
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer

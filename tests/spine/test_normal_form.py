@@ -11,9 +11,9 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, PositionsError, ShapeError, attend, lower
 from posenc import terms as t
+from posenc.attention import build_call
 from posenc.backends.blocked.operands import operands_of
 from posenc.backends.blocked.weights import Chunk, scores
-from posenc.build_call import build_call
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
 from posenc.normal_form.pairs import whole
@@ -97,7 +97,7 @@ def test_a_bias_beside_vectors_is_a_table_inside() -> None:
     form = lower([ADDITIONS["gather k buckets, bias"](SQUARE, drawing())], 7).form
     assert form.on_key is not None
     assert form.inside_table is not None
-    assert form.on_key.rows.shape == (6, 7, 10)
+    assert form.on_key.values.shape == (6, 7, 10)
 
 
 def test_terms_for_different_heads_do_not_come_together() -> None:

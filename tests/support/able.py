@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor
 
+from posenc.attention import build_call
 from posenc.backends import BACKENDS
-from posenc.build_call import build_call
 from posenc.lowering import Lowerable
 
 

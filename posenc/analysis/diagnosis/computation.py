@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.autocast import autocast_off
-from posenc.build_call import build_call
+from posenc.attention import build_call
 from posenc.encoding import Context, Encoding
-from posenc.equation import arithmetic, output_of, scores_of, weights_of
+from posenc.equation import output_of, scores_of, weights_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered, Part
 from posenc.positions import Positions
 from posenc.rotation import rotate_both
 from posenc.terms import Rotate, Term
+from posenc.torch_modes import arithmetic, autocast_off
 
 # turned: q and k (b, h, t, d); scores: (b, h, tq, tk); output: (b, h, tq, d); embedded: (b, t, c)
 Kind = Literal["turned", "scores", "output", "embedded"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.analysis.measure.tables import inner_products
 from posenc.analysis.measure.vectors import position_table
 from posenc.analysis.probe_context import context_of_one_token, device_of, sizes_for
-from posenc.attention import scores
+from posenc.attention_parts import scores
 from posenc.encoding import Encoding
 from posenc.errors import ShapeError
 from posenc.lowering import embeds_only

@@ -8,8 +8,7 @@ tables are read as vectors over the distance, without an index matrix.
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend
-from posenc.backends.call import Call
+from posenc.backends.backend import Backend, Call
 
 _FEW, _LONG = 2**20, 1024
 

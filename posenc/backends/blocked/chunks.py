@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.backends.backend import Call
 from posenc.backends.blocked.operands import Operands, line_hides, operands_of
 from posenc.backends.blocked.weights import Chunk, output
-from posenc.backends.call import Call
 from posenc.errors import UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span

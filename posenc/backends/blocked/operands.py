@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc.backends.alignment import aligned
-from posenc.backends.call import Call
-from posenc.equation import arithmetic
+from posenc.backends.backend import Call
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.pairs import Span, line
+from posenc.normal_form.pairs import Span, aligned, line
 from posenc.rotation import per_query_head, rotate_both
 from posenc.terms import Zones
+from posenc.torch_modes import arithmetic
 
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
@@ -56,11 +55,11 @@ def operands_of(call: Call) -> Operands:
     diagonal = positions.unit_step and aligned(positions)
     tensors = {"v": v} | _rotated(form, q, k, scale, dtype) | _biases(form, scale, diagonal, dtype)
     if form.on_query is not None:
-        tensors |= {"on_query": form.on_query.rows.to(dtype), "read_q": q * scale}
+        tensors |= {"on_query": form.on_query.values.to(dtype), "read_q": q * scale}
     if form.on_key is not None:
-        tensors |= {"on_key": form.on_key.rows.to(dtype), "read_k": k * scale}
+        tensors |= {"on_key": form.on_key.values.to(dtype), "read_k": k * scale}
     if form.on_value is not None:
-        tensors["on_value"] = form.on_value.rows.to(dtype)
+        tensors["on_value"] = form.on_value.values.to(dtype)
     if form.counts is not None:
         tensors |= {"counts": form.counts.to(dtype), "gate_q": q}
     if form.query_scale is not None:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.equation import counted, weights_of
-from posenc.normal_form.form import NormalForm, Slopes, Table, Vectors
+from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import (
     Span,
     along_diagonals,
@@ -130,19 +130,19 @@ def _plus_distances(chunk: Chunk, s: Tensor, x: dict[str, Tensor], side: str) ->
     return s if bias is None else s + bias
 
 
-def _of(vectors: Vectors | None, rows: Tensor) -> Vectors:
+def _of(vectors: Table | None, rows: Tensor) -> Table:
     """The same vectors, with rows that a gradient is asked of."""
     assert vectors is not None
-    return Vectors(rows, vectors.zero)
+    return Table(rows, vectors.zero)
 
 
-def _vectors(chunk: Chunk, x: Tensor, vectors: Vectors) -> Tensor:
+def _vectors(chunk: Chunk, x: Tensor, vectors: Table) -> Tensor:
     if chunk.diagonal:
         return vectors_along_diagonals(x, vectors, chunk.least, chunk.span.columns)
     return vectors_by_distance(x, vectors, chunk.distance())
 
 
-def _key_vectors(chunk: Chunk, k: Tensor, vectors: Vectors, heads: int) -> Tensor:
+def _key_vectors(chunk: Chunk, k: Tensor, vectors: Table, heads: int) -> Tensor:
     k = k.repeat_interleave(heads // k.shape[1], dim=1) if k.shape[1] < heads else k
     if chunk.diagonal:
         return key_vectors_along_diagonals(k, vectors, chunk.least, chunk.span.rows)
@@ -156,13 +156,13 @@ def _offsets(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
     return (q + last).to(dtype) + (k - last).to(dtype).mT
 
 
-def _values(chunk: Chunk, p: Tensor, vectors: Vectors) -> Tensor:
+def _values(chunk: Chunk, p: Tensor, vectors: Table) -> Tensor:
     if chunk.diagonal:
         weights = _as_diagonals(p)
         return weights @ rows_between(vectors, chunk.least, chunk.span.diagonals)
-    index = (chunk.distance() + vectors.zero).clamp(0, vectors.rows.shape[1] - 1)
-    buckets = p.new_zeros(*p.shape[:-1], vectors.rows.shape[1])
-    return buckets.scatter_add(-1, index.expand(p.shape), p) @ vectors.rows
+    index = (chunk.distance() + vectors.zero).clamp(0, vectors.values.shape[1] - 1)
+    buckets = p.new_zeros(*p.shape[:-1], vectors.values.shape[1])
+    return buckets.scatter_add(-1, index.expand(p.shape), p) @ vectors.values
 
 
 def _as_diagonals(p: Tensor) -> Tensor:

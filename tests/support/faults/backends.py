@@ -16,7 +16,7 @@ FAULTS = [
     Fault(
         "bias dropped by a backend",
         "posenc.backends.sdpa:_bias",
-        "parts.append(_by_distance(call, *biases(form, scale), dtype))",
+        "parts.append(_by_distance(call, *form.biases(scale), dtype))",
         "pass",
         alibi,
         "check_backends",
@@ -31,7 +31,7 @@ FAULTS = [
     ),
     Fault(
         "an input overwritten",
-        "posenc.build_call:build_call",
+        "posenc.attention:build_call",
         "check_shapes(q, k, v)",
         "check_shapes(q, k, v); v.mul_(2.0)",
         rope,
@@ -39,7 +39,7 @@ FAULTS = [
     ),
     Fault(
         "a refusing backend replaced in silence",
-        "posenc.attention:_chosen",
+        "posenc.attention:_named",
         "if reason is not None:",
         "if False:",
         shaw,
@@ -55,7 +55,7 @@ FAULTS = [
     ),
     Fault(
         "a context of another batch widens the output",
-        "posenc.build_call:_with_payload",
+        "posenc.payload:with_payload",
         "given.shape[0] not in (1, batch)",
         "False",
         forget_gate,
@@ -64,8 +64,8 @@ FAULTS = [
     Fault(
         "distances of the C kernel one too far",
         "posenc.backends.native:_inputs",
-        "else table.zero",
-        "else table.zero + 1",
+        "= by_distance.zero",
+        "= by_distance.zero + 1",
         t5,
         "check_backends",
     ),

@@ -71,7 +71,7 @@ FAULTS = [
     ),
     Fault(
         "scores under autocast",
-        "posenc.autocast:autocast_off",
+        "posenc.torch_modes:autocast_off",
         'if device.type == "meta" else torch.autocast(device.type, enabled=False)',
         "",
         rope,
@@ -79,7 +79,7 @@ FAULTS = [
     ),
     Fault(
         "scores in the dtype of the input",
-        "posenc.equation:arithmetic",
+        "posenc.torch_modes:arithmetic",
         "return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32",
         "return tensors[0].dtype",
         alibi,

@@ -1,9 +1,22 @@
-"""What runs: plain tensors with memory, or something that stands in for them."""
+"""What a call runs in: the dtype of its arithmetic, autocast, and what watches its tensors."""
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
+
+
+def arithmetic(*tensors: Tensor) -> torch.dtype:
+    """float64 if any tensor is, else float32."""
+    return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32
+
+
+def autocast_off(device: torch.device) -> AbstractContextManager[object]:
+    """What makes scores and tables keep at least float32 under autocast."""
+    # Meta tensors have shapes only, and autocast does not know their device.
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def forward_mode() -> bool:
