@@ -1,11 +1,15 @@
 """Encodings have the properties that their tags claim."""
 
+import sys
+from pathlib import Path
+
 import posenc as pe
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+import properties
 
 
 def test_properties_of_three_encodings() -> None:
-    from tools import properties
-
     sinusoid, alibi = (properties.geometry(properties.drawn(k)) for k in (pe.Sinusoidal, pe.ALiBi))
     assert list(sinusoid.values()) == [
         "`sinusoidal`", "positions", "yes", "1", "yes", "no", "yes", "no", "no", "positions"
@@ -23,8 +27,6 @@ def test_properties_of_three_encodings() -> None:
 
 
 def test_properties_name_what_is_not_relative() -> None:
-    from tools import properties
-
     claims = {pe.SelfExtend: False, pe.FIRE: False, pe.Rotary: True, pe.ForgetGate: True}
     for kind, claim in claims.items():
         assert properties.relative(properties.drawn(kind)) is claim

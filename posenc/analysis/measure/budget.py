@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from posenc.analysis.measure.rotations import largest_angles
-from posenc.analysis.measure.vectors import distance_table, position_table
+from posenc.analysis.measure.tables import distance_table, position_table
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
 from posenc.analysis.ranges import ranges
 from posenc.encoding import Encoding

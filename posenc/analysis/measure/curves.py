@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64, Real
 from torch import Tensor
 
-from posenc.analysis.measure.tables import inner_products
-from posenc.analysis.measure.vectors import position_table
+from posenc.analysis.measure.tables import inner_products, position_table
 from posenc.analysis.probe_context import context_of_one_token, device_of, sizes_for
 from posenc.attention_parts import scores
 from posenc.encoding import Encoding

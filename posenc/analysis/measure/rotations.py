@@ -1,4 +1,4 @@
-"""How fast pairs turn, how far they get in training, and which angles are new beyond it."""
+"""How fast pairs turn, how far they turn two tokens apart, and which angles training reaches."""
 
 import math
 
@@ -11,9 +11,9 @@ from posenc.encoding import Encoding
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.equation import mask_rules
 from posenc.errors import SettingError, UnsupportedError
-from posenc.lowering import Lowered, embeds_only
+from posenc.lowering import embeds_only
 from posenc.positions import Positions
-from posenc.terms import Rotate, Zones
+from posenc.terms import Rotate, Term, Zones
 
 
 def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
@@ -22,6 +22,8 @@ def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
     Of a scaled rotary they are the scaled ones, for an input of `length` tokens where the scaling
     reads it. Of two zones they are those near by; of several axes, a step on all of them.
 
+        frequencies(pe.Rotary(4))   # [[1.0, 0.01]]
+
     Raises UnsupportedError for an encoding without rotations, but for Sinusoidal.
     """
     if isinstance(encoding, Sinusoidal):
@@ -29,16 +31,16 @@ def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
     ids = torch.tensor([0, 1], device=device_of(encoding))
     if encoding.axes > 1:
         ids = ids[None, :, None].expand(-1, -1, encoding.axes)
-    lowered = _rotated(encoding, Positions.build(ids=ids, extent=max(length, 2), causal=True))
-    for term in lowered.terms:
-        rotate = term.near if isinstance(term, Zones) else term
-        if isinstance(rotate, Rotate) and rotate.k_angle is not None:
-            return (rotate.k_angle[0, :, 1] - rotate.k_angle[0, :, 0]).detach()
-    raise _without_rotation(encoding, "frequencies")
+    at = Positions.build(ids=ids, extent=max(length, 2), causal=True)
+    term, _ = _rotation(encoding, at, "frequencies")
+    angle = key_angle(term.near if isinstance(term, Zones) else term)[0]
+    return angle[:, 1] - angle[:, 0]
 
 
 def wavelengths(frequencies: Float[Tensor, "*batch r"]) -> Float64[Tensor, "*batch r"]:
     """Tokens per turn of every pair, 2 pi / w; inf for a pair that does not turn.
+
+        wavelengths(frequencies(pe.Rotary(4)))   # [[6.28, 628.3]]
 
     Source: Peng et al. 2023, arXiv:2309.00071, the wavelength lambda.
     """
@@ -50,6 +52,8 @@ def turns(frequencies: Float[Tensor, "*batch r"], length: int) -> Float64[Tensor
 
     A pair below 1 has not shown all its angles in training on L tokens; longer inputs bring new
     ones. Raises SettingError for length < 1.
+
+        (turns(frequencies(pe.Rotary(64)), 4096) < 1).sum()   # pairs that training leaves short
 
     Source: Peng et al. 2023, arXiv:2309.00071, "NTK-by-parts": r = L / lambda.
     """
@@ -64,40 +68,81 @@ def largest_angles(encoding: Encoding, length: int) -> Float64[Tensor, "#h r"]:
     In radians, whole turns counted. Of plain RoPE it is w (L - 1); zones and windows, as the last
     token of a causal input sees them, keep it smaller. Raises UnsupportedError for an encoding
     that turns no queries and keys.
+
+        largest_angles(pe.Rotary(4), 101)   # [[100.0, 1.0]]
     """
     at = Positions.build(1, length, causal=True, device=device_of(encoding))
-    lowered = _rotated(encoding, at)
-    rules = mask_rules(lowered.terms)
-    visible = at.visible(rules)
-    for term in lowered.terms:
-        if isinstance(term, Rotate) and term.k_angle is not None and not rules:
-            # On a grid the last token need not be the one farthest from another.
-            return (term.k_angle.amax(dim=-2) - term.k_angle.amin(dim=-2))[0].detach()
-        if isinstance(term, Zones):
-            near = -at.order_distance()[..., 0, :, None] < term.width
-            back = torch.where(near, _back(term.near), _back(term.far))
-        elif isinstance(term, Rotate):
-            back = _back(term)
-        else:
-            continue
-        if visible is not None:
-            back = back.where(visible[..., 0, :, None], 0.0)
-        return back.amax(dim=-2)[0].detach()
-    raise _without_rotation(encoding, "largest_angles")
+    term, terms = _rotation(encoding, at, "largest_angles")
+    rules = mask_rules(terms)
+    if isinstance(term, Rotate) and not rules:
+        # On a grid the last token need not be the one farthest from another.
+        angle = key_angle(term)
+        return (angle.amax(dim=-2) - angle.amin(dim=-2))[0]
+    back, visible = between(term, at)[0].abs(), at.visible(rules)
+    if visible is not None:
+        back = back.where(visible[..., 0, :, None], 0.0)
+    return back.amax(dim=-2)[0]
 
 
-def _back(term: Rotate) -> Float64[Tensor, "1 #h t r"]:
+def relative_angles(
+    encoding: Encoding, length: int, *, wrapped: bool = False
+) -> Float64[Tensor, "#h t r"]:
+    """By how many radians each pair turns a query against a key n tokens back, row n.
+
+    Whole turns count, or with `wrapped` are taken away, which leaves -pi .. pi. The query is the
+    last of `length` causal tokens, whose zones and length it sees. Of Sinusoidal it is the angle
+    between two positions. Raises UnsupportedError for an encoding that does not turn.
+
+        relative_angles(pe.Rotary(4), 3)   # [[[0.0, 0.0], [1.0, 0.01], [2.0, 0.02]]]
+    """
+    if isinstance(encoding, Sinusoidal):
+        back = torch.arange(length)[None, :, None] * encoding.frequencies()
+    else:
+        at = Positions.build(1, length, causal=True, device=device_of(encoding))
+        back = between(_rotation(encoding, at, "relative_angles")[0], at)[0][0].flip(-2)
+    return (back + math.pi) % (2 * math.pi) - math.pi if wrapped else back
+
+
+def pair_cosines(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r"]:
+    """cos of `relative_angles`: what every pair makes of equal tokens n apart, row n.
+
+    Of sinusoids their sum over pairs is the inner product (Vaswani et al. 2017, arXiv:1706.03762,
+    section 3.5), of plain RoPE half the score of q = k = ones. Raises UnsupportedError for an
+    encoding that does not turn.
+
+        pair_cosines(pe.Rotary(64), 128).sum(-1)   # the curve of RoFormer's decay
+    """
+    return relative_angles(encoding, length).cos()
+
+
+def key_angle(term: Rotate) -> Float64[Tensor, "#b #h t r"]:
+    """By what the keys are rotated; terms made for the whole input always tell."""
     assert term.k_angle is not None
-    return (term.q_angle - term.k_angle).abs()
+    return term.k_angle.detach()
 
 
-def _rotated(encoding: Encoding, at: Positions) -> Lowered:
-    if embeds_only(encoding):
-        raise _without_rotation(encoding, "a measure of rotations")
-    return lowered_alone(encoding, at)
+def between(term: Rotate | Zones, at: Positions) -> tuple[Tensor, Tensor]:
+    """Angles between the only query and every key, and the factors beside them: (1, #h, tk, r)."""
+    if isinstance(term, Zones):
+        near = -at.order_distance()[..., 0, :, None] < term.width
+        zones = zip(between(term.near, at), between(term.far, at), strict=True)
+        angle, size = (torch.where(near, *both) for both in zones)
+        return angle, size
+    angle = term.q_angle.detach() - key_angle(term)
+    size = torch.full_like(angle, term.gain**2)
+    if term.q_log_scale is not None and term.k_log_scale is not None:
+        size = size * (term.q_log_scale + term.k_log_scale).detach().exp()
+    return angle, size
 
 
-def _without_rotation(encoding: Encoding, called: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{called}: {encoding!r} turns no queries and keys; give a rotary encoding"
+def _rotation(
+    encoding: Encoding, at: Positions, called: str
+) -> tuple[Rotate | Zones, tuple[Term, ...]]:
+    """The term by which queries and keys turn, and all terms."""
+    terms = () if embeds_only(encoding) else lowered_alone(encoding, at).terms
+    for term in terms:
+        if isinstance(term, (Rotate, Zones)):
+            return term, terms
+    raise UnsupportedError(
+        f"{called}({encoding!r}): it turns no queries and keys; give a rotary encoding"
     )

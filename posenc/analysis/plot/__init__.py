@@ -9,26 +9,14 @@ install "posenc[plot]"); pyplot is not touched. The numbers are those of `posenc
 and `posenc.decompose`. `figures` and `gallery` know what applies to an encoding.
 """
 
-from posenc.analysis.plot.angles import angles as angles
-from posenc.analysis.plot.bias import bias as bias
-from posenc.analysis.plot.circle import circle as circle
-from posenc.analysis.plot.curves import curves as curves
-from posenc.analysis.plot.decomposition import decomposition as decomposition
-from posenc.analysis.plot.gallery import FIGURES as FIGURES
-from posenc.analysis.plot.gallery import Draw as Draw
-from posenc.analysis.plot.gallery import figures as figures
-from posenc.analysis.plot.gallery import gallery as gallery
-from posenc.analysis.plot.heatmap import heatmap as heatmap
-from posenc.analysis.plot.helix import helix as helix
-from posenc.analysis.plot.inner_product import inner_product as inner_product
-from posenc.analysis.plot.labels import Language as Language
-from posenc.analysis.plot.mask import mask as mask
-from posenc.analysis.plot.save import save as save
-from posenc.analysis.plot.save import svg as svg
-from posenc.analysis.plot.scores import scores as scores
-from posenc.analysis.plot.style import ThemeName as ThemeName
-from posenc.analysis.plot.wavelengths import scaled as scaled
-from posenc.analysis.plot.wavelengths import wavelengths as wavelengths
+from posenc.analysis.plot.gallery import FIGURES, Draw, figures, gallery
+from posenc.analysis.plot.labels import Language
+from posenc.analysis.plot.pairs import circle, helix
+from posenc.analysis.plot.rotations import angles, scaled, wavelengths
+from posenc.analysis.plot.save import save, svg
+from posenc.analysis.plot.scores import bias, decomposition, inner_product, mask, scores
+from posenc.analysis.plot.style import ThemeName
+from posenc.analysis.plot.tables import curves, heatmap
 
 __all__ = [
     "FIGURES",

@@ -1,23 +1,34 @@
 """A figure on its way: its theme, its language, and how parts are drawn in them."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from posenc.analysis.plot.fonts import families
-from posenc.analysis.plot.labels import Words
+from posenc.analysis.plot.labels import TEXT, Texts, Words
 from posenc.analysis.plot.style import DASHES, MARKERS, theme_of
+from posenc.errors import SettingError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    # matplotlib is imported by the first figure that is drawn.
+    Figure = Any
 
 WIDTH, HEIGHT = 6.4, 3.7
 # More letters of a note do not fit below a figure.
 NOTE = 100
+# A curve, and a matrix, of so many tokens hold more than a figure has room for.
+LONGEST, LARGEST = 8192, 1024
+DASHED = (0, (2, 2))
 
 
 class Canvas:
-    """A figure without pyplot: title above, the encoding's repr below, axes in one style.
+    """A figure without pyplot: title above, note below, axes in one style.
 
+    title is a key of texts, filled with `values`; note is what is drawn, or a text about it.
     Raises SettingError for an unknown theme or language.
     """
 
@@ -25,28 +36,30 @@ class Canvas:
         self,
         theme: str,
         language: str,
-        title: str,
+        title: str = "",
         *,
-        note: str = "",
+        note: object = "",
         height: float = HEIGHT,
+        texts: Texts = TEXT,
         **values: object,
     ) -> None:
-        self.theme, self.say = theme_of(theme), Words(language)
+        self.theme, self.say = theme_of(theme), Words(language, texts)
         from matplotlib.figure import Figure
 
         self.families = families()
-        self.figure = Figure((WIDTH, height), facecolor=self.theme.paper)
-        self.figure.set_layout_engine("constrained", h_pad=0.08)
+        self.figure = Figure((WIDTH, height), facecolor=self.theme.paper, layout="constrained")
         left = {"x": 0.012, "ha": "left"}
-        self.figure.suptitle(self.say(title, **values), fontsize=11.5, **left, **self.font())
-        if note:
-            note = note if len(note) <= NOTE else f"{note[: NOTE - 3]}..."
-            muted = self.font() | {"color": self.theme.muted}
-            self.figure.supxlabel(note, fontsize=7, **left, **muted)
+        if title:
+            self.figure.set_layout_engine("constrained", h_pad=0.08)
+            self.figure.suptitle(self.say(title, **values), fontsize=11.5, **left, **self.font())
+        if text := note_of(note):
+            text = text if len(text) <= NOTE else f"{text[: NOTE - 3]}..."
+            self.figure.supxlabel(text, fontsize=7, **left, **self.font(self.theme.muted))
 
-    def font(self) -> dict[str, Any]:
+    def font(self, colour: str | None = None) -> dict[str, Any]:
         """What every text is drawn with; names of encodings may hold signs of formulas."""
-        return {"fontfamily": self.families, "color": self.theme.ink, "parse_math": False}
+        colour = colour or self.theme.ink
+        return {"fontfamily": self.families, "color": colour, "parse_math": False}
 
     def axes(self, *place: Any, grid: str | None = None, **options: Any) -> Any:
         """New axes at a place of `add_subplot`; grid is "x", "y", "both" or None."""
@@ -91,6 +104,10 @@ class Canvas:
             colours = LinearSegmentedColormap.from_list(palette, getattr(self.theme, palette))
         return colours.with_extremes(bad=self.theme.hidden)
 
+    def cells(self, palette: str) -> dict[str, Any]:
+        """How `imshow` draws one pixel for each number, however large it is shown."""
+        return {"cmap": self.colours(palette), "aspect": "auto", "interpolation": "none"}
+
     def heat(
         self,
         axes: Any,
@@ -112,17 +129,9 @@ class Canvas:
         low, high = limits or balanced(shown)
         rows, columns = shown.shape
         ends = (-0.5, rows - 0.5) if origin == "lower" else (rows - 0.5, -0.5)
-        axes.imshow(
-            shown.numpy(),
-            cmap=self.colours(palette),
-            vmin=low,
-            vmax=high,
-            aspect="auto",
-            # One pixel of the picture for each number, however large it is shown.
-            interpolation="none",
-            origin=origin,
-            extent=(left - 0.5, left + columns - 0.5, *ends),
-        )
+        extent = (left - 0.5, left + columns - 0.5, *ends)
+        limited = self.cells(palette) | {"vmin": low, "vmax": high}
+        axes.imshow(shown.numpy(), extent=extent, origin=origin, **limited)
         axes.spines[["left", "bottom"]].set_visible(False)
         self.whole(axes.xaxis, axes.yaxis)
         if bar:
@@ -133,14 +142,8 @@ class Canvas:
     ) -> None:
         """A labelled colour bar to the right of axes; ticks at whole numbers or where they fall."""
         beside = axes.inset_axes((1.03, 0.0, 0.025, 1.0))
-        beside.imshow(
-            torch.linspace(low, high, 128)[:, None].numpy(),
-            cmap=self.colours(palette),
-            aspect="auto",
-            interpolation="none",
-            origin="lower",
-            extent=(0.0, 1.0, low, high),
-        )
+        steps, extent = torch.linspace(low, high, 128)[:, None], (0.0, 1.0, low, high)
+        beside.imshow(steps.numpy(), extent=extent, origin="lower", **self.cells(palette))
         beside.set_xticks([])
         if whole:
             self.whole(beside.yaxis)
@@ -164,8 +167,7 @@ class Canvas:
         """A small muted remark; `at` is in data, unless options say otherwise."""
         # Whatever is drawn below it stays a little away from the letters.
         box = {"facecolor": self.theme.paper, "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
-        look = self.font() | {"color": self.theme.muted, "fontsize": 8, "bbox": box} | options
-        axes.text(*at, text, **look)
+        axes.text(*at, text, **self.font(self.theme.muted) | {"fontsize": 8, "bbox": box} | options)
 
     def legend(self, axes: Any, **options: Any) -> None:
         from matplotlib.font_manager import FontProperties
@@ -175,6 +177,14 @@ class Canvas:
         drawn = axes.legend(frameon=False, prop=font, labelcolor=self.theme.ink, **look)
         for text in drawn.get_texts():
             text.set_parse_math(False)
+
+
+def note_of(drawn: object) -> str:
+    """A text as it is; the repr, or the class of what keeps no settings as attributes."""
+    try:
+        return drawn if isinstance(drawn, str) else repr(drawn)
+    except AttributeError:
+        return type(drawn).__name__
 
 
 def finite(values: Tensor) -> Tensor:
@@ -195,3 +205,17 @@ def spaced(count: int, at_most: int) -> list[int]:
     if count <= at_most:
         return list(range(count))
     return sorted({round(i * (count - 1) / (at_most - 1)) for i in range(at_most)})
+
+
+def checked_length(length: int, most: int = LARGEST) -> int:
+    """`length` where a figure can show so many tokens, else a SettingError."""
+    if not 2 <= length <= most:
+        raise SettingError(f"length={length}: this figure shows 2 to {most} tokens")
+    return length
+
+
+def checked_index(name: str, value: int, count: int) -> int:
+    """`value` where there are more of its kind, else a SettingError that says how many."""
+    if not 0 <= value < count:
+        raise SettingError(f"{name}={value}: there are {count}, counted from 0")
+    return value

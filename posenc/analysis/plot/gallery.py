@@ -1,47 +1,51 @@
-"""Every figure of an encoding, each with what it takes to draw it."""
+"""Every figure of an encoding: which ones say something of it, and what they take to be drawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
-from posenc.analysis.plot import predicates
-from posenc.analysis.plot.angles import angles
-from posenc.analysis.plot.bias import bias
-from posenc.analysis.plot.circle import circle
-from posenc.analysis.plot.curves import curves
-from posenc.analysis.plot.decomposition import decomposition
-from posenc.analysis.plot.heatmap import heatmap
-from posenc.analysis.plot.helix import helix
-from posenc.analysis.plot.inner_product import inner_product
+from posenc.analysis.plot.canvas import Figure, checked_length, note_of
 from posenc.analysis.plot.labels import Language
-from posenc.analysis.plot.mask import mask
-from posenc.analysis.plot.scores import scores
+from posenc.analysis.plot.pairs import circle, helix
+from posenc.analysis.plot.rotations import angles, scaled, wavelengths
+from posenc.analysis.plot.scores import bias, decomposition, inner_product, mask, scores
 from posenc.analysis.plot.style import ThemeName
-from posenc.analysis.plot.subject import checked_length, note_of, terms_of
-from posenc.analysis.plot.wavelengths import scaled, wavelengths
-from posenc.analysis.probe_context import context_for, sizes_for
+from posenc.analysis.plot.tables import curves, heatmap
+from posenc.analysis.probe_context import context_for, context_of_one_token, device_of, sizes_for
 from posenc.encoding import Encoding
+from posenc.encodings._merge import Absolute
 from posenc.encodings.rotary import Rotary
-from posenc.lowering import embeds_only
-from posenc.terms import Mask
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from posenc.encodings.sinusoidal import Sinusoidal
+from posenc.lowering import embeds_only, lower
+from posenc.positions import Positions
+from posenc.terms import (
+    DenseBias,
+    DistanceTable,
+    GatherTable,
+    Mask,
+    Offset,
+    Rotate,
+    Slope,
+    Term,
+    ValueTable,
+    Zones,
+)
 
 TRAINED = 4096
-Draw = Callable[..., "matplotlib.figure.Figure"]
+Draw = Callable[..., Figure]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An encoding, and what a reader chose to see of it; None is what suits the figure."""
+    """An encoding with its terms, and what a reader chose to see; None is what suits the figure."""
 
     encoding: Encoding
+    terms: tuple[Term, ...]
     length: int | None = None
     pair: int = 0
     head: int = 0
@@ -53,6 +57,32 @@ class Subject:
         reach = getattr(self.encoding, "max_length", None)
         return min(usual, reach) if isinstance(reach, int) and reach >= 2 else usual
 
+    def has(self, *kinds: type) -> bool:
+        """Whether one of its terms is of these kinds."""
+        return any(isinstance(term, kinds) for term in self.terms)
+
+    @property
+    def embeds(self) -> bool:
+        return embeds_only(self.encoding)
+
+    @property
+    def turns(self) -> bool:
+        """Whether pairs of dimensions turn with position: of queries and keys, or as sinusoids."""
+        return self.has(Rotate, Zones) or isinstance(self.encoding, Sinusoidal)
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether each position has a vector of two numbers at least."""
+        if not self.embeds:
+            return self.has(Rotate)
+        encoding = self.encoding
+        width = encoding.columns if isinstance(encoding, Absolute) else encoding.model_dim
+        return (width or 1) >= 2
+
+    @property
+    def more_than_hides(self) -> bool:
+        return self.embeds or any(not isinstance(term, Mask) for term in self.terms)
+
 
 def figures(
     encoding: Encoding, *, length: int | None = None, pair: int = 0, head: int = 0
@@ -61,9 +91,17 @@ def figures(
 
     Raises what the encoding raises where it lowers for four tokens.
     """
-    terms, chosen = terms_of(encoding), Subject(encoding, length, pair, head)
-    table = FIGURES.items()
-    return {name: _ready(draw, chosen) for name, (asks, draw) in table if asks(encoding, terms)}
+    terms: tuple[Term, ...] = ()
+    if not embeds_only(encoding):
+        positions = Positions.build(4, causal=True, device=device_of(encoding))
+        context = context_of_one_token(encoding, positions.k_len)
+        terms = lower(encoding, positions, context=context, dtype=torch.float64).terms
+    subject = Subject(encoding, terms, length, pair, head)
+    applying = {name: kind for name, kind in FIGURES.items() if kind.applies(subject)}
+    return {
+        name: lambda kind=kind, **look: kind.draw(*kind.inputs(subject), **look)
+        for name, kind in applying.items()
+    }
 
 
 def gallery(
@@ -74,7 +112,7 @@ def gallery(
     head: int = 0,
     theme: ThemeName = "light",
     language: Language = "en",
-) -> "dict[str, matplotlib.figure.Figure]":
+) -> dict[str, Figure]:
     """Every figure that applies to an encoding, drawn, by name.
 
     length is in tokens (None: what suits each figure); pair and head are those of the figures that
@@ -105,56 +143,59 @@ def decomposed(encoding: Encoding, length: int) -> Decomposition:
     return decompose(q, k, encoding, causal=causal, context=context)
 
 
-def _ready(draw: Any, chosen: Subject) -> Draw:
-    return lambda **look: draw(chosen, **look)
-
-
-def _wavelengths(of: Subject, **look: Any) -> Any:
+def _in_training(of: Subject) -> tuple[dict[str, Encoding], int]:
     """A rotary beside what it is without its scaling, or under every scaling where it has none."""
     rotary, trained = of.encoding, of.length or TRAINED
-    several = {type(rotary).__name__: rotary}
-    if isinstance(rotary, Rotary) and rotary.scaling is None:
-        several = scaled(rotary, trained)
-    elif isinstance(rotary, Rotary):
-        plain = Rotary(**(rotary.settings() | {"scaling": None}))
-        several = {"RoPE": plain, type(rotary.scaling).__name__: rotary}
-        trained = of.length or getattr(rotary.scaling, "original_length", TRAINED)
-    return wavelengths(several, trained, **look)
+    if not isinstance(rotary, Rotary):
+        return {type(rotary).__name__: rotary}, trained
+    if rotary.scaling is None:
+        return scaled(rotary, trained), trained
+    plain = Rotary(**(rotary.settings() | {"scaling": None}))
+    trained = of.length or getattr(rotary.scaling, "original_length", TRAINED)
+    return {"RoPE": plain, type(rotary.scaling).__name__: rotary}, trained
 
 
-def _decomposition(of: Subject, **look: Any) -> Any:
+def _decomposition(of: Subject, **look: Any) -> Figure:
     split = decomposed(of.encoding, checked_length(of.tokens(16)))
     return decomposition(split, head=of.head, note=note_of(of.encoding), **look)
 
 
-FIGURES: dict[str, tuple[predicates.Predicate, Any]] = {
-    "heatmap": (predicates.tells, lambda of, **look: heatmap(of.encoding, of.tokens(64), **look)),
-    "curves": (
-        predicates.either(predicates.embeds, predicates.turns),
-        lambda of, **look: curves(of.encoding, of.tokens(64), **look),
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure: whether it says something of a subject, what draws it, and of what."""
+
+    applies: Callable[[Subject], bool]
+    draw: Draw
+    inputs: Callable[[Subject], tuple[Any, ...]]
+
+
+ADDING = (DistanceTable, Slope, GatherTable, DenseBias)
+SHOWN = (Rotate, Zones, ValueTable, *ADDING)
+
+FIGURES = {
+    "heatmap": Kind(
+        lambda of: of.embeds or of.has(*SHOWN), heatmap, lambda of: (of.encoding, of.tokens(64))
     ),
-    "circle": (
-        predicates.in_pairs,
-        lambda of, **look: circle(of.encoding, of.pair, of.tokens(32), **look),
+    "curves": Kind(
+        lambda of: of.embeds or of.turns, curves, lambda of: (of.encoding, of.tokens(64))
     ),
-    "helix": (
-        predicates.in_pairs,
-        lambda of, **look: helix(of.encoding, of.pair, of.tokens(64), **look),
+    "circle": Kind(
+        lambda of: of.in_pairs, circle, lambda of: (of.encoding, of.pair, of.tokens(32))
     ),
-    "inner_product": (
-        predicates.either(predicates.embeds, predicates.turns),
-        lambda of, **look: inner_product(of.encoding, of.length, head=of.head, **look),
+    "helix": Kind(lambda of: of.in_pairs, helix, lambda of: (of.encoding, of.pair, of.tokens(64))),
+    "inner_product": Kind(
+        lambda of: of.embeds or of.turns,
+        inner_product,
+        lambda of: (of.encoding, of.length, True, of.head),
     ),
-    "scores": (
-        predicates.scores_differ,
-        lambda of, **look: scores(of.encoding, of.tokens(48), of.head, **look),
+    "scores": Kind(
+        lambda of: of.more_than_hides, scores, lambda of: (of.encoding, of.tokens(48), of.head)
     ),
-    "bias": (predicates.adds, lambda of, **look: bias(of.encoding, of.tokens(48), **look)),
-    "angles": (
-        predicates.either(predicates.turns, predicates.is_sinusoidal),
-        lambda of, **look: angles(of.encoding, of.tokens(64), of.head, **look),
+    "bias": Kind(lambda of: of.has(Offset, *ADDING), bias, lambda of: (of.encoding, of.tokens(48))),
+    "angles": Kind(lambda of: of.turns, angles, lambda of: (of.encoding, of.tokens(64), of.head)),
+    "wavelengths": Kind(lambda of: of.turns, wavelengths, _in_training),
+    "decomposition": Kind(
+        lambda of: not of.terms or of.more_than_hides, _decomposition, lambda of: (of,)
     ),
-    "wavelengths": (predicates.either(predicates.turns, predicates.is_sinusoidal), _wavelengths),
-    "decomposition": (predicates.scored, _decomposition),
-    "mask": (predicates.has(Mask), lambda of, **look: mask(of.encoding, of.tokens(32), **look)),
+    "mask": Kind(lambda of: of.has(Mask), mask, lambda of: (of.encoding, of.tokens(32))),
 }
