@@ -19,6 +19,8 @@ Queries = Float64[Tensor, "b h tq d"]
 Keys = Float64[Tensor, "b h tk d"]
 Scores = Float64[Tensor, "b h tq tk"]
 Visible = Bool[Tensor, "b 1 tq tk"]
+# What `lower` makes tables in.
+DType = torch.dtype
 
 Family = Literal["none", "absolute", "rotary", "bias", "content", "mask", "scale"]
 
@@ -102,6 +104,8 @@ class Encoding(nn.Module):
     paper: ClassVar[str] = ""
     # An instance whose settings change what it claims replaces its own copy.
     tags: Tags = Tags()
+    # The sizes of a model that `for_model` gives to the constructor, in order.
+    sizes: ClassVar[tuple[str, ...]] = ()
     # Learned parameters that must stay float32 when the module is cast down.
     keep_float32: tuple[str, ...] = ()
     # Whether the payload of a token left out may be added to the next one's, with 0 for none.
@@ -125,11 +129,7 @@ class Encoding(nn.Module):
         return x
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         """Terms for these positions; `dtype` is that of tables that no parameter enters."""
         return ()
@@ -156,9 +156,16 @@ class Encoding(nn.Module):
         """An instance with sensible settings for a model of these sizes.
 
         max_length is the longest input that must be accepted, train_length the longest that the
-        model is trained on: what is learned per distance must fit the latter.
+        model is trained on: what is learned per distance must fit the latter. Here the
+        constructor gets what the class names in `sizes`; a member with a rule overrides this.
         """
-        return cls()
+        sizes = {
+            "model_dim": model_dim,
+            "heads": heads,
+            "head_dim": head_dim,
+            "max_length": max_length,
+        }
+        return cls(*(sizes[name] for name in cls.sizes))
 
     @classmethod
     def examples(cls) -> Iterator["Encoding"]:

@@ -15,7 +15,7 @@ Each message says what was called, with which shapes and values, and what to do.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PosencError(Exception):
@@ -87,3 +87,11 @@ def positive(owner: str, **values: int | float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
+
+
+def one_of(owner: str, known: Sequence[str], **values: object) -> None:
+    """Raise SettingError for the first value that is none of the known names."""
+    for name, value in values.items():
+        if value not in known:
+            names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+            raise SettingError(f"{owner}({name}={value!r}): {name} must be {names}")

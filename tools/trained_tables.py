@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.encodings._table import Table
+from posenc.encodings._absolute import Table
 from posenc.lab.compare import Comparison, compare, plan
 from posenc.lab.folder import WEIGHTS, Run
 from posenc.lab.progress import display

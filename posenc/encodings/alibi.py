@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import PositionsError, SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Slope, Term
@@ -35,6 +35,7 @@ class ALiBi(Encoding):
     name = "alibi"
     family = "bias"
     paper = "arXiv:2108.12409"
+    sizes = ("heads",)
     tags = Tags(translation_invariant=True, norm_preserving=True)
 
     def __init__(
@@ -69,10 +70,6 @@ class ALiBi(Encoding):
         self.keep_float32 = ("log_slope",) if learned else ()
 
     @classmethod
-    def for_model(cls, *, heads: int, **_: object) -> Encoding:
-        return cls(heads)
-
-    @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield from (cls(12), cls(4, future=2.0, learned=True), cls(4, axes=2))
         yield cls(6, slopes="geometric", inside=True)
@@ -90,11 +87,7 @@ class ALiBi(Encoding):
         return first + above[: self.heads - below]
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         device = positions.device
         slopes = self._initial(dtype, device) if self.log_slope is None else self.log_slope.exp()

@@ -5,20 +5,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import (
-    angle_by_axis,
-    check_layout,
-    geometric,
-    rotation,
-    turned_dot,
-)
+from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
 from posenc.errors import PositionsError, SettingError, positive
-from posenc.positions import Positions
-from posenc.terms import Layout, Term
+from posenc.terms import Layout
 
 
-class AxialRotary(Encoding):
+class AxialRotary(RotaryEncoding):
     """RoPE in two or three dimensions: each axis turns its own share of the pairs.
 
         angle[token, i] = position[token, axis] * base**(-2j / (dim/axes)),   axis, j = divmod(i, n)
@@ -39,7 +32,6 @@ class AxialRotary(Encoding):
     """
 
     name = "axial"
-    family = "rotary"
     paper = "arXiv:2403.13298"
     tags = Tags(norm_preserving=True, comparable="text has no rows and columns")
 
@@ -52,9 +44,8 @@ class AxialRotary(Encoding):
         layout: Layout = "half",
         frequencies: Sequence[float] | None = None,
     ) -> None:
-        super().__init__()
-        positive("AxialRotary", dim=dim, axes=axes, base=base)
-        check_layout("AxialRotary", layout)
+        super().__init__(dim, base, layout)
+        positive("AxialRotary", axes=axes)
         if dim % (2 * axes):
             raise SettingError(
                 f"AxialRotary(dim={dim}, axes={axes}): each axis turns as many pairs, "
@@ -70,10 +61,9 @@ class AxialRotary(Encoding):
                 f"AxialRotary(dim={dim}) got {len(frequencies)} frequencies: "
                 f"one for each pair is needed, {dim // 2} numbers, axis after axis"
             )
-        self.dim, self.axes, self.base, self.head_dim = dim, axes, base, dim
+        self.axes = axes
         self.grid = None if grid is None else tuple(grid)
         self.frequencies = None if frequencies is None else tuple(frequencies)
-        self.layout: Layout = layout
 
     @classmethod
     def for_model(cls, *, head_dim: int, max_length: int, **_: object) -> Encoding:
@@ -86,24 +76,15 @@ class AxialRotary(Encoding):
         yield cls(12, axes=3, grid=(2, 2, 3), base=100.0, layout="interleaved")
         yield cls(8, grid=(3, 3), frequencies=(1.0, 0.01, 0.1, 0.001))
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        return (rotation(positions, self._angle, self.layout),)
-
-    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "#b 1 t r"]:
+    def angles(self, coordinates: Tensor) -> Angles:
         share, device = self.dim // (2 * self.axes), coordinates.device
         axis_of = [axis for axis in range(self.axes) for _ in range(share)]
-        at = coordinates if coordinates.ndim == 3 else self._unravelled(coordinates)
+        tokens = coordinates if coordinates.ndim == 3 else self._unravelled(coordinates)
         if self.frequencies is None:
             frequencies = geometric(self.base, 2 * share, device).repeat(self.axes)
         else:
             frequencies = torch.tensor(self.frequencies, dtype=torch.float64, device=device)
-        return angle_by_axis(at, axis_of, frequencies, "AxialRotary")
+        return angle_by_axis(tokens, axis_of, frequencies, "AxialRotary")
 
     def _unravelled(self, index: Tensor) -> Tensor:
         """The coordinates (1|b, t, axes) of tokens that count row by row."""
@@ -119,7 +100,7 @@ class AxialRotary(Encoding):
         wrapped = [step % size for step, size in zip(steps[1:], sizes[1:], strict=True)]
         return torch.stack([steps[0], *wrapped], dim=-1)
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         share = self.dim // (2 * self.axes)
 
         def along(positions: Tensor, axis: int) -> Tensor:
@@ -139,4 +120,4 @@ class AxialRotary(Encoding):
                 if self.frequencies is not None:
                     frequency = self.frequencies[axis * share + j]
                 angles.append(back * frequency)
-        return at.scale * turned_dot(q, k, torch.stack(angles, dim=-1), self.layout)
+        return torch.stack(angles, dim=-1)

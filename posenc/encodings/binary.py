@@ -7,9 +7,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Tags, bound_for
-from posenc.encodings._merge import Absolute, Merge
+from posenc.encodings._absolute import Absolute, Merge
 from posenc.errors import PositionsError, positive
-from posenc.positions import Positions, one_axis
+from posenc.positions import Positions
 
 
 class Binary(Absolute):
@@ -41,31 +41,23 @@ class Binary(Absolute):
         self.tags = replace(type(self).tags, needs_extent=dim < 63)
 
     @classmethod
-    def for_model(cls, *, model_dim: int, **_: object) -> Encoding:
-        return cls(model_dim)
-
-    @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield from (cls(16), cls(8, merge="multiply"), cls(64), cls(6, merge="concat"))
 
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t e"]:
-        if self.dim < 63:
-            self._check_bound(bound_for(self, positions))
-        at = one_axis(positions.queries.position, "Binary")
-        if at.is_floating_point():
-            raise PositionsError("Binary reads the digits of whole positions: give int64 positions")
-        # Division, for ONNX has no shift of int64; its digits end at 2**62.
-        held = min(self.dim, 63)
-        powers = torch.tensor([2**i for i in range(held)], device=at.device)
-        digits = at.view(-1, at.shape[-1], 1) // powers % 2
-        return F.pad(digits.double(), (0, self.dim - held))
-
-    def _check_bound(self, bound: int) -> None:
-        if bound > 2**self.dim:
+        if self.dim < 63 and (bound := bound_for(self, positions)) > 2**self.dim:
             raise PositionsError(
                 f"Binary(dim={self.dim}) tells {2**self.dim} positions apart, but got positions up "
                 f"to {bound - 1}: construct it with one digit more for each doubling"
             )
+        index = self.coordinates(positions)
+        if index.is_floating_point():
+            raise PositionsError("Binary reads the digits of whole positions: give int64 positions")
+        # Division, for ONNX has no shift of int64; its digits end at 2**62.
+        held = min(self.dim, 63)
+        powers = torch.tensor([2**i for i in range(held)], device=index.device)
+        digits = index // powers % 2
+        return F.pad(digits.double(), (0, self.dim - held))
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t e"]:
         digits = [

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._heads import head_dim_of
-from posenc.errors import PositionsError, SettingError, positive
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encodings._weights import head_dim_of, linear_in_dtype
+from posenc.errors import PositionsError, SettingError, one_of, positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Scale, Term
 from posenc.torch_modes import autocast_off
@@ -72,10 +72,7 @@ class DeBERTa(Encoding):
             )
         if not terms or len(set(terms)) < len(terms) or set(terms) - {"c2p", "p2c"}:
             raise SettingError(f"DeBERTa(terms={terms!r}): terms are 'c2p', 'p2c' or both")
-        if projections not in ("layer", "own"):
-            raise SettingError(
-                f"DeBERTa(projections={projections!r}): projections are 'layer' or 'own'"
-            )
+        one_of("DeBERTa", ("layer", "own"), projections=projections)
         self.dim = self.model_dim = dim
         self.heads, self.head_dim, self.span, self.buckets = heads, head_dim, span, buckets
         self.terms, self.projections, self.norm = tuple(terms), projections, norm
@@ -115,11 +112,7 @@ class DeBERTa(Encoding):
         return torch.where(back.abs() <= mid, back, back.sign() * (far.ceil().long() + mid))
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         device, far = self.weight.device, self.span
         back = torch.arange(far, -far - 1, -1, device=device)
@@ -144,8 +137,7 @@ class DeBERTa(Encoding):
         if term == "p2c":
             linear, project = self.query_projection, given.project_q
         if linear is not None:
-            bias = None if linear.bias is None else linear.bias.to(table.dtype)
-            rows = F.linear(table, linear.weight.to(table.dtype), bias)
+            rows = linear_in_dtype(table, linear)
             return rows.unflatten(-1, (self.heads, -1)).transpose(0, 1)
         if project is None:
             raise PositionsError(

@@ -1,11 +1,11 @@
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Term
@@ -61,28 +61,20 @@ class FIRE(Encoding):
         yield cls(12)
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
-        i, j = (at.double() for at in positions.one_axis("FIRE"))
+        i, j = (tokens.double() for tokens in positions.one_axis("FIRE"))
         i, j = i.view(-1, i.shape[-1], 1), j.view(-1, 1, j.shape[-1])
         c, threshold = self.c.double(), (self.multiplier.double() * self.initial_threshold).abs()
         share = self._psi(c, (i - j).abs()) / (self._psi(c, i.maximum(threshold)) + self.eps)
         share = share.to(torch.promote_types(self.c.dtype, dtype))
         with autocast_off(share.device):
-            hidden = self._apply_linear(self.hidden, share[..., None]).relu()
-            return (DenseBias(self._apply_linear(self.output, hidden).movedim(-1, 1)),)
+            hidden = linear_in_dtype(share[..., None], self.hidden).relu()
+            return (DenseBias(linear_in_dtype(hidden, self.output).movedim(-1, 1)),)
 
     @staticmethod
     def _psi(c: Tensor, n: Float[Tensor, "#b #tq #tk"]) -> Float[Tensor, "#b #tq #tk"]:
         return (c * n).abs().log1p()
-
-    @staticmethod
-    def _apply_linear(layer: nn.Linear, x: Tensor) -> Tensor:
-        return F.linear(x, layer.weight.to(x.dtype), layer.bias.to(x.dtype))
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         total = at.scale * torch.einsum("bhid,bhjd->bhij", q, k)

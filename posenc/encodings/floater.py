@@ -1,17 +1,59 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
+from typing import Literal, cast, get_args
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Merge
-from posenc.encodings._ode import Activation, Dynamics, Solver, adaptive, check_solver, rk4
-from posenc.encodings._table import Table, working
+from posenc.encodings._absolute import Merge, Table, working
+from posenc.encodings._weights import linear_in_dtype
 from posenc.encodings.learned import Learned
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, one_of, positive
 from posenc.torch_modes import autocast_off
+
+Activation = Literal["tanh", "relu"]
+# All but the first are torchdiffeq's, which choose their own steps. Its dopri8 is left out: between
+# its long steps it interpolates, and misses a tolerance of 1e-9 by a factor of 1000.
+Solver = Literal["rk4", "dopri5", "bosh3", "adaptive_heun", "fehlberg2"]
+
+
+class Dynamics(nn.Module):
+    """h(t, p) = outer(activation(inner(p, t)), t): two linear maps that each read the time too."""
+
+    def __init__(self, dim: int, activation: Activation) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(dim + 1, dim), nn.Linear(dim + 1, dim)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_normal_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.activation = torch.tanh if activation == "tanh" else torch.relu
+
+    def forward(self, t: float | Tensor, p: Float[Tensor, "e"]) -> Float[Tensor, "e"]:
+        time = t.to(p).view(1) if isinstance(t, Tensor) else p.new_full((1,), t)
+        hidden = self.activation(linear_in_dtype(torch.cat((p, time)), self.inner))
+        return linear_in_dtype(torch.cat((hidden, time)), self.outer)
+
+
+def rk4(
+    field: Callable[[float, Tensor], Tensor], start: Tensor, delta: float, length: int, steps: int
+) -> Tensor:
+    """p at 0, delta, ..., (length - 1) * delta where dp/dt = field(t, p) and p(0) = start.
+
+    Kutta's 3/8 rule, of order 4, in `steps` equal steps per delta, as torchdiffeq's "rk4".
+    """
+    h, p, path = delta / steps, start, [start]
+    for i in range((length - 1) * steps):
+        t = i * h
+        k1 = field(t, p)
+        k2 = field(t + h / 3, p + h * k1 / 3)
+        k3 = field(t + h * 2 / 3, p + h * (k2 - k1 / 3))
+        k4 = field(t + h, p + h * (k1 - k2 + k3))
+        p = p + h * (k1 + 3 * (k2 + k3) + k4) / 8
+        path.append(p)
+    return torch.stack(path[::steps])
 
 
 class FLOATER(Table):
@@ -60,9 +102,13 @@ class FLOATER(Table):
     ) -> None:
         super().__init__(dim, max_length, merge)
         positive("FLOATER", layers=layers, delta=delta, steps=steps, tolerance=tolerance)
-        check_solver("FLOATER", solver)
-        if activation not in ("tanh", "relu"):
-            raise SettingError(f"FLOATER(activation={activation!r}): 'tanh' or 'relu'")
+        one_of("FLOATER", get_args(Solver), solver=solver)
+        one_of("FLOATER", get_args(Activation), activation=activation)
+        if solver != "rk4" and find_spec("torchdiffeq") is None:
+            raise SettingError(
+                f"FLOATER(solver={solver!r}) needs torchdiffeq: "
+                'pip install "posenc[floater]", or take solver="rk4", which needs nothing'
+            )
         if merge == "concat" and layers > 1:
             raise SettingError(
                 f"FLOATER(layers={layers}, merge='concat'): later layers cannot be widened, "
@@ -74,10 +120,6 @@ class FLOATER(Table):
         self.start = nn.Parameter(torch.randn(layers, dim) * 0.02)
         count = 1 if share else layers
         self.dynamics = nn.ModuleList(Dynamics(dim, activation) for _ in range(count))
-
-    @classmethod
-    def for_model(cls, *, model_dim: int, max_length: int, **_: object) -> Encoding:
-        return cls(model_dim, max_length)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
@@ -97,7 +139,11 @@ class FLOATER(Table):
         with autocast_off(start.device):
             if self.solver == "rk4":
                 return rk4(field, start, self.delta, length, self.steps)
-            return adaptive(field, start, self.delta, length, self.solver, self.tolerance)
+            from torchdiffeq import odeint_adjoint
+
+            times = torch.arange(length, dtype=torch.float64, device=start.device) * self.delta
+            tolerance = {"rtol": self.tolerance, "atol": self.tolerance}
+            return odeint_adjoint(field, start, times, method=self.solver, **tolerance)
 
     @torch.no_grad()
     def tabulated(self, layer: int = 0) -> Learned:
@@ -108,14 +154,15 @@ class FLOATER(Table):
         return Learned.from_rows(self.rows(self.max_length, layer), self.merge)
 
     def reference_rows(self, length: int) -> Float64[Tensor, "rows e"]:
-        inner, outer = ((p.double() for p in self._maps(name)) for name in ("inner", "outer"))
-        (weight_in, bias_in), (weight_out, bias_out) = inner, outer
+        field = cast(Dynamics, self.dynamics[0])
+        weight_in, bias_in = (p.double() for p in (field.inner.weight, field.inner.bias))
+        weight_out, bias_out = (p.double() for p in (field.outer.weight, field.outer.bias))
 
         def h(t: float, p: Tensor) -> Tensor:
-            at = p.new_tensor([t])
-            hidden = weight_in @ torch.cat((p, at)) + bias_in
+            time = p.new_tensor([t])
+            hidden = weight_in @ torch.cat((p, time)) + bias_in
             hidden = hidden.tanh() if self.activation == "tanh" else hidden.clamp(min=0)
-            return weight_out @ torch.cat((hidden, at)) + bias_out
+            return weight_out @ torch.cat((hidden, time)) + bias_out
 
         # A solver that chooses its own steps is held to these, finer ones.
         steps = self.steps if self.solver == "rk4" else 20
@@ -128,6 +175,3 @@ class FLOATER(Table):
             mean = sum(f / 8 * k for f, k in zip((1, 3, 3, 1), slopes, strict=True))
             path.append(path[-1] + step * mean)
         return torch.stack(path[::steps])
-
-    def _maps(self, name: str) -> list[Tensor]:
-        return [self.get_parameter(f"dynamics.0.{name}.{part}") for part in ("weight", "bias")]

@@ -2,16 +2,15 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
-from posenc.errors import SettingError, positive
-from posenc.positions import Positions
-from posenc.terms import DistanceTable, Term
+from posenc.encoding import DType, Encoding, Pairs
+from posenc.encodings._distance import DistanceBias
+from posenc.errors import one_of
 
 
-class KERPLE(Encoding):
+class KERPLE(DistanceBias):
     """Each head subtracts a trained kernel of the distance from the score.
 
         log:    score[i, j] = scale * q[i] . k[j] - r1[h] * log(1 + r2[h] * |i - j|),  r1, r2 > 0
@@ -26,26 +25,18 @@ class KERPLE(Encoding):
     """
 
     name = "kerple"
-    family = "bias"
     paper = "arXiv:2205.09921"
-    tags = Tags(translation_invariant=True, norm_preserving=True, needs_extent=True)
     keep_float32 = ("log_r1", "raw_r2")
 
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log") -> None:
-        super().__init__()
-        positive("KERPLE", heads=heads)
-        if kind not in ("log", "power"):
-            raise SettingError(f"KERPLE(kind={kind!r}): kind is 'log' or 'power'")
-        self.heads, self.kind = heads, kind
+        super().__init__(heads)
+        one_of("KERPLE", ("log", "power"), kind=kind)
+        self.kind = kind
         p, a = torch.rand(heads) * 2, torch.rand(heads)
         r1, r2 = (p, a) if kind == "log" else (a, p)
         r1, r2 = r1.clamp(min=0.01), r2.clamp(min=0.01, max=1.99)
         self.log_r1 = nn.Parameter(r1.log())
         self.raw_r2 = nn.Parameter(r2.log() if kind == "log" else torch.logit(r2 / 2))
-
-    @classmethod
-    def for_model(cls, *, heads: int, **_: object) -> Encoding:
-        return cls(heads)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
@@ -61,27 +52,14 @@ class KERPLE(Encoding):
         grown = distance.clamp(min=1) ** (2 * raw.sigmoid())
         return r1 * torch.where(distance > 0, grown, 0.0)
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        bound = bound_for(self, positions)
-        distance = torch.arange(1 - bound, bound, device=positions.device).abs()
-        values = -self.kernel(distance.double())
+    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
         # Never in half precision, where far distances are rounded together.
         wide = torch.promote_types(self.log_r1.dtype, dtype)
-        return (DistanceTable(values.to(wide), zero=bound - 1),)
+        return -self.kernel(distance.abs().double()).to(wide)
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        total = at.scale * torch.einsum("bhid,bhjd->bhij", q, k)
-        away = at.distance()[:, 0].abs()
-        for h in range(q.shape[1]):
-            r1, raw = self.log_r1[h].exp(), self.raw_r2[h]
-            if self.kind == "log":
-                total[:, h] -= r1 * torch.log(1 + raw.exp() * away)
-            else:
-                total[:, h] -= r1 * away ** (2 / (1 + torch.exp(-raw)))
-        return total
+    def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
+        away = at.distance().abs()
+        r1, raw = self.log_r1.exp()[:, None, None], self.raw_r2[:, None, None]
+        if self.kind == "log":
+            return -r1 * torch.log(1 + raw.exp() * away)
+        return -r1 * away ** (2 / (1 + torch.exp(-raw)))

@@ -7,8 +7,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Merge
-from posenc.encodings._table import Table
+from posenc.encodings._absolute import Merge, Table
 from posenc.errors import SettingError
 
 
@@ -32,10 +31,6 @@ class Learned(Table):
     def __init__(self, dim: int, max_length: int, merge: Merge = "add") -> None:
         super().__init__(dim, max_length, merge)
         self.weight = nn.Parameter(torch.randn(max_length, dim) * 0.02)
-
-    @classmethod
-    def for_model(cls, *, model_dim: int, max_length: int, **_: object) -> Encoding:
-        return cls(model_dim, max_length)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:

@@ -4,14 +4,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import angle, check_layout, geometric, rotation, turned_dot
-from posenc.errors import SettingError, even, positive
-from posenc.positions import Positions, one_axis
-from posenc.terms import Layout, Term
+from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._rotary import Angles, RotaryEncoding, angle, geometric
+from posenc.errors import positive
+from posenc.positions import one_axis
+from posenc.terms import Layout
 
 
-class LearnedRotary(Encoding):
+class LearnedRotary(RotaryEncoding):
     """RoPE whose frequencies are trained, shared by all heads or one spectrum for each.
 
         angle[pos, h, i] = pos * exp(log_frequency[h, i]),   log_frequency (r,) or (heads, r)
@@ -26,7 +26,6 @@ class LearnedRotary(Encoding):
     """
 
     name = "learned_rotary"
-    family = "rotary"
     paper = "arXiv:2512.07805"
     tags = Tags(translation_invariant=True, norm_preserving=True)
     keep_float32 = ("log_frequency",)
@@ -39,46 +38,24 @@ class LearnedRotary(Encoding):
         layout: Layout = "half",
         rotary_dim: int | None = None,
     ) -> None:
-        super().__init__()
-        self.dim = even("LearnedRotary", "dim", dim)
-        positive("LearnedRotary", base=base, heads=1 if heads is None else heads)
-        check_layout("LearnedRotary", layout)
-        turned = dim if rotary_dim is None else even("LearnedRotary", "rotary_dim", rotary_dim)
-        if turned > dim:
-            raise SettingError(
-                f"LearnedRotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn"
-            )
-        self.heads, self.base, self.rotary_dim, self.head_dim = heads, base, rotary_dim, dim
-        self.layout: Layout = layout
+        super().__init__(dim, base, layout, rotary_dim)
+        positive("LearnedRotary", heads=1 if heads is None else heads)
+        self.heads, self.rotary_dim = heads, rotary_dim
         # Frequencies span decades: a step of the logarithm moves each by the same share.
-        start = geometric(base, turned, None).log().float()
+        start = geometric(base, self.rotated_dim, None).log().float()
         self.log_frequency = nn.Parameter(start if heads is None else start.repeat(heads, 1))
-
-    @classmethod
-    def for_model(cls, *, head_dim: int, **_: object) -> Encoding:
-        return cls(head_dim)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16)
         yield cls(10, heads=4, base=500.0, layout="interleaved", rotary_dim=6)
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        return (rotation(positions, self._angle, self.layout),)
-
-    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "#b #h t r"]:
+    def angles(self, coordinates: Tensor) -> Angles:
         frequency = self.log_frequency.double().exp()
         if self.heads is not None:
             frequency = frequency[:, None]
         return angle(one_axis(coordinates, "LearnedRotary"), frequency)
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "b #h tq tk r"]:
         frequency = torch.exp(self.log_frequency.double())
-        frequency = frequency.view(-1, 1, 1, frequency.shape[-1])
-        return at.scale * turned_dot(q, k, -at.distance()[..., None] * frequency, self.layout)
+        return -at.distance()[..., None] * frequency.view(-1, 1, 1, frequency.shape[-1])

@@ -1,16 +1,17 @@
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float64
+from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
-from posenc.encodings._turning import check_layout
-from posenc.encodings._zones import rope_at, zones
-from posenc.errors import even, positive, whole
+from posenc.encoding import Context, DType, Encoding, Pairs, Visible
+from posenc.encodings._rotary import TwoZones
+from posenc.errors import whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Mask, Sink, Term, Window
 
 
-class LMInfinite(Encoding):
+class LMInfinite(TwoZones):
     """A Lambda-shaped mask over RoPE: the last `window` tokens and the first few, never farther.
 
         visible[m, n] = m - n < window or n < sinks
@@ -24,9 +25,7 @@ class LMInfinite(Encoding):
     """
 
     name = "lm_infinite"
-    family = "rotary"
     paper = "arXiv:2308.16137"
-    tags = Tags(causal_only=True, translation_invariant=True, norm_preserving=True)
 
     def __init__(
         self,
@@ -36,13 +35,9 @@ class LMInfinite(Encoding):
         base: float = 10_000.0,
         layout: Layout = "half",
     ) -> None:
-        super().__init__()
-        self.dim = self.head_dim = even("LMInfinite", "dim", dim)
+        super().__init__(dim, window, base, layout)
         whole("LMInfinite", window=window, sinks=sinks)
-        positive("LMInfinite", base=base)
-        check_layout("LMInfinite", layout)
-        self.window, self.sinks, self.base = window, sinks, base
-        self.layout: Layout = layout
+        self.sinks = sinks
 
     @classmethod
     def for_model(cls, *, head_dim: int, train_length: int, **_: object) -> Encoding:
@@ -53,22 +48,17 @@ class LMInfinite(Encoding):
         yield cls(16, window=4, sinks=2)
         yield cls(12, window=3, sinks=1, base=500.0, layout="interleaved")
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        q, k = positions.one_axis("LMInfinite")
-        far = torch.full_like(q, self.window), torch.zeros_like(k)
-        rope = {"dim": self.dim, "base": self.base, "layout": self.layout}
-        turned = zones(positions, far, self.window, **rope)
-        return turned, Mask(Window(self.window)), Mask(Sink(self.sinks))
+    def far(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.full_like(q, self.window), torch.zeros_like(k)
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        back = (-at.distance()).clamp(max=self.window)
-        return at.scale * rope_at(q, k, back, base=self.base, layout=self.layout)
+    def lower(
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+    ) -> tuple[Term, ...]:
+        zones = super().lower(positions, context, dtype=dtype)
+        return *zones, Mask(Window(self.window)), Mask(Sink(self.sinks))
+
+    def reference_back(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk"]:
+        return (-at.distance()).clamp(max=self.window)
 
     def reference_visible(self, at: Pairs) -> Visible:
         q, k = at.orders()

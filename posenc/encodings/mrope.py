@@ -4,14 +4,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import angle, angle_by_axis, geometric, rotation, turned_dot
-from posenc.errors import SettingError, even, positive
-from posenc.positions import Positions
-from posenc.terms import Term
+from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
+from posenc.errors import SettingError
 
 
-class MRoPE(Encoding):
+class MRoPE(RotaryEncoding):
     """RoPE whose pairs are shared out among time, height and width.
 
         angle[token, i] = position[token, axis of pair i] * base**(-2i/dim)
@@ -29,7 +27,6 @@ class MRoPE(Encoding):
     """
 
     name = "mrope"
-    family = "rotary"
     paper = "arXiv:2409.12191"
     tags = Tags(translation_invariant=True, norm_preserving=True, comparable="on text it is Rotary")
 
@@ -40,11 +37,9 @@ class MRoPE(Encoding):
         interleaved: bool = False,
         base: float = 10_000.0,
     ) -> None:
-        super().__init__()
-        self.dim, self.sections = even("MRoPE", "dim", dim), tuple(sections)
-        positive("MRoPE", base=base)
-        self.interleaved, self.base = interleaved, base
-        self.head_dim, self.axes = dim, len(self.sections)
+        super().__init__(dim, base)
+        self.sections, self.interleaved = tuple(sections), interleaved
+        self.axes = len(self.sections)
         call = f"MRoPE(dim={dim}, sections={self.sections}, interleaved={interleaved})"
         if min(self.sections, default=0) < 1 or sum(self.sections) != dim // 2:
             raise SettingError(
@@ -79,29 +74,20 @@ class MRoPE(Encoding):
             owner[axis : self.axes * count : self.axes] = [axis] * count
         return owner
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        return (rotation(positions, self._angle, "half"),)
-
-    def _angle(self, coordinates: Tensor) -> Float64[Tensor, "#b 1 t r"]:
-        frequencies = geometric(self.base, self.dim, coordinates.device)
+    def angles(self, coordinates: Tensor) -> Angles:
         if coordinates.ndim < 3:
-            return angle(coordinates, frequencies)
+            return super().angles(coordinates)
+        frequencies = geometric(self.base, self.dim, coordinates.device)
         return angle_by_axis(coordinates, self._axis_of_pair(), frequencies, "MRoPE")
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         axes, angles = len(self.sections), []
         for i in range(self.dim // 2):
             if self.interleaved:
                 axis = i % axes if i < axes * self.sections[i % axes] else 0
             else:
                 axis = sum(i >= sum(self.sections[: n + 1]) for n in range(axes))
-            q_at, k_at = (x if x.ndim == 2 else x[..., axis] for x in (at.q, at.k))
-            back = q_at[:, None, :, None] - k_at[:, None, None, :]
+            q, k = (x if x.ndim == 2 else x[..., axis] for x in (at.q, at.k))
+            back = q[:, None, :, None] - k[:, None, None, :]
             angles.append(back * self.base ** (-2 * i / self.dim))
-        return at.scale * turned_dot(q, k, torch.stack(angles, dim=-1), "half")
+        return torch.stack(angles, dim=-1)

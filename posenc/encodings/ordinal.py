@@ -4,8 +4,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Absolute, Merge
-from posenc.positions import Positions, one_axis
+from posenc.encodings._absolute import Absolute, Merge
+from posenc.positions import Positions
 
 
 class Ordinal(Absolute):
@@ -45,8 +45,7 @@ class Ordinal(Absolute):
         yield from (cls(merge="concat"), cls(merge="multiply"))
 
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t 1"]:
-        at = one_axis(positions.queries.position, "Ordinal").double()
-        return at.view(-1, at.shape[-1], 1)
+        return self.coordinates(positions).double()
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t 1"]:
         return positions[..., None]

@@ -6,8 +6,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Merge
-from posenc.encodings._table import Table, working
+from posenc.encodings._absolute import Merge, Table, working
 from posenc.encodings.learned import Learned
 from posenc.torch_modes import autocast_off
 
@@ -43,10 +42,6 @@ class Recurrent(Table):
         self.bias = nn.Parameter(torch.zeros(dim))
 
     @classmethod
-    def for_model(cls, *, model_dim: int, max_length: int, **_: object) -> Encoding:
-        return cls(model_dim, max_length)
-
-    @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, max_length=24)
         yield cls(16, max_length=24, merge="multiply")
@@ -54,12 +49,12 @@ class Recurrent(Table):
 
     def rows(self, length: int, layer: int = 0) -> Float[Tensor, "rows e"]:
         p, weight, bias = working(self.start), working(self.weight), working(self.bias)
-        found = [p]
+        rows = [p]
         with autocast_off(p.device):
             for _ in range(1, length):
                 p = torch.tanh(F.linear(p, weight, bias))
-                found.append(p)
-        return torch.stack(found)
+                rows.append(p)
+        return torch.stack(rows)
 
     @torch.no_grad()
     def tabulated(self) -> Learned:

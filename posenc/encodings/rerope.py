@@ -2,16 +2,16 @@ import math
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float64
+from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import check_layout
-from posenc.encodings._zones import rope_at, zones
-from posenc.errors import SettingError, even, positive
-from posenc.positions import Positions
-from posenc.terms import Layout, Term
+from posenc.encoding import Encoding, Pairs
+from posenc.encodings._rotary import TwoZones
+from posenc.errors import SettingError, positive
+from posenc.terms import Layout
 
 
-class ReRoPE(Encoding):
+class ReRoPE(TwoZones):
     """RoPE up to a window; beyond it every distance counts as the window, or grows slowly.
 
         distance(m, n) = m - n                        where m - n < window
@@ -30,9 +30,7 @@ class ReRoPE(Encoding):
     """
 
     name = "rerope"
-    family = "rotary"
     paper = "https://kexue.fm/archives/9708"
-    tags = Tags(causal_only=True, translation_invariant=True, norm_preserving=True)
 
     def __init__(
         self,
@@ -42,17 +40,14 @@ class ReRoPE(Encoding):
         base: float = 10_000.0,
         layout: Layout = "half",
     ) -> None:
-        super().__init__()
-        self.dim = self.head_dim = even("ReRoPE", "dim", dim)
-        positive("ReRoPE", window=window, base=base)
-        check_layout("ReRoPE", layout)
+        super().__init__(dim, window, base, layout)
+        positive("ReRoPE", window=window)
         if leak is not None and not leak >= 1:
             raise SettingError(
                 f"ReRoPE(leak={leak}): distances beyond the window shrink by it, so leak must be "
                 "at least 1 (1 is plain RoPE, None clips them)"
             )
-        self.window, self.leak, self.base = window, leak, base
-        self.layout: Layout = layout
+        self.leak = leak
 
     @classmethod
     def for_model(cls, *, head_dim: int, train_length: int, **_: object) -> Encoding:
@@ -63,23 +58,13 @@ class ReRoPE(Encoding):
         yield cls(16, window=3)
         yield cls(12, window=4, leak=2.5, base=500.0, layout="interleaved")
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        q, k = positions.one_axis("ReRoPE")
+    def far(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         leak = math.inf if self.leak is None else self.leak
-        far = q.double() / leak + (self.window - self.window / leak), k.double() / leak
-        rope = {"dim": self.dim, "base": self.base, "layout": self.layout}
-        return (zones(positions, far, self.window, **rope),)
+        return q.double() / leak + (self.window - self.window / leak), k.double() / leak
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+    def reference_back(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk"]:
         back, window = -at.distance(), self.window
         far = torch.full_like(back, window)
         if self.leak is not None:
             far = window + (back - window) / self.leak
-        back = torch.where(back < window, back, far)
-        return at.scale * rope_at(q, k, back, base=self.base, layout=self.layout)
+        return torch.where(back < window, back, far)

@@ -5,8 +5,8 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import angle, check_layout, geometric, turned_dot
+from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encodings._rotary import Angles, RotaryEncoding, angle, geometric
 from posenc.encodings.scaling import (
     DynamicNTK,
     Length,
@@ -18,12 +18,12 @@ from posenc.encodings.scaling import (
     Scaling,
     YaRN,
 )
-from posenc.errors import SettingError, even, positive
+from posenc.errors import SettingError
 from posenc.positions import Positions, one_axis
-from posenc.terms import Layout, Rotate, Term
+from posenc.terms import Layout, Rotate
 
 
-class Rotary(Encoding):
+class Rotary(RotaryEncoding):
     """RoPE: each pair of a head's dimensions turns by an angle that grows with position.
 
         angle[pos, i] = pos * base**(-2i/rotary_dim),   score = scale * R[m] q[m] . R[n] k[n]
@@ -41,7 +41,6 @@ class Rotary(Encoding):
     """
 
     name = "rotary"
-    family = "rotary"
     paper = "arXiv:2104.09864"
     tags = Tags(translation_invariant=True, norm_preserving=True)
 
@@ -53,20 +52,13 @@ class Rotary(Encoding):
         rotary_dim: int | None = None,
         scaling: Scaling | None = None,
     ) -> None:
-        super().__init__()
-        self.dim = even("Rotary", "dim", dim)
-        positive("Rotary", base=base)
-        check_layout("Rotary", layout)
-        if rotary_dim is not None and even("Rotary", "rotary_dim", rotary_dim) > dim:
-            raise SettingError(f"Rotary(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
+        super().__init__(dim, base, layout, rotary_dim)
         if scaling is not None and not isinstance(scaling, Scaling):
             raise SettingError(
                 f"Rotary(scaling={scaling!r}): this is no scaling; give one such as YaRN(4, 4096)"
             )
-        self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim
-        self.layout: Layout = layout
-        self.scaling, self._rule = scaling, scaling or Scaling()
-        self._rule.check(base, self.turned)
+        self.rotary_dim, self.scaling, self._rule = rotary_dim, scaling, scaling or Scaling()
+        self._rule.check(base, self.rotated_dim)
         by_length = self._rule.length_dependent
         self.tags = replace(
             self.tags,
@@ -75,10 +67,6 @@ class Rotary(Encoding):
             translation_invariant=not by_length,
             norm_preserving=self._rule.gain == 1.0,
         )
-
-    @classmethod
-    def for_model(cls, *, head_dim: int, **_: object) -> Encoding:
-        return cls(head_dim)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
@@ -93,43 +81,34 @@ class Rotary(Encoding):
         yield cls(16, layout="interleaved", scaling=Llama3(8.0, 1.0, 4.0, original_length=64))
         yield cls(16, scaling=Proportional(0.5))
 
-    @property
-    def turned(self) -> int:
-        """How many dimensions turn, two for each pair."""
-        return self.dim if self.rotary_dim is None else self.rotary_dim
-
     def frequencies(self, length: Length = None, device: torch.device | None = None) -> Scaled:
         """Radians per token of each pair; length (..., 1), int64, is for scalings that read it."""
-        theta = geometric(self.base, self.turned, device)
+        theta = geometric(self.base, self.rotated_dim, device)
         return self._rule.frequencies(theta, self.base, length)
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
+    def rotation(self, positions: Positions) -> Rotate:
         q_length, k_length = positions.lengths() if self.tags.length_dependent else (None, None)
         q, k = positions.queries.position, positions.keys.position
-        k_angle = self._angle(k, k_length)
-        q_angle = k_angle if q is k else self._angle(q, q_length)
-        return (Rotate(q_angle, k_angle, self.layout, gain=self._rule.gain),)
+        k_angle = self.angles(k, k_length)
+        q_angle = k_angle if q is k else self.angles(q, q_length)
+        return Rotate(q_angle, k_angle, self.layout, gain=self._rule.gain)
 
-    def _angle(
-        self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None
-    ) -> Float64[Tensor, "#b 1 t r"]:
-        at = one_axis(coordinates, "Rotary")
+    def angles(self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None = None) -> Angles:
+        tokens = one_axis(coordinates, "Rotary")
         per_token = None if length is None else length[:, None, :, None]
-        return angle(at, self.frequencies(per_token, at.device))
+        return angle(tokens, self.frequencies(per_token, tokens.device))
+
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
+        rows = [
+            [
+                self._rule.reference(i, self.base, self.rotated_dim, length)
+                for i in range(self.rotated_dim // 2)
+            ]
+            for length in (at.k.amax(dim=-1).ceil() + 1).tolist()
+        ]
+        return -at.distance()[..., None] * at.q.new_tensor(rows)[:, None, None, None]
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        lengths = (at.k.amax(dim=-1).ceil() + 1).tolist()
-        rows = [
-            [self._rule.reference(i, self.base, self.turned, n) for i in range(self.turned // 2)]
-            for n in lengths
-        ]
-        angles = -at.distance()[..., None] * q.new_tensor(rows)[:, None, None, None]
         q = q.clone()
-        q[..., : self.turned] *= self._rule.reference_gain()
-        return at.scale * turned_dot(q, k, angles, self.layout)
+        q[..., : self.rotated_dim] *= self._rule.reference_gain()
+        return super().reference_scores(q, k, at)

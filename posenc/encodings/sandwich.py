@@ -1,15 +1,16 @@
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
-from posenc.encodings._turning import geometric
+from posenc.encoding import DType, Encoding, Pairs
+from posenc.encodings._distance import DistanceBias
+from posenc.encodings._rotary import geometric
 from posenc.errors import even, positive
-from posenc.positions import Positions
-from posenc.terms import DistanceTable, Term
 
 
-class Sandwich(Encoding):
+class Sandwich(DistanceBias):
     """The inner product of two sinusoidal positions joins the score, weaker head by head.
 
         score[i, j] = scale * q[i] . k[j] + (p[i] . p[j] - dim/2) / (8h/H),   h = 1..H
@@ -25,51 +26,35 @@ class Sandwich(Encoding):
     """
 
     name = "sandwich"
-    family = "bias"
     paper = "arXiv:2212.10356"
-    tags = Tags(translation_invariant=True, norm_preserving=True, needs_extent=True)
 
     def __init__(
         self, heads: int, dim: int = 128, base: float = 10_000.0, centered: bool = True
     ) -> None:
-        super().__init__()
-        positive("Sandwich", heads=heads, base=base)
-        self.heads, self.dim = heads, even("Sandwich", "dim", dim)
-        self.base, self.centered = base, centered
-
-    @classmethod
-    def for_model(cls, *, heads: int, **_: object) -> Encoding:
-        return cls(heads)
+        super().__init__(heads)
+        positive("Sandwich", base=base)
+        self.dim, self.base, self.centered = even("Sandwich", "dim", dim), base, centered
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(12)
         yield cls(4, dim=10, base=500.0, centered=False)
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        assert self.heads is not None
-        bound, device = bound_for(self, positions), positions.device
-        distance = torch.arange(1 - bound, bound, device=device).double()
-        product = (distance[:, None] * geometric(self.base, self.dim, device)).cos().sum(dim=-1)
+    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+        frequencies = geometric(self.base, self.dim, distance.device)
+        product = (distance.double()[:, None] * frequencies).cos().sum(dim=-1)
         if self.centered:
             product = product - self.dim / 2
-        ratio = torch.arange(1, self.heads + 1, device=device).double() * 8 / self.heads
-        return (DistanceTable((product / ratio[:, None]).to(dtype), zero=bound - 1),)
+        assert self.heads is not None
+        ratio = torch.arange(1, self.heads + 1, device=distance.device).double() * 8 / self.heads
+        return (product / ratio[:, None]).to(dtype)
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        def sinusoid(position: torch.Tensor) -> torch.Tensor:
+    def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
+        def sinusoid(position: Tensor) -> Tensor:
             angles = [position / self.base ** (2 * r / self.dim) for r in range(self.dim // 2)]
             return torch.stack([wave(a) for a in angles for wave in (torch.sin, torch.cos)], dim=-1)
 
         product = torch.einsum("bip,bjp->bij", sinusoid(at.q), sinusoid(at.k))
         product = product - self.dim / 2 if self.centered else product
-        total = at.scale * torch.einsum("bhid,bhjd->bhij", q, k)
-        for h in range(q.shape[1]):
-            total[:, h] += product / (8 * (h + 1) / q.shape[1])
-        return total
+        heads = self.heads or 1
+        return torch.stack([product / (8 * h / heads) for h in range(1, heads + 1)], dim=1)

@@ -2,17 +2,16 @@ import itertools
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import check_layout
-from posenc.encodings._zones import rope_at, zones
-from posenc.errors import even, positive
-from posenc.positions import Positions
-from posenc.terms import Layout, Term
+from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._rotary import TwoZones
+from posenc.errors import positive
+from posenc.terms import Layout
 
 
-class SelfExtend(Encoding):
+class SelfExtend(TwoZones):
     """RoPE up to a window; beyond it tokens share positions in groups.
 
         distance(m, n) = m - n                                      where m - n < window
@@ -30,7 +29,6 @@ class SelfExtend(Encoding):
     """
 
     name = "self_extend"
-    family = "rotary"
     paper = "arXiv:2401.01325"
     tags = Tags(causal_only=True, norm_preserving=True)
 
@@ -42,12 +40,9 @@ class SelfExtend(Encoding):
         base: float = 10_000.0,
         layout: Layout = "half",
     ) -> None:
-        super().__init__()
-        self.dim = self.head_dim = even("SelfExtend", "dim", dim)
-        positive("SelfExtend", window=window, group=group, base=base)
-        check_layout("SelfExtend", layout)
-        self.window, self.group, self.base = window, group, base
-        self.layout: Layout = layout
+        super().__init__(dim, window, base, layout)
+        positive("SelfExtend", window=window, group=group)
+        self.group = group
 
     @classmethod
     def for_model(
@@ -64,27 +59,12 @@ class SelfExtend(Encoding):
         yield cls(16, window=3, group=2)
         yield cls(12, window=2, group=3, base=500.0, layout="interleaved")
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        q, k = positions.one_axis("SelfExtend")
-        far = self._grouped(q) + self.window - self.window // self.group, self._grouped(k)
-        rope = {"dim": self.dim, "base": self.base, "layout": self.layout}
-        return (zones(positions, far, self.window, **rope),)
+    def far(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        q, k = (torch.div(x, self.group, rounding_mode="floor") for x in (q, k))
+        return q + self.window - self.window // self.group, k
 
-    def _grouped(self, at: Tensor) -> Tensor:
-        return torch.div(at, self.group, rounding_mode="floor")
-
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        def group_of(position: Tensor) -> Tensor:
-            return torch.floor(position / self.group)
-
-        back = -at.distance()
-        shift = self.window - self.window // self.group
-        far = (group_of(at.q) + shift)[:, None, :, None] - group_of(at.k)[:, None, None, :]
-        back = torch.where(back < self.window, back, far)
-        return at.scale * rope_at(q, k, back, base=self.base, layout=self.layout)
+    def reference_back(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk"]:
+        q, k = (torch.floor(x / self.group) for x in (at.q, at.k))
+        back, shift = -at.distance(), self.window - self.window // self.group
+        far = (q + shift)[:, None, :, None] - k[:, None, None, :]
+        return torch.where(back < self.window, back, far)

@@ -5,9 +5,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import geometric
-from posenc.errors import SettingError, even, positive
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encodings._rotary import geometric
+from posenc.errors import SettingError, even, one_of, positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term, ValueTable
 
@@ -45,10 +45,7 @@ class Shaw(Encoding):
     ) -> None:
         super().__init__()
         positive("Shaw", dim=dim, clip=clip)
-        if table not in ("learned", "sinusoidal", "nezha"):
-            raise SettingError(
-                f"Shaw(table={table!r}): table is 'learned', 'sinusoidal' or 'nezha'"
-            )
+        one_of("Shaw", ("learned", "sinusoidal", "nezha"), table=table)
         if future is not None and future < 0:
             raise SettingError(f"Shaw(future={future}): future must be at least 0, or None")
         self.dim = dim if table == "learned" else even("Shaw", "dim", dim)
@@ -69,11 +66,7 @@ class Shaw(Encoding):
         yield cls(16, clip=4, table="sinusoidal")
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         device = positions.device
         keys = self._lookup(self.keys_weight, device, dtype)
@@ -92,8 +85,8 @@ class Shaw(Encoding):
         if weight is not None:
             return weight[None]
         first = -self.clip if self.table == "sinusoidal" else 0
-        at = torch.arange(first, first + self.rows, dtype=torch.float64, device=device)
-        angle = at[:, None] * geometric(10_000.0, self.dim, device)
+        step = torch.arange(first, first + self.rows, dtype=torch.float64, device=device)
+        angle = step[:, None] * geometric(10_000.0, self.dim, device)
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2).to(dtype)[None]
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:

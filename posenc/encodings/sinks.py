@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import torch
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings.rotary import Rotary
 from posenc.errors import SettingError, whole
 from posenc.positions import Positions, one_axis
-from posenc.terms import Mask, Rotate, Sink, Term, Window, Zones
+from posenc.terms import Mask, Sink, Term, Window, Zones
 
 
 class Sinks(Encoding):
@@ -61,21 +61,13 @@ class Sinks(Encoding):
             self.tags = replace(rotary.tags, causal_only=True)
 
     @classmethod
-    def for_model(cls, **_: object) -> Encoding:
-        return cls()
-
-    @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(2)
         yield cls(1, window=3, rotary=Rotary(16))
         yield cls(2, window=2, rotary=Rotary(12, base=500.0, layout="interleaved", rotary_dim=8))
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         if self.window is None or self.rotary is None:
             return (Mask(Sink(self.count)),)
@@ -84,10 +76,8 @@ class Sinks(Encoding):
         queries = positions.queries
         queries = replace(queries, position=one_axis(queries.position, "Sinks") - dropped)
         moved = replace(positions, queries=queries)
-        near, far = (self.rotary.lower(at, context, dtype=dtype)[0] for at in (positions, moved))
-        assert isinstance(near, Rotate)
-        assert isinstance(far, Rotate)
-        return Zones(near, far, self.window), Mask(Window(self.window)), Mask(Sink(self.count))
+        zones = Zones(self.rotary.rotation(positions), self.rotary.rotation(moved), self.window)
+        return zones, Mask(Window(self.window)), Mask(Sink(self.count))
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         if self.window is None or self.rotary is None:

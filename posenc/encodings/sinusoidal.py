@@ -7,9 +7,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Absolute, Merge
-from posenc.errors import SettingError, positive
-from posenc.positions import Positions, one_axis
+from posenc.encodings._absolute import Absolute, Merge
+from posenc.errors import SettingError, one_of, positive
+from posenc.positions import Positions
 
 
 class Sinusoidal(Absolute):
@@ -44,12 +44,8 @@ class Sinusoidal(Absolute):
     ) -> None:
         positive("Sinusoidal", dim=dim, base=base)
         super().__init__(dim, merge)
-        if layout not in ("interleaved", "half"):
-            raise SettingError(f"Sinusoidal(layout={layout!r}): 'interleaved' or 'half'")
-        if denominator not in ("paper", "tensor2tensor"):
-            raise SettingError(
-                f"Sinusoidal(denominator={denominator!r}): 'paper' or 'tensor2tensor'"
-            )
+        one_of("Sinusoidal", ("interleaved", "half"), layout=layout)
+        one_of("Sinusoidal", ("paper", "tensor2tensor"), denominator=denominator)
         if denominator == "tensor2tensor" and (layout != "half" or dim < 2):
             raise SettingError(
                 f"Sinusoidal(dim={dim}, layout={layout!r}, denominator='tensor2tensor'): "
@@ -57,10 +53,6 @@ class Sinusoidal(Absolute):
                 "pass layout='half' and dim >= 2"
             )
         self.dim, self.base, self.layout, self.denominator = dim, base, layout, denominator
-
-    @classmethod
-    def for_model(cls, *, model_dim: int, **_: object) -> Encoding:
-        return cls(model_dim)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
@@ -79,8 +71,8 @@ class Sinusoidal(Absolute):
 
     def table(self, positions: Tensor) -> Float64[Tensor, "#b t c"]:
         """PE at these positions, in float64."""
-        at = positions.double().view(-1, positions.shape[-1], 1)
-        angle = at * self.frequencies(positions.device)
+        tokens = positions.double().view(-1, positions.shape[-1], 1)
+        angle = tokens * self.frequencies(positions.device)
         waves = (angle.sin(), angle.cos())
         if self.layout == "interleaved":
             return torch.stack(waves, dim=-1).flatten(-2)[..., : self.dim]
@@ -88,7 +80,7 @@ class Sinusoidal(Absolute):
         return F.pad(table, (0, self.dim - table.shape[-1]))
 
     def vectors(self, positions: Positions) -> Float64[Tensor, "#b t c"]:
-        return self.table(one_axis(positions.queries.position, "Sinusoidal"))
+        return self.table(self.coordinates(positions)[..., 0])
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t c"]:
         p = positions.new_zeros(*positions.shape, self.dim)

@@ -2,16 +2,15 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import SettingError, positive
-from posenc.positions import Positions
-from posenc.terms import DistanceTable, Term
+from posenc.encoding import DType, Encoding, Pairs, Tags
+from posenc.encodings._distance import DistanceBias
+from posenc.errors import SettingError
 
 
-class T5Bias(Encoding):
+class T5Bias(DistanceBias):
     """One trained number per head and bucket of distances, shared by all layers.
 
         score[i, j] = scale * q[i] . k[j] + weight[bucket(j - i), h],   weight (buckets, heads)
@@ -26,15 +25,13 @@ class T5Bias(Encoding):
     """
 
     name = "t5"
-    family = "bias"
     paper = "arXiv:1910.10683"
     tags = Tags(translation_invariant=True, norm_preserving=True)
 
     def __init__(
         self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
-        super().__init__()
-        positive("T5Bias", heads=heads)
+        super().__init__(heads)
         exact = buckets // 4 if bidirectional else buckets // 2
         if buckets % 2 or exact < 1:
             least = 4 if bidirectional else 2
@@ -44,8 +41,8 @@ class T5Bias(Encoding):
                 f"T5Bias(buckets={buckets}, max_distance={max_distance}): distances below {exact} "
                 f"have buckets of their own, so max_distance must be greater than {exact}"
             )
-        self.heads, self.buckets = heads, buckets
-        self.max_distance, self.bidirectional = max_distance, bidirectional
+        self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
+        self.reach = (max_distance, max_distance if bidirectional else 0)
         self.weight = nn.Parameter(torch.randn(buckets, heads) * 0.02)
 
     @classmethod
@@ -70,19 +67,10 @@ class T5Bias(Encoding):
         bucket = torch.where(past < exact, past, far)
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        far, future = self.max_distance, self.max_distance if self.bidirectional else 0
-        distance = torch.arange(-far, future + 1, device=self.weight.device)
-        values = self.weight[self.bucket(distance)].T
-        return (DistanceTable(values, zero=far, saturates=True),)
+    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+        return self.weight[self.bucket(distance)].T
 
-    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+    def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def bucket_of(step: int) -> int:
             size = self.buckets // 2 if self.bidirectional else self.buckets
             start = size if self.bidirectional and step > 0 else 0
@@ -93,5 +81,4 @@ class T5Bias(Encoding):
             return start + min(exact + int(grown + 1e-6), size - 1)
 
         rows = at.distance()[:, 0].round().long().apply_(bucket_of)
-        content = at.scale * torch.einsum("bhid,bhjd->bhij", q, k)
-        return content + self.weight[rows].permute(0, 3, 1, 2)
+        return self.weight[rows].permute(0, 3, 1, 2)

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import SettingError, positive
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.errors import SettingError, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Scale, Term
 
@@ -74,9 +74,7 @@ class Temperature(Encoding):
         strength: float | None = None,
     ) -> None:
         super().__init__()
-        if kind not in KINDS:
-            known = ", ".join(map(repr, KINDS))
-            raise SettingError(f"Temperature(kind={kind!r}): kind is one of {known}")
+        one_of("Temperature", tuple(KINDS), kind=kind)
         self.kind = kind
         self.original_length, self.factor, self.strength = original_length, factor, strength
         try:
@@ -106,11 +104,7 @@ class Temperature(Encoding):
         return {n: v for n, v in (*given, ("strength", self.strength)) if v is not None}
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         growth = KINDS[self.kind](positions.queries.position.double(), **self._own())
         if isinstance(growth, Tensor):

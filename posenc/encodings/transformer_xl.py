@@ -4,9 +4,9 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
-from posenc.encodings._heads import head_dim_of
-from posenc.encodings._turning import geometric
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
+from posenc.encodings._rotary import geometric
+from posenc.encodings._weights import head_dim_of
 from posenc.errors import even, positive
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term
@@ -32,6 +32,7 @@ class TransformerXL(Encoding):
     name = "transformer_xl"
     family = "content"
     paper = "arXiv:1901.02860"
+    sizes = ("model_dim", "heads", "head_dim")
     tags = Tags(translation_invariant=True, needs_extent=True)
 
     def __init__(
@@ -53,20 +54,12 @@ class TransformerXL(Encoding):
         self.position_bias = nn.Parameter(torch.randn(heads, head_dim) * 0.02)
 
     @classmethod
-    def for_model(cls, *, model_dim: int, heads: int, head_dim: int, **_: object) -> Encoding:
-        return cls(model_dim, heads, head_dim)
-
-    @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, heads=4)
         yield cls(10, heads=3, head_dim=8, clamp=4, base=500.0)
 
     def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
         far = bound_for(self, positions) - 1 if self.clamp is None else self.clamp
         device = self.projection.device

@@ -1,20 +1,46 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
-from posenc.encodings._merge import Absolute, Merge
-from posenc.encodings._waves import WAVES, sawtooth
-from posenc.errors import SettingError, ShapeError, positive
-from posenc.positions import Positions, one_axis
+from posenc.encodings._absolute import Absolute, Merge
+from posenc.errors import SettingError, ShapeError, one_of, positive
+from posenc.positions import Positions
 
 Wave = Literal["sine", "triangle", "square", "sawtooth"] | Callable[[Tensor], Tensor]
 Pairing = Literal["quadrature", "single", "mismatched"]
 Frequencies = Literal["geometric", "one"] | Sequence[float]
+Turns = Float64[Tensor, "*shape"]
+
+
+# Waves of period 1 and amplitude 1, in phase with the sine. What jumps does so where the remainder
+# of the turns reaches a half, by comparison, so that the same turns always fall on the same side.
+def sine(turns: Turns) -> Turns:
+    """sin(2 pi turns)."""
+    return (2 * math.pi * (turns % 1)).sin()
+
+
+def triangle(turns: Turns) -> Turns:
+    """Straight lines through the peaks and zeros of sine."""
+    return 1 - 4 * ((turns + 0.25) % 1 - 0.5).abs()
+
+
+def square(turns: Turns) -> Turns:
+    """The sign of sine; 1 at turn 0, -1 at turn 1/2."""
+    return 1 - 2 * (turns % 1 >= 0.5).to(turns.dtype)
+
+
+def sawtooth(turns: Turns) -> Turns:
+    """A straight rise that meets sine at turn 0 and jumps from 1 to -1 at turn 1/2."""
+    turn = turns % 1
+    return 2 * turn - 2 * (turn >= 0.5).to(turns.dtype)
+
+
+WAVES = {"sine": sine, "triangle": triangle, "square": square, "sawtooth": sawtooth}
 
 
 class Waveform(Absolute):
@@ -60,10 +86,7 @@ class Waveform(Absolute):
         super().__init__(dim, merge)
         if not callable(wave) and wave not in WAVES:
             raise SettingError(f"Waveform(wave={wave!r}): {', '.join(WAVES)} or a function")
-        if pairing not in ("quadrature", "single", "mismatched"):
-            raise SettingError(
-                f"Waveform(pairing={pairing!r}): 'quadrature', 'single' or 'mismatched'"
-            )
+        one_of("Waveform", get_args(Pairing), pairing=pairing)
         self.dim, self.wave, self.base = dim, wave, base
         self.pairing: Pairing = pairing
         self.frequencies: Frequencies = self._checked(frequencies)
@@ -116,10 +139,10 @@ class Waveform(Absolute):
         return radians / (2 * math.pi)
 
     def vectors(self, positions: Positions) -> Float[Tensor, "#b t c"]:
-        at = one_axis(positions.queries.position, "Waveform").double()
-        turns = at.view(-1, at.shape[-1], 1) * self.turns_per_token(at.device)
+        tokens = self.coordinates(positions).double()
+        turns = tokens * self.turns_per_token(tokens.device)
         if self.pairing != "single":
-            turns = turns + torch.arange(self.dim, device=at.device) % 2 * 0.25
+            turns = turns + torch.arange(self.dim, device=tokens.device) % 2 * 0.25
         p = WAVES[self.wave](turns) if isinstance(self.wave, str) else self.wave(turns)
         if p.shape != turns.shape:
             raise ShapeError(

@@ -1,17 +1,18 @@
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._turning import angle, check_layout, geometric, turned_dot
-from posenc.errors import even, positive
-from posenc.positions import Positions, one_axis
-from posenc.terms import Layout, Rotate, Term
+from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encodings._rotary import Angles, RotaryEncoding, angle, rotated_dot
+from posenc.errors import positive
+from posenc.positions import Positions
+from posenc.terms import Layout, Rotate
 
 
-class XPos(Encoding):
+class XPos(RotaryEncoding):
     """RoPE whose pairs also fade with distance, the fast ones first.
 
         zeta[i] = (2i/dim + gamma) / (1 + gamma)
@@ -27,7 +28,6 @@ class XPos(Encoding):
     """
 
     name = "xpos"
-    family = "rotary"
     paper = "arXiv:2212.10554"
     tags = Tags(causal_only=True, translation_invariant=True)
 
@@ -39,40 +39,25 @@ class XPos(Encoding):
         layout: Layout = "half",
         gamma: float = 0.4,
     ) -> None:
-        super().__init__()
-        self.dim = even("XPos", "dim", dim)
-        positive("XPos", scale_base=scale_base, base=base, gamma=gamma)
-        check_layout("XPos", layout)
-        self.scale_base, self.base, self.gamma, self.head_dim = scale_base, base, gamma, dim
-        self.layout: Layout = layout
-
-    @classmethod
-    def for_model(cls, *, head_dim: int, **_: object) -> Encoding:
-        return cls(head_dim)
+        super().__init__(dim, base, layout)
+        positive("XPos", scale_base=scale_base, gamma=gamma)
+        self.scale_base, self.gamma = scale_base, gamma
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16)
         yield cls(10, scale_base=8.0, base=500.0, layout="interleaved")
 
-    def lower(
-        self,
-        positions: Positions,
-        context: Context | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-    ) -> tuple[Term, ...]:
-        q_angle, q_log = self._at(positions.queries.position)
-        k_angle, k_log = self._at(positions.keys.position)
+    def rotation(self, positions: Positions) -> Rotate:
+        q_log, k_log = map(self._log_scale, positions.one_axis("XPos"))
         # q and k count from the same 0, so that a short q beside a long k keeps its distances.
-        return (Rotate(q_angle, k_angle, self.layout, q_log_scale=q_log, k_log_scale=-k_log),)
+        return replace(super().rotation(positions), q_log_scale=q_log, k_log_scale=-k_log)
 
-    def _at(self, coordinates: Tensor) -> tuple[Tensor, Tensor]:
-        """The angle and the logarithm of a query's factor, (1|b, 1, t, dim/2) each."""
-        at = one_axis(coordinates, "XPos")
-        share = torch.arange(0, self.dim, 2, dtype=torch.float64, device=at.device) / self.dim
-        fading = ((share + self.gamma) / (1 + self.gamma)).log() / self.scale_base
-        return angle(at, geometric(self.base, self.dim, at.device)), angle(at, fading)
+    def _log_scale(self, coordinates: Tensor) -> Angles:
+        """The logarithm of a query's factor, as its angles are laid out."""
+        share = torch.arange(0, self.dim, 2, dtype=torch.float64, device=coordinates.device)
+        fading = ((share / self.dim + self.gamma) / (1 + self.gamma)).log() / self.scale_base
+        return angle(coordinates, fading)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back, pairs = -at.distance(), self.dim // 2
@@ -80,7 +65,7 @@ class XPos(Encoding):
         for i in range(pairs):
             one, two = (i, i + pairs) if self.layout == "half" else (2 * i, 2 * i + 1)
             zeta = (i / pairs + self.gamma) / (1 + self.gamma)
-            turned = back[..., None] * self.base ** (-2 * i / self.dim)
-            part = turned_dot(q[..., [one, two]], k[..., [one, two]], turned, "interleaved")
+            angles = back[..., None] * self.base ** (-2 * i / self.dim)
+            part = rotated_dot(q[..., [one, two]], k[..., [one, two]], angles, "interleaved")
             total = total + part * torch.exp(back / self.scale_base * math.log(zeta))
         return at.scale * total

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc import FLOATER, Learned, Positions, PositionsError, SettingError, Transformer
-from posenc.encodings import _ode
-from posenc.encodings._ode import rk4
+from posenc.encodings import floater as floater_module
+from posenc.encodings.floater import rk4
 from posenc.testing import run_check
 from tests.support.oracles import drawing
 
@@ -82,7 +82,7 @@ def test_torchdiffeq_takes_half_precision_and_a_single_token() -> None:
 
 
 def test_without_torchdiffeq_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ode, "find_spec", lambda name: None)
+    monkeypatch.setattr(floater_module, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r'dopri5.*pip install "posenc\[floater\]".*rk4'):
         FLOATER(4, 8, solver="dopri5")
     assert FLOATER(4, 8).rows(8).shape == (8, 4)
@@ -171,8 +171,8 @@ def test_relu_grows_where_tanh_does_not() -> None:
         ({"delta": 0.0}, r"FLOATER\(delta=0\.0\)"),
         ({"steps": 0}, r"FLOATER\(steps=0\)"),
         ({"tolerance": -1.0}, r"FLOATER\(tolerance=-1\.0\)"),
-        ({"solver": "dopri8"}, r"FLOATER\(solver='dopri8'\): solver is one of 'rk4', 'dopri5'"),
-        ({"activation": "gelu"}, r"FLOATER\(activation='gelu'\): 'tanh' or 'relu'"),
+        ({"solver": "dopri8"}, r"FLOATER\(solver='dopri8'\): solver must be 'rk4', 'dopri5'"),
+        ({"activation": "gelu"}, r"FLOATER\(activation='gelu'\): activation must be 'tanh'"),
         ({"merge": "cat"}, r"FLOATER\(merge='cat'\)"),
         ({"merge": "concat", "layers": 2}, r"layers=2, merge='concat'.*takes layers=1"),
     ],

@@ -186,7 +186,7 @@ def worst_wave(waves: Tensor, position: int, rope: Rotary, rule: Scaling) -> flo
     with mpmath.workdps(50):
         base = mpmath.mpf(rope.base)
         for i, (cos, sin) in enumerate(waves.T.tolist()):
-            angle = position * rule.reference(i, base, rope.turned, position + 1)
+            angle = position * rule.reference(i, base, rope.rotated_dim, position + 1)
             exact = rule.gain * mpmath.cos(angle), rule.gain * mpmath.sin(angle)
             worst = max(worst, abs(exact[0] - cos), abs(exact[1] - sin))
     return float(worst)

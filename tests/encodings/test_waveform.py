@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc import Encoding, Sinusoidal, Waveform
-from posenc.encodings._waves import WAVES
-from posenc.encodings.waveform import Wave
+from posenc.encodings.waveform import WAVES, Wave
 
 # The lowest of four geometric frequencies still turns within the 64 positions that are looked at.
 SETTINGS = {"dim": 8, "base": 1000.0}

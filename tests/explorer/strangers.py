@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding, Tags
-from posenc.encodings._merge import Absolute
+from posenc.encodings._absolute import Absolute
 from posenc.positions import Positions
 from posenc.terms import DistanceTable, GatherTable, Rotate, Slope, Term, ValueTable
 

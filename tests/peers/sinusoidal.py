@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.encodings import Sinusoidal, Waveform
-from posenc.encodings._merge import Absolute
+from posenc.encodings._absolute import Absolute
 from posenc.encodings.waveform import Wave
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer

@@ -68,7 +68,7 @@ def _base(index: int, part: Encoding) -> Fit:
         return with_setting(ours, now, base=base) if isinstance(now, Encoding) else None
 
     def says(base: float) -> str:
-        width = part.turned if isinstance(part, Rotary) else 0
+        width = part.rotated_dim if isinstance(part, Rotary) else 0
         text = f"has the base {base:.6g}, ours {own:.6g}"
         if width > 2 and base > own:
             factor = (base / own) ** ((width - 2) / width)

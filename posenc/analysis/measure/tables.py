@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.analysis.measure.rotations import between, key_angle
 from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
-from posenc.encodings._merge import Absolute
+from posenc.encodings._absolute import Absolute
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.equation import distance_bias, rows_of
 from posenc.errors import ShapeError, UnsupportedError

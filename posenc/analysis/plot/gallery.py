@@ -18,7 +18,7 @@ from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.tables import curves, heatmap
 from posenc.analysis.probe_context import context_for, context_of_one_token, device_of, sizes_for
 from posenc.encoding import Encoding
-from posenc.encodings._merge import Absolute
+from posenc.encodings._absolute import Absolute
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.lowering import embeds_only, lower

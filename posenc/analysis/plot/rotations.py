@@ -119,7 +119,7 @@ def scaled(rotary: Rotary, trained: int = 4096, factor: float = 8.0) -> dict[str
 
     LongRoPE's divisors are found by search; here they rise slowly at first, as an example.
     """
-    pairs = rotary.turned // 2
+    pairs = rotary.rotated_dim // 2
     long = [factor ** ((i / max(pairs - 1, 1)) ** 2) for i in range(pairs)]
     rules: dict[str, scaling.Scaling | None] = {
         "RoPE": None,

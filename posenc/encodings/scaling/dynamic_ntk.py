@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from posenc.encodings._turning import geometric
+from posenc.encodings._rotary import geometric
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
 
 

@@ -156,6 +156,6 @@ def config(name: str, given: dict[str, Any], ropes: list[Rope]) -> dict[str, Any
     for layer, rope, trained, target in ropes:
         inverse = measure.frequencies(rope, target)[0]
         gain = 1.0 if rope.scaling is None else rope.scaling.gain
-        numbered = {"inverse": numbers(inverse), "gain": gain, "turned": rope.turned}
+        numbered = {"inverse": numbers(inverse), "gain": gain, "turned": rope.rotated_dim}
         found.append({"layer": layer, "trained": trained, "target": target} | numbered)
     return {"name": name, "text": json.dumps(given), "ropes": found}

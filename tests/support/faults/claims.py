@@ -63,7 +63,7 @@ CLAIMS = [
     ),
     Fault(
         "embeddings in the dtype of the table",
-        "posenc.encodings._merge:merged",
+        "posenc.encodings._absolute:merged",
         "return out.to(x.dtype)",
         "return out",
         sinusoid,
@@ -103,7 +103,7 @@ CLAIMS = [
     ),
     Fault(
         "the mean of all tokens added to each",
-        "posenc.encodings._merge:merged",
+        "posenc.encodings._absolute:merged",
         "out = x + p",
         "out = x + p + x.mean(1, keepdim=True)",
         sinusoid,
@@ -209,8 +209,8 @@ CLAIMS = [
     Fault(
         "the base of the latest instance",
         "posenc.encodings.rotary:Rotary.__init__",
-        "self.base, self.rotary_dim, self.head_dim = base, rotary_dim, dim",
-        "type(self).base = base; self.rotary_dim, self.head_dim = rotary_dim, dim",
+        "super().__init__(dim, base, layout, rotary_dim)",
+        "super().__init__(dim, base, layout, rotary_dim); del self.base; type(self).base = base",
         lambda: pe.Rotary(16, base=500.0),
         "check_instances_share_nothing",
     ),

@@ -31,7 +31,7 @@ FAULTS = [
     ),
     Fault(
         "the gradient of a learned table lost",
-        "posenc.encodings.t5:T5Bias.lower",
+        "posenc.encodings.t5:T5Bias.biases",
         "self.weight[",
         "self.weight.detach()[",
         t5,
@@ -111,15 +111,15 @@ FAULTS = [
     ),
     Fault(
         "a kernel clamped at too small an extent",
-        "posenc.encodings.kerple:KERPLE.lower",
-        "DistanceTable(values.to(wide), zero=bound - 1)",
-        "DistanceTable(values[:, 3:-3].to(wide), zero=bound - 4, saturates=True)",
+        "posenc.encodings._distance:DistanceBias.lower",
+        "DistanceTable(values, zero=past, saturates=self.reach is not None)",
+        "DistanceTable(values[:, 3:-3], zero=past - 3, saturates=True)",
         lambda: pe.KERPLE(4),
         "check_reference_scores",
     ),
     Fault(
         "the bias multiplied by its compression ratio",
-        "posenc.encodings.sandwich:Sandwich.lower",
+        "posenc.encodings.sandwich:Sandwich.biases",
         "product / ratio",
         "product * ratio",
         lambda: pe.Sandwich(4),

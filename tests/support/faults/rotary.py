@@ -7,7 +7,7 @@ from tests.support.faults.fault import Fault
 FAULTS = [
     Fault(
         "positions in the activation dtype, rotary",
-        "posenc.encodings._turning:angle",
+        "posenc.encodings._rotary:angle",
         ".double()",
         ".bfloat16()",
         rope,
@@ -16,22 +16,22 @@ FAULTS = [
     Fault(
         "base missing from a cache key",
         "posenc.encodings.rotary:Rotary.frequencies",
-        "theta = geometric(self.base, self.turned, device)",
-        "theta = CACHE.setdefault(self.turned, geometric(self.base, self.turned, device))",
+        "theta = geometric(self.base, self.rotated_dim, device)",
+        "n = self.rotated_dim; theta = CACHE.setdefault(n, geometric(self.base, n, device))",
         second_rope,
         "check_reference_scores",
     ),
     Fault(
         "a derived table kept as a buffer, cast by .bfloat16()",
         "posenc.encodings.rotary:Rotary.frequencies",
-        "theta = geometric(self.base, self.turned, device)",
-        'self.register_buffer("t", geometric(self.base, self.turned, device)); theta = self.t',
+        "theta = geometric(self.base, self.rotated_dim, device)",
+        'self.register_buffer("t", geometric(self.base, self.rotated_dim, device)); theta = self.t',
         rope,
         "check_state_dict",
     ),
     Fault(
         "sign of the key's angle flipped",
-        "posenc.encodings.rotary:Rotary.lower",
+        "posenc.encodings.rotary:Rotary.rotation",
         "Rotate(q_angle, k_angle,",
         "Rotate(q_angle, -k_angle,",
         rope,
@@ -40,14 +40,14 @@ FAULTS = [
     Fault(
         "partial rotary counts frequencies over the whole head",
         "posenc.encodings.rotary:Rotary.frequencies",
-        "geometric(self.base, self.turned, device)",
-        "geometric(self.base, self.dim, device)[: self.turned // 2]",
+        "geometric(self.base, self.rotated_dim, device)",
+        "geometric(self.base, self.dim, device)[: self.rotated_dim // 2]",
         lambda: pe.Rotary(16, rotary_dim=4),
         "check_reference_scores",
     ),
     Fault(
         "a length taken from the buffer",
-        "posenc.encodings.rotary:Rotary.lower",
+        "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",
         "[torch.full((1, 1), positions.k_len)] * 2",
         dynamic,
@@ -55,7 +55,7 @@ FAULTS = [
     ),
     Fault(
         "a length taken from batch mates",
-        "posenc.encodings.rotary:Rotary.lower",
+        "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",
         "[length.amax().view(1, 1) for length in positions.lengths()]",
         dynamic,
@@ -63,10 +63,10 @@ FAULTS = [
     ),
     Fault(
         "the gain of half a head put on its whole score",
-        "posenc.encodings.rotary:Rotary.lower",
-        "return (Rotate(q_angle, k_angle, self.layout, gain=self._rule.gain),)",
-        "from posenc.terms import Scale; "
-        "return (Rotate(q_angle, k_angle, self.layout), Scale(self._rule.gain**2))",
+        "posenc.encodings._rotary:RotaryEncoding.lower",
+        "return (self.rotation(positions),)",
+        "from dataclasses import replace; from posenc.terms import Scale; "
+        "term = self.rotation(positions); return replace(term, gain=1.0), Scale(term.gain**2)",
         lambda: pe.Rotary(16, rotary_dim=8, scaling=pe.YaRN(4.0, 64, beta_fast=8.0)),
         "check_reference_scores",
     ),
@@ -80,7 +80,7 @@ FAULTS = [
     ),
     Fault(
         "a length stored as a number",
-        "posenc.encodings._turning:angle",
+        "posenc.encodings._rotary:angle",
         "at.view(-1, 1, at.shape[-1], 1)",
         "at.view(-1, 1, int(at.shape[-1]), 1)",
         rope,
@@ -104,7 +104,7 @@ FAULTS = [
     ),
     Fault(
         "the query of the far zone not clipped",
-        "posenc.encodings.rerope:ReRoPE.lower",
+        "posenc.encodings.rerope:ReRoPE.far",
         "q.double() / leak + (self.window - self.window / leak)",
         "q.double()",
         lambda: pe.ReRoPE(16, window=3),
@@ -112,7 +112,7 @@ FAULTS = [
     ),
     Fault(
         "groups shifted by the window alone",
-        "posenc.encodings.self_extend:SelfExtend.lower",
+        "posenc.encodings.self_extend:SelfExtend.far",
         "self.window - self.window // self.group",
         "self.window",
         lambda: pe.SelfExtend(16, window=3, group=2),
@@ -120,7 +120,7 @@ FAULTS = [
     ),
     Fault(
         "xPos with a centre for each of q and k",
-        "posenc.encodings.xpos:XPos.lower",
+        "posenc.encodings.xpos:XPos.rotation",
         "q_log_scale=q_log, k_log_scale=-k_log",
         "q_log_scale=q_log - q_log.mean(-2, True), k_log_scale=k_log.mean(-2, True) - k_log",
         lambda: pe.XPos(16, scale_base=8.0),
@@ -136,7 +136,7 @@ FAULTS = [
     ),
     Fault(
         "axes swapped",
-        "posenc.encodings.axial:AxialRotary._angle",
+        "posenc.encodings.axial:AxialRotary.angles",
         "for axis in range(self.axes)",
         "for axis in reversed(range(self.axes))",
         lambda: pe.AxialRotary(16, grid=(3, 4)),
@@ -144,7 +144,7 @@ FAULTS = [
     ),
     Fault(
         "one head's frequencies for every head",
-        "posenc.encodings.learned_rotary:LearnedRotary._angle",
+        "posenc.encodings.learned_rotary:LearnedRotary.angles",
         "frequency[:, None]",
         "frequency[:1, None]",
         lambda: pe.LearnedRotary(16, heads=4),

@@ -70,14 +70,17 @@ def _bases(own: Any) -> Others:
 
 def _widths(own: Rotary) -> Others:
     for width in range(2, own.dim + 1, 2):
-        yield f"turns {width} of {own.dim} dimensions, ours {own.turned}", {"rotary_dim": width}
+        yield (
+            f"turns {width} of {own.dim} dimensions, ours {own.rotated_dim}",
+            {"rotary_dim": width},
+        )
 
 
 def _shares(own: Rotary) -> Others:
     for width in range(2, own.dim, 2):
         says = (
             f"turns the fastest {width // 2} of {own.dim // 2} pairs of the whole head "
-            f"(proportional), ours {own.turned} dimensions"
+            f"(proportional), ours {own.rotated_dim} dimensions"
         )
         yield says, {"rotary_dim": None, "scaling": Proportional(width / own.dim)}
 

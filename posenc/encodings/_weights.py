@@ -1,4 +1,8 @@
-"""What encodings share that project a table of width dim for every head."""
+"""What encodings share that multiply by weights of their own."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from posenc.errors import SettingError, positive
 
@@ -11,3 +15,9 @@ def head_dim_of(owner: str, dim: int, heads: int, head_dim: int | None) -> int:
             f"{owner}(dim={dim}, heads={heads}): dim is not a multiple of heads; give head_dim"
         )
     return dim // heads if head_dim is None else head_dim
+
+
+def linear_in_dtype(x: Float[Tensor, "*n c"], layer: nn.Linear) -> Float[Tensor, "*n e"]:
+    """The layer's map of x in x's dtype, whatever that of its weights."""
+    bias = None if layer.bias is None else layer.bias.to(x.dtype)
+    return F.linear(x, layer.weight.to(x.dtype), bias)

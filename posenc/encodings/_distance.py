@@ -1,0 +1,57 @@
+"""What biases share that are a table by distance."""
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from posenc.encoding import (
+    Context,
+    DType,
+    Encoding,
+    Keys,
+    Pairs,
+    Queries,
+    Scores,
+    Tags,
+    bound_for,
+)
+from posenc.errors import positive
+from posenc.positions import Positions
+from posenc.terms import DistanceTable, Term
+
+
+class DistanceBias(Encoding):
+    """Base of encodings that add one number per head and distance to the score.
+
+    A member says which in `biases` and, by its paper, in `reference_biases`.
+    """
+
+    family = "bias"
+    sizes = ("heads",)
+    tags = Tags(translation_invariant=True, norm_preserving=True, needs_extent=True)
+    # The farthest distances into past and future that differ; None: all do.
+    reach: tuple[int, int] | None = None
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        positive(type(self).__name__, heads=heads)
+        self.heads = heads
+
+    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+        """What joins the score of each head at these distances k - q."""
+        raise NotImplementedError
+
+    def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
+        """The paper's formula for what joins each score, slow and plain, in float64."""
+        raise NotImplementedError
+
+    def lower(
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+    ) -> tuple[Term, ...]:
+        past, future = self.reach or (bound_for(self, positions) - 1,) * 2
+        distance = torch.arange(-past, future + 1, device=positions.device)
+        values = self.biases(distance, dtype)
+        return (DistanceTable(values, zero=past, saturates=self.reach is not None),)
+
+    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+        return super().reference_scores(q, k, at) + self.reference_biases(at)

@@ -1,0 +1,140 @@
+"""What rotary encodings share: frequencies, angles, one rotation or two, and the slow product."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.errors import PositionsError, SettingError, even, one_of, positive
+from posenc.positions import Positions, one_axis
+from posenc.terms import Layout, Rotate, Term, Zones
+
+Angles = Float64[Tensor, "#b #h t r"]
+
+
+def geometric(
+    base: float | Float64[Tensor, "*#bt 1"], rotated_dim: int, device: torch.device | None
+) -> Float64[Tensor, "*#bt r"]:
+    """Radians per token of each pair, base**(-2i/rotated_dim) for i = 0 .. rotated_dim/2 - 1."""
+    pairs = torch.arange(0, rotated_dim, 2, dtype=torch.float64, device=device)
+    return base ** (-pairs / rotated_dim)
+
+
+def angle(coordinates: Tensor, frequencies: Float64[Tensor, "*#bht r"]) -> Angles:
+    """Coordinates (t,) or (b, t) times frequencies (r,), (h, 1, r) or (b, 1, t, r), in radians."""
+    at = coordinates.double()
+    return at.view(-1, 1, at.shape[-1], 1) * frequencies
+
+
+def angle_by_axis(
+    coordinates: Tensor, axis_of: Sequence[int], frequencies: Float64[Tensor, "r"], reader: str
+) -> Angles:
+    """Coordinates (b, t, axes), of each pair the one it reads, times frequencies, in radians."""
+    axes = max(axis_of) + 1
+    if coordinates.shape[-1] != axes:
+        raise PositionsError(
+            f"{reader} reads {axes} coordinates per token, but the positions have shape "
+            f"{tuple(coordinates.shape)}: give (b, t, {axes})"
+        )
+    return coordinates.double()[:, None, :, axis_of] * frequencies
+
+
+def rotated_dot(
+    q: Queries, k: Keys, angles: Float64[Tensor, "#b #h #tq #tk r"], layout: Layout
+) -> Scores:
+    """q . k after rotating pair i of q against that of k by angles[..., i]: for references.
+
+    A pair is a complex number, so that its part is Re(q * conj(k) * exp(i angle)); RoFormer,
+    equation 12. Dimensions beyond the 2r rotated ones enter as they are.
+    """
+    pairs = angles.shape[-1]
+    total = torch.einsum("bhid,bhjd->bhij", q[..., 2 * pairs :], k[..., 2 * pairs :])
+    for i in range(pairs):
+        one, two = (i, i + pairs) if layout == "half" else (2 * i, 2 * i + 1)
+        q_pair, k_pair = (torch.complex(x[..., one], x[..., two]) for x in (q, k))
+        turn = torch.polar(torch.ones_like(angles[..., i]), angles[..., i])
+        total = total + (q_pair[..., :, None] * k_pair.conj()[..., None, :] * turn).real
+    return total
+
+
+class RotaryEncoding(Encoding):
+    """Base of encodings that rotate pairs of a head's dimensions; by itself it is plain RoPE.
+
+    A member overrides `angles` and `reference_angles`, and no more where one rotation is all.
+    """
+
+    family = "rotary"
+    sizes = ("head_dim",)
+
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10_000.0,
+        layout: Layout = "half",
+        rotary_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        kind = type(self).__name__
+        self.dim = self.head_dim = even(kind, "dim", dim)
+        self.rotated_dim = dim if rotary_dim is None else even(kind, "rotary_dim", rotary_dim)
+        if self.rotated_dim > dim:
+            raise SettingError(f"{kind}(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
+        positive(kind, base=base)
+        one_of(kind, get_args(Layout), layout=layout)
+        self.base = base
+        self.layout: Layout = layout
+
+    def angles(self, coordinates: Tensor) -> Angles:
+        """By how much each pair is rotated at coordinates (t,), (b, t) or (b, t, axes)."""
+        at = one_axis(coordinates, type(self).__name__)
+        return angle(at, geometric(self.base, self.rotated_dim, at.device))
+
+    def rotation(self, positions: Positions) -> Rotate:
+        """One rotation of queries and keys, whose angles are made once for shared positions."""
+        q, k = positions.queries.position, positions.keys.position
+        k_angle = self.angles(k)
+        return Rotate(k_angle if q is k else self.angles(q), k_angle, self.layout)
+
+    def lower(
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+    ) -> tuple[Term, ...]:
+        return (self.rotation(positions),)
+
+    def reference_back(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk"]:
+        """How many tokens each key counts as being behind its query."""
+        return -at.distance()
+
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "#b #h #tq #tk r"]:
+        """By how much each pair of a query is rotated against that of a key, by the paper."""
+        back, dim = self.reference_back(at), self.rotated_dim
+        return torch.stack([back * self.base ** (-2 * i / dim) for i in range(dim // 2)], dim=-1)
+
+    def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+        return at.scale * rotated_dot(q, k, self.reference_angles(at), self.layout)
+
+
+class TwoZones(RotaryEncoding):
+    """Base of RoPE where the order distance is under `window`, and at other coordinates beyond.
+
+    A member says which in `far` and, by its paper, in `reference_back`.
+    """
+
+    tags = Tags(causal_only=True, translation_invariant=True, norm_preserving=True)
+
+    def __init__(self, dim: int, window: int, base: float, layout: Layout) -> None:
+        super().__init__(dim, base, layout)
+        self.window = window
+
+    def far(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """The coordinates beyond the window of queries and keys at q and k, (t,) or (b, t)."""
+        raise NotImplementedError
+
+    def lower(
+        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+    ) -> tuple[Term, ...]:
+        q, k = self.far(*positions.one_axis(type(self).__name__))
+        far = Rotate(self.angles(q), self.angles(k), self.layout)
+        return (Zones(self.rotation(positions), far, self.window),)
