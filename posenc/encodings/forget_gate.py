@@ -68,7 +68,10 @@ class ForgetGate(Encoding):
     def lower(
         self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
     ) -> tuple[Term, ...]:
-        log_f = self._log_gates(positions, context)
+        log_f, valid = self._log_gates(positions, context), positions.keys.valid
+        if valid is not None:
+            # A sum would carry what is not a number in padding to every later token.
+            log_f = log_f.masked_fill(~valid[:, None], 0.0)
         # Summed in float32, differences are 2e-3 off at 32 thousand tokens.
         total = log_f.double().cumsum(dim=-1)
         last = total[..., positions.k_len - positions.q_len :]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for
@@ -33,16 +34,19 @@ from posenc.terms import (
 from posenc.testing.arrangements import arrangements
 from posenc.testing.fixtures import (
     LENGTH,
+    VOCABULARY,
     attends,
     backends_for,
     causalities,
     copy_of,
     hides,
+    model_for,
     qkv,
     repeated,
     require,
     require_close,
     terms_of,
+    tokens_for,
     when,
 )
 
@@ -191,15 +195,17 @@ def check_scales(encoding: Encoding) -> None:
 
 @when(attends)
 def check_grouped_heads(encoding: Encoding) -> None:
-    """Query heads that share key heads get what they would get from keys repeated for each."""
+    """Query heads get what they would get from keys of their own, however many share a key head."""
     made = copy_of(encoding)
-    q, k, v = qkv(made)
-    all_k, all_v = repeated(k, q.shape[1]), repeated(v, q.shape[1])
-    context = context_for(made)
-    expected = attend(q, all_k, all_v, made, causal=True, backend="reference", context=context)
-    for name in backends_for(made):
-        actual = attend(q, k, v, made, causal=True, backend=name, context=context)
-        require_close(actual, expected, 1e-9, f"{name} with {k.shape[1]} of {q.shape[1]} heads")
+    q, k, _ = qkv(made)
+    heads, context = q.shape[1], context_for(made)
+    for count in sorted({1, k.shape[1], heads}):
+        k, v = q.flip(2)[:, :count], q.cos()[:, :count]
+        all_k, all_v = repeated(k, heads), repeated(v, heads)
+        expected = attend(q, all_k, all_v, made, causal=True, backend="reference", context=context)
+        for name in backends_for(made):
+            actual = attend(q, k, v, made, causal=True, backend=name, context=context)
+            require_close(actual, expected, 1e-9, f"{name} with {count} of {heads} heads")
 
 
 @when(attends)
@@ -230,21 +236,54 @@ def check_strides(encoding: Encoding) -> None:
         require_close(actual, expected, 1e-12, name)
 
 
-@when(attends)
 def check_other_rows(encoding: Encoding) -> None:
     """What is not a number in one row of the batch reaches no other, forward or backward."""
+    spoilt = torch.tensor([[True], [False]]).expand(-1, LENGTH)
+    for causal in causalities(encoding):
+        _require_unspoilt(encoding, spoilt, Positions.build(LENGTH, causal=causal))
+    if not attends(encoding):
+        return
     made = copy_of(encoding)
-    for length in (LENGTH, 130):
-        if length > LENGTH and made.tags.needs_extent:
-            continue
-        drawn, context = qkv(made, length), context_for(made, length)
-        spoilt = tuple(t.masked_fill(_first_row(t), torch.nan) for t in drawn)
+    for length in (LENGTH,) if made.tags.needs_extent else (LENGTH, 130):
+        drawn, where = qkv(made, length), {"causal": True, "context": context_for(made, length)}
+        hurt = tuple(x.masked_fill(torch.arange(2).view(2, 1, 1, 1) == 0, torch.nan) for x in drawn)
         for name in backends_for(made):
-            where = {"causal": True, "context": context}
-            clean, other = (computed([made], each, name, **where) for each in (drawn, spoilt))
+            clean, other = (computed([made], each, name, **where) for each in (drawn, hurt))
             for part, expected, actual in zip(("output", *"qkv"), clean, other, strict=False):
                 what = f"{name}, {part} of {length} tokens beside a row of NaN"
                 require_close(actual[1], expected[1], 1e-9, what)
+
+
+def check_hidden_tokens(encoding: Encoding) -> None:
+    """What is not a number in padding reaches no real token, forward or backward."""
+    for causal in causalities(encoding):
+        hidden = torch.tensor([[True] * 3 + [False] * 6, [False] * 6 + [True] * 3])
+        positions = Positions.build(attention_mask=~hidden, causal=causal)
+        _require_unspoilt(encoding, hidden, positions)
+        if not attends(encoding):
+            continue
+        made = copy_of(encoding)
+        q, k, v = qkv(made)
+        hurt = (q, *(x.masked_fill(hidden[:, None, :, None], torch.nan) for x in (k, v)))
+        where = {"positions": positions, "context": context_for(made)}
+        for name in backends_for(made):
+            clean, other = (computed([made], each, name, **where) for each in ((q, k, v), hurt))
+            for expected, actual in zip(clean, other, strict=True):
+                require_close(actual, expected, 1e-9, f"{name}, causal={causal}")
+
+
+def _require_unspoilt(
+    encoding: Encoding, spoilt: Bool[Tensor, "2 t"], positions: Positions
+) -> None:
+    """What a model says of the other tokens is the same where `spoilt` ones are not numbers."""
+    model = model_for(encoding, causal=positions.causal)
+    # The last word of the vocabulary is the one that is spoilt, and what is said of it.
+    tokens = (tokens_for() % (VOCABULARY - 1)).masked_fill(spoilt, VOCABULARY - 1)
+    with torch.no_grad():
+        expected = model(tokens, positions)[~spoilt][:, :-1]
+        model.embedding.token.weight[-1] = torch.nan
+        actual = model(tokens, positions)[~spoilt][:, :-1]
+    require_close(actual, expected, 1e-9, f"a model beside NaN, causal={positions.causal}")
 
 
 @when(attends)
@@ -260,7 +299,3 @@ def check_no_fallback(encoding: Encoding) -> None:
         except UnsupportedError:
             continue
         require(False, f"backend {name!r} refuses this encoding, but answered")
-
-
-def _first_row(tensor: Tensor) -> Tensor:
-    return (torch.arange(len(tensor)) == 0).view(-1, *[1] * (tensor.ndim - 1))

@@ -97,6 +97,18 @@ def test_wrong_weights_of_one_instance_do_not_accuse_others():
     assert run_check(Backwards(4), "check_instances_share_nothing").status == "passed"
 
 
+class Asserting(pe.ALiBi):
+    """Slopes of which an assertion fails."""
+
+    def slope_values(self):
+        raise AssertionError("no slopes")
+
+
+def test_whatever_an_encoding_raises_is_a_failure_of_its_check():
+    detail = run_check(Asserting(4), "check_reference_scores").detail
+    assert detail.endswith("raised AssertionError: no slopes")
+
+
 def test_a_class_is_no_encoding():
     with pytest.raises(TypeError, match="Encoding"):
         check_encoding(pe.ALiBi)

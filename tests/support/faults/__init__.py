@@ -4,8 +4,18 @@ A fault replaces text in the source of one function. The text must be there, so 
 quietly stop being planted when the code around it moves.
 """
 
-from tests.support.faults import absolute, backends, caches, positions, relative, rotary, spine
-from tests.support.faults.claims import CLAIMS as CLAIMS
+from tests.support.faults import (
+    absolute,
+    alone,
+    backends,
+    caches,
+    positions,
+    relative,
+    rotary,
+    spine,
+)
+from tests.support.faults.alone import FALSE_CLAIMS as FALSE_CLAIMS
+from tests.support.faults.claims import CLAIMS as OBJECTS
 from tests.support.faults.fault import Fault as Fault
 from tests.support.faults.fault import plant as plant
 
@@ -14,3 +24,4 @@ FAULTS = [
     for part in (spine, positions, absolute, rotary, relative, backends, caches)
     for fault in part.FAULTS
 ]
+CLAIMS = [*OBJECTS, *FALSE_CLAIMS, *alone.ALONE]

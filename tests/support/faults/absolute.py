@@ -19,7 +19,7 @@ FAULTS = [
         "positions.double()",
         "(positions.double() / (1 + positions.double().max()))",
         sinusoid,
-        "check_prefix_consistency",
+        "check_causal_leak",
     ),
     Fault(
         "x * p where x * (1 + p) is meant",
@@ -68,6 +68,7 @@ FAULTS = [
         "rows = [p, p]",
         lambda: pe.Recurrent(16, max_length=24),
         "check_reference_embed",
+        alone=True,
     ),
     Fault(
         "the gradient of a recurrence cut at every step",
@@ -76,6 +77,7 @@ FAULTS = [
         "rows.append(p); p = p.detach()",
         lambda: pe.Recurrent(16, max_length=24),
         "check_gradients",
+        alone=True,
     ),
     Fault(
         "a solver that forgets the time",

@@ -52,6 +52,7 @@ FAULTS = [
         "False",
         t5,
         "check_wrong_heads",
+        alone=True,
     ),
     Fault(
         "a context of another batch widens the output",
@@ -60,6 +61,7 @@ FAULTS = [
         "False",
         forget_gate,
         "check_wrong_context",
+        alone=True,
     ),
     Fault(
         "distances of the C kernel one too far",

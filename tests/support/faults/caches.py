@@ -44,6 +44,7 @@ FAULTS = [
         "recent, count = max(self.window - 2, 1)",
         rope,
         "check_rolling_cache",
+        alone=True,
     ),
     Fault(
         "a rolling cache keeps one sink too few",
@@ -92,6 +93,7 @@ FAULTS = [
         "< self.capacity",
         rope,
         "check_static_cache",
+        alone=True,
     ),
     Fault(
         "payloads after the first call dropped",
@@ -124,6 +126,7 @@ FAULTS = [
         "self.placed",
         rope,
         "check_taken_back",
+        alone=True,
     ),
     Fault(
         "keys turned again by the opposite angle",
@@ -140,5 +143,6 @@ FAULTS = [
         "after.gain",
         lambda: pe.Rotary(16, scaling=pe.YaRN(4.0, 64)),
         "check_rerotate",
+        alone=True,
     ),
 ]

@@ -12,6 +12,7 @@ CLAIMS = [
         "return\n    yield from",
         alibi,
         "check_examples",
+        alone=True,
     ),
     Fault(
         "no source named",
@@ -20,6 +21,7 @@ CLAIMS = [
         "From",
         alibi,
         "check_docstring",
+        alone=True,
     ),
     Fault(
         "settings that are None not shown",
@@ -28,6 +30,7 @@ CLAIMS = [
         'in shown.items() if value != "None")',
         alibi,
         "check_repr",
+        alone=True,
     ),
     Fault(
         "a function of its own kept by an instance",
@@ -36,6 +39,7 @@ CLAIMS = [
         "self.learned, self.inside = learned, inside; self.hook = lambda: None",
         alibi,
         "check_pickle",
+        alone=True,
     ),
     Fault(
         "the embedding held twice by a model",
@@ -44,6 +48,7 @@ CLAIMS = [
         'parts = encodings_in(encoding, "TransformerEmbedding"); self.tied = self.token.weight',
         alibi,
         "check_safetensors",
+        alone=True,
     ),
     Fault(
         "buckets that training never reaches",
@@ -52,6 +57,7 @@ CLAIMS = [
         "max(128, train_length)",
         t5,
         "check_for_model",
+        alone=True,
     ),
     Fault(
         "slopes made on the CPU",
@@ -60,6 +66,7 @@ CLAIMS = [
         "device=None",
         alibi,
         "check_devices",
+        alone=True,
     ),
     Fault(
         "embeddings in the dtype of the table",
@@ -68,6 +75,7 @@ CLAIMS = [
         "return out",
         sinusoid,
         "check_dtypes",
+        alone=True,
     ),
     Fault(
         "a parameter that must stay float32 cast down",
@@ -76,6 +84,7 @@ CLAIMS = [
         "pass",
         lambda: pe.KERPLE(4),
         "check_kept_in_float32",
+        alone=True,
     ),
     Fault(
         "a relative encoding called absolute",
@@ -84,6 +93,7 @@ CLAIMS = [
         'self.learned, self.inside = learned, inside; self.family = "absolute"',
         alibi,
         "check_family",
+        alone=True,
     ),
     Fault(
         "every token at position 0",
@@ -117,6 +127,7 @@ CLAIMS = [
         "object.__setattr__(slope, 'pairs', positions.order_distance()[0, 0]); return (slope,)",
         alibi,
         "check_linear_memory",
+        alone=True,
     ),
     Fault(
         "sinks forgotten by the C kernel",
@@ -133,6 +144,7 @@ CLAIMS = [
         "past = self.order_distance() * (k_order >= 0) <= 0",
         rope,
         "check_negative_orders",
+        alone=True,
     ),
     Fault(
         "a width that wraps around",
@@ -141,6 +153,7 @@ CLAIMS = [
         "else seen.window % 2**40",
         rope,
         "check_wide_windows",
+        alone=True,
     ),
     Fault(
         "a causal mask multiplied by the scale",
@@ -149,6 +162,7 @@ CLAIMS = [
         "square",
         rope,
         "check_scales",
+        alone=True,
     ),
     Fault(
         "values of another stride misread",
@@ -173,6 +187,7 @@ CLAIMS = [
         "return (out * (1.001 if out.dtype == torch.float32 else 1)).to(call.v.dtype)",
         rope,
         "check_backends_in_low_precision",
+        alone=True,
     ),
     Fault(
         "gradients of a table summed in its own dtype",
@@ -181,6 +196,7 @@ CLAIMS = [
         "term.values[:, rows_of(term, positions)[:, 0]].to(dtype)",
         t5,
         "check_gradients_in_low_precision",
+        alone=True,
     ),
     Fault(
         "a backend that refuses everything",
@@ -205,6 +221,7 @@ CLAIMS = [
         "past",
         alibi,
         "check_masks",
+        alone=True,
     ),
     Fault(
         "the base of the latest instance",
@@ -213,5 +230,6 @@ CLAIMS = [
         "super().__init__(dim, base, layout, rotary_dim); del self.base; type(self).base = base",
         lambda: pe.Rotary(16, base=500.0),
         "check_instances_share_nothing",
+        alone=True,
     ),
 ]

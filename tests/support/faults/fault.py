@@ -16,12 +16,18 @@ from posenc.native.library import LIBRARY
 
 @dataclass(frozen=True)
 class Fault:
+    """`old` becomes `new` in the source of `target`, which `caught_by` then sees of `encoding`.
+
+    alone  no other check sees it, of the whole suite
+    """
+
     name: str
     target: str
     old: str
     new: str
     encoding: Callable[[], Encoding]
     caught_by: str
+    alone: bool = False
 
 
 def plant(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:

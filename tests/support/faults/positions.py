@@ -20,6 +20,7 @@ FAULTS = [
         "self[:count]",
         rope,
         "check_short_queries",
+        alone=True,
     ),
     Fault(
         "sinks by buffer index",
@@ -84,6 +85,7 @@ FAULTS = [
         "torch.zeros(count, dtype=torch.int64)",
         sinusoid,
         "check_packed",
+        alone=True,
     ),
     Fault(
         "a window of coordinates",

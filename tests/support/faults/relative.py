@@ -76,6 +76,7 @@ FAULTS = [
         "log_f.cumsum",
         forget_gate,
         "check_long_inputs",
+        alone=True,
     ),
     Fault(
         "gates in the activation dtype",
@@ -84,6 +85,7 @@ FAULTS = [
         "F.logsigmoid(logit.to(x.dtype))",
         forget_gate,
         "check_low_precision",
+        alone=True,
     ),
     Fault(
         "gates under autocast",
@@ -156,6 +158,7 @@ FAULTS = [
         "device, far = self.weight.device, self.span - 1",
         lambda: pe.DeBERTa(32, 4, span=4),
         "check_reference_scores",
+        alone=True,
     ),
     Fault(
         "the sign of the paper's p2c",
@@ -204,5 +207,6 @@ FAULTS = [
         "if True:",
         lambda: pe.TransformerXL(16, 4),
         "check_autocast",
+        alone=True,
     ),
 ]

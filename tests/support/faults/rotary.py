@@ -85,6 +85,7 @@ FAULTS = [
         "at.view(-1, 1, int(at.shape[-1]), 1)",
         rope,
         "check_exports",
+        alone=True,
     ),
     Fault(
         "tokens dropped before a sink counted over the buffer, not the document",

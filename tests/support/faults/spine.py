@@ -68,6 +68,7 @@ FAULTS = [
         "scores.softmax(dim=-1)",
         cope,
         "check_finite",
+        alone=True,
     ),
     Fault(
         "scores under autocast",
