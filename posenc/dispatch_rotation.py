@@ -4,7 +4,6 @@ Both fall back to PyTorch where they do not fit; `posenc.rotation.rotate_pairs` 
 """
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from posenc.native import rotary_ops
 from posenc.native.rotary_ops import check_inplace as check_inplace
 from posenc.terms import Layout
+from posenc.triton import INSTALLED
 
 Tensors = Sequence[Tensor]
 
@@ -23,8 +23,11 @@ def rotated(
 
     cos, sin  of each x, (1|b, 1|h, t, r)
     """
-    if x[0].is_cuda and _suits_triton(cos):
-        return _by_triton(x, cos, sin, layout, start)
+    if _suits_triton(x, cos):
+        # Triton takes its time to import, which only calls on a GPU need.
+        from posenc.triton import rotary
+
+        return rotary.rotated(x, cos, sin, layout, start)
     return rotary_ops.rotated(x, cos, sin, layout, start)
 
 
@@ -38,27 +41,15 @@ def rotated_(
 
     Raises UnsupportedError for others.
     """
-    if x[0].is_cuda and _suits_triton(cos):
+    if _suits_triton(x, cos):
         check_inplace(*x)
         made = rotated(x, cos, sin, layout, start)
         return [one.copy_(new) for one, new in zip(x, made, strict=True)]
     return rotary_ops.rotated_(x, cos, sin, layout, start)
 
 
-def _by_triton(
-    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int
-) -> Sequence[Tensor]:
-    # Triton is there only for who has a GPU, and takes its time to import.
-    from posenc.triton.rotary import turn
-
-    q, k = (x[0], None) if len(x) == 1 else x
-    waves = list(zip(cos, sin, strict=True))
-    both = turn(q, k, waves[0], waves[-1] if k is not None else None, layout, start)
-    return [one for one in both if one is not None]
-
-
-def _suits_triton(cos: Tensors) -> bool:
+def _suits_triton(x: Tensors, cos: Tensors) -> bool:
     """Whether a kernel is launched: a compiler fuses what it is given, and does without."""
-    if torch.compiler.is_compiling() or find_spec("triton") is None:
+    if not (x[0].is_cuda and INSTALLED) or torch.compiler.is_compiling():
         return False
     return not (torch.is_grad_enabled() and any(one.requires_grad for one in cos))

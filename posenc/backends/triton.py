@@ -5,7 +5,7 @@ atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
 """
 
 import os
-from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +14,10 @@ from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table, merged
 from posenc.normal_form.pairs import aligned
+from posenc.triton import INSTALLED
+
+if TYPE_CHECKING:
+    from posenc.triton.kernel_args import Inputs
 
 CAN = frozenset(
     {
@@ -26,19 +30,40 @@ CAN = frozenset(
     }
 )
 _WIDEST = 256
-_INSTALLED = find_spec("triton") is not None
 
 
 def attend(call: Call) -> Tensor:
-    from posenc.triton.attention import attend as flash
+    # Here, for it needs Triton.
+    from posenc.triton.attention import attend as kernel
+
+    return kernel(_inputs(call)).to(call.v.dtype)
+
+
+def _inputs(call: Call) -> "Inputs":
+    """The call as the operator takes it."""
+    from posenc.triton.kernel_args import Inputs
 
     q, k, v, scale = operands(call)
     table, slopes = _biases(call, scale)
-    rules = _rules(call)
-    places = None if rules.plain else _places(call)
-    values, zero = (None, 0) if table is None else (table.values, table.zero)
-    pair = None if slopes is None else (slopes.past, slopes.future)
-    return flash(q, k, v, rules, scale, values, zero, pair, places).to(call.v.dtype)
+    seen, plain = call.form.visibility, call.form.plain
+    # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
+    width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
+    return Inputs(
+        q,
+        k,
+        v,
+        table=None if table is None else table.values,
+        past=None if slopes is None else slopes.past,
+        future=None if slopes is None else slopes.future,
+        places=[] if plain else _places(call),
+        zero=0 if table is None else table.zero,
+        scale=scale,
+        causal=seen.causal,
+        width=width,
+        sinks=seen.sinks,
+        prefix=seen.prefix,
+        plain=plain,
+    )
 
 
 def limits(call: Call) -> str | None:
@@ -69,7 +94,7 @@ def _machine(device: torch.device) -> str | None:
             return "it runs on NVIDIA GPUs (TRITON_INTERPRET=1 runs it on CPU, for tests)"
     elif device.type != "cuda":
         return f"it runs on NVIDIA GPUs, not on {device.type}"
-    return None if _INSTALLED else "Triton is not installed (torch for CUDA brings it)"
+    return None if INSTALLED else "Triton is not installed (torch for CUDA brings it)"
 
 
 def _learns(bias: Table | Slopes | None) -> bool:
@@ -94,17 +119,8 @@ def _as_table(slopes: Slopes, length: int) -> Table:
     return Table(torch.where(distance <= 0, past, future), length - 1)
 
 
-def _rules(call: Call):
-    from posenc.triton.kernel_args import Rules
-
-    seen = call.form.visibility
-    # Orders count tokens, in 32 bits: a window that is wider hides nothing.
-    width = 0 if seen.window is None or seen.window >= 2**31 else seen.window
-    return Rules(seen.causal, width, seen.sinks, seen.prefix, call.form.plain)
-
-
 def _places(call: Call) -> list[Tensor]:
-    """Coordinates, orders, documents and validity, in the order of PLACES of `kernel_args`."""
+    """Coordinates, orders, documents and validity, in the order of `Inputs.places`."""
     positions = call.form.positions
     orders = positions.orders()
     q_document, k_document = positions.queries.document, positions.keys.document
@@ -116,8 +132,7 @@ def _places(call: Call) -> list[Tensor]:
     coordinates = (
         (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
     )
-    # Orders count tokens; coordinates and documents may be any int64.
-    each = (*coordinates, *(x.int() for x in orders), q_document, k_document, valid)
+    each = (*coordinates, *orders, q_document, k_document, valid)
     return [x.view(-1, x.shape[-1]) for x in each]
 
 

@@ -5,7 +5,6 @@ the second and third may be missing; see `posenc.terms`. Memory grows with the l
 its square, and nothing is added by atomics: two runs give the same bits.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -15,130 +14,90 @@ from torch import Tensor
 from posenc.triton import decoding
 from posenc.triton.backward import diagonal_kernel, key_kernel, query_kernel
 from posenc.triton.forward import forward_kernel
-from posenc.triton.kernel_args import KernelArgs, Rules, tile_map
+from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, tile_map
 from posenc.triton.launching import on_device
 
-_LOG2 = math.log2(math.e)
 
-
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    rules: Rules,
-    scale: float,
-    table: Tensor | None = None,
-    zero: int = 0,
-    slopes: tuple[Tensor, Tensor] | None = None,
-    places: list[Tensor] | None = None,
-) -> Tensor:
-    """out (b, h, tq, e) in the dtype of q (b, h, tq, d), k (b, g, tk, d) and v (b, g, tk, e).
-
-    rules   what is visible, static
-    table   (1|h, n), differentiable; the row of distance 0 is `zero`, beyond its ends it is flat
-    slopes  (past, future), each (h,): score -= slope * |distance|; no gradient
-    places  for positions that are not plain, what `KernelArgs` lists
-    """
-    past, future = (None, None) if slopes is None else slopes
-    given = (q, k, v, table, past, future, places or [], zero, scale, *rules)
+def attend(x: Inputs) -> Tensor:
+    """out (b, h, tq, e) in the dtype of q."""
     tracked = torch.is_grad_enabled() and any(
-        x is not None and x.requires_grad for x in (q, k, v, table)
+        tensor is not None and tensor.requires_grad for tensor in (x.q, x.k, x.v, x.table)
     )
     if tracked or torch.compiler.is_compiling():
-        return torch.ops.posenc.triton_attend(*given)[0]
-    if decoding.fits(q, k, rules):
-        return decoding.decode(q, k, v, rules, scale, table, zero, slopes)
-    return _forward(*given)[0]
+        return torch.ops.posenc.triton_attend(*x)[0]
+    return decoding.decode(x) if decoding.fits(x) else _forward(*x)[0]
 
 
-def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor | None,
-    past: Tensor | None,
-    future: Tensor | None,
-    places: list[Tensor],
-    zero: int,
-    scale: float,
-    *rules: Any,
-) -> tuple[Tensor, Tensor]:
-    args = KernelArgs(q, k, v, table, past, future, places, zero, Rules(*rules))
-    out, lse = _outputs(q, v)
+def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+    x = Inputs(*inputs)
+    args = KernelArgs(x)
+    out, lse = _outputs(*inputs)
     if out.numel() == 0:
         return out, lse
     bm, bn, warps, stages = args.blocks(backward=False)
-    seen, stride = tile_map(args, bm, bn)
     grid = (triton.cdiv(args.q_len, bm), args.batch * args.heads)
-    with on_device(q):
+    with on_device(x.q):
         forward_kernel[grid](
-            q, k, v, out, lse, *q.stride(), *k.stride(), *v.stride(), *out.stride(),
-            *args.bias, *args.places, seen, stride, scale * _LOG2, *args.sizes,
+            x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, *args.places,
+            *tile_map(args, bm, bn), x.scale * LOG2_E, *args.sizes,
             **args.constants, BM=bm, BN=bn, num_warps=warps, num_stages=stages,
             enable_fp_fusion=True,
         )  # fmt: skip
     return out, lse
 
 
-def _outputs(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    batch, heads, q_len, _ = q.shape
-    exact = torch.promote_types(q.dtype, torch.float32)
-    out = q.new_empty(batch, heads, q_len, v.shape[-1])
-    return out, q.new_empty(batch, heads, q_len, dtype=exact)
+def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
+    x = Inputs(*inputs)
+    rows = x.q.shape[:3]
+    return x.q.new_empty(*rows, x.v.shape[-1]), x.q.new_empty(rows, dtype=x.exact)
 
 
 def _backward(
-    dout: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    table: Tensor | None,
-    past: Tensor | None,
-    future: Tensor | None,
-    places: list[Tensor],
-    zero: int,
-    scale: float,
-    with_table: bool,
-    *rules: Any,
+    dout: Tensor, out: Tensor, lse: Tensor, with_table: bool, *inputs: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """dq, dk, dv and the table's gradient, empty where it is not asked for."""
-    args = KernelArgs(q, k, v, table, past, future, places, zero, Rules(*rules))
-    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    x = Inputs(*inputs)
+    args = KernelArgs(x)
+    dq, dk, dv, dtable = _gradients(dout, out, lse, with_table, *inputs)
     if out.numel() == 0:
-        dtable = lse.new_zeros(() if table is None else table.shape)
-        return dq, dk.zero_(), dv.zero_(), dtable
+        return dq, dk.zero_(), dv.zero_(), dtable.zero_()
     delta = torch.empty_like(lse)
     bm, bn, warps, stages = args.blocks(backward=True)
-    seen, stride = tile_map(args, bm, bn)
+    seen = tile_map(args, bm, bn)
     many = args.batch * args.heads
     launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
-    strides = (*q.stride(), *k.stride(), *v.stride())
-    scales = scale * _LOG2, scale
-    with on_device(q):
+    scales = x.scale * LOG2_E, x.scale
+    with on_device(x.q):
         query_kernel[triton.cdiv(args.q_len, bm), many](
-            q, k, v, out, dout, dq, lse, delta, *strides, *out.stride(), *dout.stride(),
-            *dq.stride(), *args.bias, *args.places, seen, stride, *scales, *args.sizes,
+            x.q, x.k, x.v, out, dout, dq, lse, delta, *args.strides, *out.stride(),
+            *dout.stride(), *dq.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
             **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
         key_kernel[triton.cdiv(args.k_len, bn), many // args.group](
-            q, k, v, dout, dk, dv, lse, delta, *strides, *dout.stride(), *dk.stride(),
-            *dv.stride(), *args.bias, *args.places, seen, stride, *scales, *args.sizes,
+            x.q, x.k, x.v, dout, dk, dv, lse, delta, *args.strides, *dout.stride(),
+            *dk.stride(), *dv.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
             **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
-        if table is None or not with_table:
-            return dq, dk, dv, lse.new_empty(0)
+        if x.table is None or not with_table:
+            return dq, dk, dv, dtable
         lowest, count = args.near_diagonals(bm)
         sums = lse.new_empty(args.batch, args.heads, count, 2, bm)
         if count:
             diagonal_kernel[count, many](
-                q, k, v, dout, sums, lse, delta, *strides, *dout.stride(),
+                x.q, x.k, x.v, dout, sums, lse, delta, *args.strides, *dout.stride(),
                 *args.bias, *args.places, lowest, scales[0], *args.sizes,
                 **args.constants, B=bm, **launch,
             )  # fmt: skip
-    first = (lowest - 1) * bm - (args.k_len - args.q_len) + zero
-    return dq, dk, dv, _table_gradient(sums.sum(0), first, table)
+    first = (lowest - 1) * bm - (args.k_len - args.q_len) + x.zero
+    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table)
+
+
+def _gradients(
+    dout: Tensor, out: Tensor, lse: Tensor, with_table: bool, *inputs: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    x = Inputs(*inputs)
+    dtable = torch.empty_like(x.table) if with_table and x.table is not None else lse.new_empty(0)
+    return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), dtable
 
 
 def _table_gradient(sums: Tensor, first: int, table: Tensor) -> Tensor:
@@ -164,68 +123,34 @@ def _table_gradient(sums: Tensor, first: int, table: Tensor) -> Tensor:
     return (grad.sum(0, keepdim=True) if table.shape[0] == 1 else grad).to(table.dtype)
 
 
-_library = torch.library.Library("posenc", "FRAGMENT")
-_RULES = "bool causal, SymInt width, SymInt sinks, SymInt prefix, bool plain"
-_library.define(
-    "triton_attend(Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? past, Tensor? future, "
-    f"Tensor[] places, SymInt zero, float scale, {_RULES}) -> (Tensor, Tensor)"
-)
-_library.define(
-    "triton_attend_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
-    "Tensor? table, Tensor? past, Tensor? future, Tensor[] places, SymInt zero, float scale, "
-    f"bool with_table, {_RULES}) -> (Tensor, Tensor, Tensor, Tensor)"
-)
-for _key in ("CPU", "CUDA"):
-    _library.impl("triton_attend", _forward, _key)
-    _library.impl("triton_attend_backward", _backward, _key)
-
-
-@torch.library.register_fake("posenc::triton_attend", lib=_library)
-def _fake(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _outputs(q, v)
-
-
-@torch.library.register_fake("posenc::triton_attend_backward", lib=_library)
-def _fake_backward(
-    dout: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    table: Tensor | None,
-    past: Tensor | None,
-    future: Tensor | None,
-    places: list[Tensor],
-    zero: int,
-    scale: float,
-    with_table: bool,
-    *_: Any,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dtable = torch.empty_like(table) if with_table and table is not None else lse.new_empty(0)
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), dtable
-
-
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, table, past, future, places, *settings = inputs
-    out, lse = output
-    ctx.mark_non_differentiable(lse)
-    ctx.save_for_backward(q, k, v, out, lse, table, past, future, *places)
-    ctx.settings = settings
+    q, k, v, table, past, future, places, *ctx.settings = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*output, q, k, v, table, past, future, *places)
 
 
 def _op_backward(ctx: Any, dout: Tensor, _: Any) -> tuple[Any, ...]:
-    q, k, v, out, lse, table, past, future, *places = ctx.saved_tensors
-    zero, scale, *rules = ctx.settings
+    out, lse, q, k, v, table, past, future, *places = ctx.saved_tensors
     with_table = table is not None and ctx.needs_input_grad[3]
     dq, dk, dv, dtable = torch.ops.posenc.triton_attend_backward(
-        dout, q, k, v, out, lse, table, past, future, places, zero, scale, with_table, *rules
+        dout, out, lse, with_table, q, k, v, table, past, future, places, *ctx.settings
     )
     nothing = [None] * len(ctx.settings)
     dtable = dtable if with_table else None
     return (dq, dk, dv, dtable, None, None, [None] * len(places), *nothing)
 
 
+_library = torch.library.Library("posenc", "FRAGMENT")
+_library.define(f"triton_attend({SCHEMA}) -> (Tensor, Tensor)")
+_library.define(
+    "triton_attend_backward(Tensor dout, Tensor out, Tensor lse, bool with_table, "
+    f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+for _key in ("CPU", "CUDA"):
+    _library.impl("triton_attend", _forward, _key)
+    _library.impl("triton_attend_backward", _backward, _key)
+torch.library.register_fake("posenc::triton_attend", _outputs, lib=_library)
+torch.library.register_fake("posenc::triton_attend_backward", _gradients, lib=_library)
 torch.library.register_autograd(
     "posenc::triton_attend", _op_backward, setup_context=_setup, lib=_library
 )

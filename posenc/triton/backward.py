@@ -204,11 +204,11 @@ def diagonal_kernel(
             DIM, VALUE_DIM, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE,
             PRECISION, B, B, DP, EP,
         )  # fmt: skip
-        # All tiles of this program share their diagonals: they are added first, and turned once.
+        # All tiles of this program share their diagonals: they are added first, and skewed once.
         acc += ds
     r = tl.arange(0, B)
-    at = r[:, None] + r[None, :]
-    skewed = tl.gather(acc, at % B, 1)
+    sheared = r[:, None] + r[None, :]
+    skewed = tl.gather(acc, sheared % B, 1)
     sums += ((tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * 2).to(tl.int64) * B
-    tl.store(sums + r, tl.sum(tl.where(at >= B, skewed, 0.0), 0))
-    tl.store(sums + B + r, tl.sum(tl.where(at < B, skewed, 0.0), 0))
+    tl.store(sums + r, tl.sum(tl.where(sheared >= B, skewed, 0.0), 0))
+    tl.store(sums + B + r, tl.sum(tl.where(sheared < B, skewed, 0.0), 0))

@@ -6,61 +6,48 @@ occupies the whole GPU and every key is read once.
 
 import math
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from posenc.triton.kernel_args import KernelArgs, Rules
+from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs
 from posenc.triton.launching import on_device
-from posenc.triton.tiles import product
+from posenc.triton.tiles import add_tile, finish, product
 
 # Programs that occupy a GPU of 132 cores; splits are no shorter than _SHORTEST keys.
 _PROGRAMS = 528
 _SHORTEST = 256
 
 
-def fits(q: Tensor, k: Tensor, rules: Rules) -> bool:
+def fits(x: Inputs) -> bool:
     """Whether this is one query of plain positions, whose heads fit a tile."""
-    return rules.plain and q.shape[2] == 1 and q.shape[1] // k.shape[1] <= 16
+    return x.plain and x.q.shape[2] == 1 and x.q.shape[1] // x.k.shape[1] <= 16
 
 
-def decode(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    rules: Rules,
-    scale: float,
-    table: Tensor | None,
-    zero: int,
-    slopes: tuple[Tensor, Tensor] | None,
-) -> Tensor:
+def decode(x: Inputs) -> Tensor:
     """out (b, h, 1, e) for q (b, h, 1, d); no gradient. The query is the last of the keys."""
-    past, future = (None, None) if slopes is None else slopes
-    args = KernelArgs(q, k, v, table, past, future, [], zero, rules)
+    args = KernelArgs(x)
     groups = args.batch * args.heads // args.group
     # Without sinks nothing before the window is read.
-    begin = max(0, args.k_len - rules.width) if rules.width and not rules.sinks else 0
+    begin = max(0, args.k_len - x.width) if x.width and not x.sinks else 0
     wanted = max(1, min(_PROGRAMS // groups, (args.k_len - begin) // _SHORTEST))
     block = 64
     each = triton.cdiv(triton.cdiv(args.k_len - begin, wanted), block) * block
     splits = max(1, triton.cdiv(args.k_len - begin, each)) if args.k_len else 1
-    exact = torch.promote_types(q.dtype, torch.float32)
-    parts = q.new_empty(args.batch, args.heads, splits, args.value_dim, dtype=exact)
-    levels = q.new_empty(args.batch, args.heads, splits, dtype=exact)
-    log2 = math.log2(math.e)
+    parts = x.q.new_empty(args.batch, args.heads, splits, args.value_dim, dtype=x.exact)
+    levels = x.q.new_empty(args.batch, args.heads, splits, dtype=x.exact)
     names = ("DIM", "VALUE_DIM", "DP", "EP", "WIDTH", "SINKS", "TABLE", "SLOPE", "PRECISION")
-    with on_device(q):
+    with on_device(x.q):
         decode_kernel[splits, groups](
-            q, k, v, parts, levels, *q.stride(), *k.stride(), *v.stride(), *args.bias[:5],
-            scale * log2, args.heads, args.group, args.k_len, begin, each,
+            x.q, x.k, x.v, parts, levels, *args.strides, *args.bias[:5],
+            x.scale * LOG2_E, args.heads, args.group, args.k_len, begin, each,
             **{name: args.constants[name] for name in names},
             BN=block, num_warps=4, num_stages=3, enable_fp_fusion=True,
         )  # fmt: skip
     if splits == 1:
-        return parts.to(q.dtype)
+        return parts.to(x.q.dtype)
     weights = (levels * math.log(2)).softmax(-1)
-    return (weights[:, :, None] @ parts).to(q.dtype)
+    return (weights[:, :, None] @ parts).to(x.q.dtype)
 
 
 @triton.jit
@@ -99,24 +86,17 @@ def decode_kernel(
             s += slope[:, None] * distance.to(s.dtype)[None, :]
         if TABLE:
             index = tl.minimum(tl.maximum(distance + zero, 0), size - 1)
-            at = table + head[:, None] * table_stride + index[None, :]
-            s += tl.load(at, mask=(r < group)[:, None] & here[None, :], other=0.0)
+            rows = table + head[:, None] * table_stride + index[None, :]
+            s += tl.load(rows, mask=(r < group)[:, None] & here[None, :], other=0.0)
         seen = here
         if WIDTH > 0:
             seen = seen & ((distance > -WIDTH) | (j < SINKS))
         s = tl.where(seen[None, :], s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        shift = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp2(s - shift[:, None])
-        keep = tl.exp2(top - shift)
-        total = total * keep + tl.sum(p, 1)
-        z = tl.load(v + far[:, None] * vt, mask=here[:, None] & (e < VALUE_DIM)[None, :], other=0.0)
-        acc = acc * keep[:, None] + product(p.to(z.dtype), z, levels.dtype.element_ty, PRECISION)
-        top = higher
-    empty = total == 0.0
-    acc = acc / tl.where(empty, 1.0, total)[:, None]
-    level = tl.where(empty, float("-inf"), top + tl.log2(tl.where(empty, 1.0, total)))
-    at = (batch * heads + head) * tl.num_programs(0) + split
-    tl.store(levels + at, level, mask=r < group)
-    target = parts + at[:, None] * VALUE_DIM + e[None, :]
+        values = v + far[:, None] * vt
+        shown = here[:, None] & (e < VALUE_DIM)[None, :]
+        top, total, acc = add_tile(s, values, shown, top, total, acc, PRECISION)
+    acc, level = finish(top, total, acc, "-inf")
+    part = (batch * heads + head) * tl.num_programs(0) + split
+    tl.store(levels + part, level, mask=r < group)
+    target = parts + part[:, None] * VALUE_DIM + e[None, :]
     tl.store(target, acc, mask=(r < group)[:, None] & (e < VALUE_DIM)[None, :])

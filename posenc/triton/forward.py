@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from posenc.triton.tiles import key_span, product, tile_scores
+from posenc.triton.tiles import add_tile, finish, key_span, product, tile_scores
 
 
 @triton.jit
@@ -55,21 +55,10 @@ def forward_kernel(
                 q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
                 CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, BM, BN,
             )  # fmt: skip
-            higher = tl.maximum(top, tl.max(s, 1))
-            # A row that has seen nothing yet: -inf - -inf would be NaN.
-            shift = tl.where(higher == float("-inf"), 0.0, higher)
-            p = tl.exp2(s - shift[:, None])
-            keep = tl.exp2(top - shift)
-            total = total * keep + tl.sum(p, 1)
-            z = tl.load(
-                v + far_j[:, None] * vt, mask=(j < k_len)[:, None] & (e < VALUE_DIM)[None, :],
-                other=0.0,
-            )  # fmt: skip
-            acc = acc * keep[:, None] + product(p.to(z.dtype), z, lse.dtype.element_ty, PRECISION)
-            top = higher
-    empty = total == 0.0
-    acc = acc / tl.where(empty, 1.0, total)[:, None]
-    level = tl.where(empty, float("inf"), top + tl.log2(tl.where(empty, 1.0, total)))
+            shown = (j < k_len)[:, None] & (e < VALUE_DIM)[None, :]
+            values = v + far_j[:, None] * vt
+            top, total, acc = add_tile(s, values, shown, top, total, acc, PRECISION)
+    acc, level = finish(top, total, acc, "inf")
     tl.store(lse + (batch * heads + far) * q_len + i, level, mask=i < q_len)
     target = out + batch * ob + far * oh + wide * ot + e[None, :] * od
     inside = (i < q_len)[:, None] & (e < VALUE_DIM)[None, :]

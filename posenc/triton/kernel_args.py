@@ -7,77 +7,89 @@ import torch
 import triton
 from torch import Tensor
 
-# Of the places, in this order.
-PLACES = ("q", "k", "q_order", "k_order", "q_document", "k_document", "k_valid")
+LOG2_E = math.log2(math.e)
 
 
-class Rules(NamedTuple):
-    """What is visible; width 0 is no window. plain: keys count from 0, queries are the last."""
+class Inputs(NamedTuple):
+    """What `posenc::triton_attend` takes, in the order of SCHEMA.
 
+    q, k, v       (b, h, tq, d), (b, g, tk, d), (b, g, tk, e) of one dtype
+    table         (1|h, n), differentiable; row `zero` is of distance 0, beyond its ends it is flat
+    past, future  (h,): score -= slope * |distance|; no gradient
+    places        coordinates of queries and keys, their orders, their documents, and which keys are
+                  valid (bool), each (1|b, t); empty where `plain`
+    width         of the window; 0 is none
+    plain         keys count from 0, and the queries are the last of them
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    table: Tensor | None
+    past: Tensor | None
+    future: Tensor | None
+    places: list[Tensor]
+    zero: int
+    scale: float
     causal: bool
     width: int
     sinks: int
     prefix: int
     plain: bool
 
+    @property
+    def exact(self) -> torch.dtype:
+        """The dtype of sums."""
+        return torch.promote_types(self.q.dtype, torch.float32)
+
+
+SCHEMA = (
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? past, Tensor? future, Tensor[] places, "
+    "SymInt zero, float scale, bool causal, SymInt width, SymInt sinks, SymInt prefix, bool plain"
+)
+
 
 class KernelArgs:
-    """The arguments that all kernels of one call share.
+    """The arguments that all kernels of one call share."""
 
-    places  PLACES, each (1|b, t), whole numbers, k_valid bool; empty where positions are plain
-    """
-
-    def __init__(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        table: Tensor | None,
-        past: Tensor | None,
-        future: Tensor | None,
-        places: list[Tensor],
-        zero: int,
-        rules: Rules,
-    ) -> None:
-        self.batch, self.heads, self.q_len, self.dim = q.shape
-        self.k_len, self.value_dim = k.shape[2], v.shape[3]
-        self.group = self.heads // k.shape[1]
-        self.dtype, self.rules, self.given = q.dtype, rules, places
-        self.size = 0 if table is None else table.shape[-1]
-        self.zero, self.table_heads = zero, 1 if table is None else table.shape[0]
-        exact = torch.promote_types(q.dtype, torch.float32)
-        log2 = math.log2(math.e)
+    def __init__(self, x: Inputs) -> None:
+        self.inputs = x
+        self.batch, self.heads, self.q_len, self.dim = x.q.shape
+        self.k_len, self.value_dim = x.k.shape[2], x.v.shape[3]
+        self.group = self.heads // x.k.shape[1]
         # A missing tensor is passed as q, which is then not read.
-        biases = [
-            q if x is None else (x.detach().to(exact) * log2).contiguous()
-            for x in (table, past, future)
-        ]
-        stride = 0 if self.table_heads == 1 else self.size
-        self.bias = (biases[0], stride, self.size, zero, biases[1], biases[2])
-        self.rows = max((x.shape[0] for x in places), default=1)
-        each = [x.expand(self.rows, -1).contiguous() for x in places] or [q] * len(PLACES)
-        self.places = (*each, int(self.rows > 1))
+        table, past, future = (
+            x.q if bias is None else (bias.detach().to(x.exact) * LOG2_E).contiguous()
+            for bias in (x.table, x.past, x.future)
+        )
+        size = 0 if x.table is None else x.table.shape[-1]
+        stride = 0 if x.table is None or x.table.shape[0] == 1 else size
+        self.bias = (table, stride, size, x.zero, past, future)
+        self.rows = max((place.shape[0] for place in x.places), default=1)
+        places = [place.expand(self.rows, -1).contiguous() for place in x.places] or [x.q] * 7
+        self.places = (*places, int(self.rows > 1))
+        self.strides = (*x.q.stride(), *x.k.stride(), *x.v.stride())
         self.sizes = (self.heads, self.group, self.q_len, self.k_len)
         self.constants = {
             "DIM": self.dim,
             "VALUE_DIM": self.value_dim,
             "DP": max(16, triton.next_power_of_2(self.dim)),
             "EP": max(16, triton.next_power_of_2(self.value_dim)),
-            "CAUSAL": rules.causal,
-            "WIDTH": rules.width,
-            "SINKS": rules.sinks,
-            "PREFIX": rules.prefix,
-            "PLAIN": rules.plain,
-            "TABLE": table is not None,
-            "SLOPE": past is not None,
+            "CAUSAL": x.causal,
+            "WIDTH": x.width,
+            "SINKS": x.sinks,
+            "PREFIX": x.prefix,
+            "PLAIN": x.plain,
+            "TABLE": x.table is not None,
+            "SLOPE": x.past is not None,
             # Behind every query only, a slope differs from one per key by what a row shares.
-            "KEY_ONLY": rules.plain and rules.causal and rules.prefix == 0,
-            "PRECISION": _precision(q),
+            "KEY_ONLY": x.plain and x.causal and x.prefix == 0,
+            "PRECISION": _precision(x.q),
         }
 
     def blocks(self, backward: bool) -> tuple[int, int, int, int]:
         """Queries and keys per tile, warps and pipeline stages."""
-        return blocks_for(max(self.dim, self.value_dim), self.dtype, backward)
+        return blocks_for(max(self.dim, self.value_dim), self.inputs.q.dtype, backward)
 
     def near_diagonals(self, block: int) -> tuple[int, int]:
         """The first tile diagonal that holds a distance of row 1 or later, and their number.
@@ -85,9 +97,9 @@ class KernelArgs:
         Row 0 of a table, the far past, needs none: its gradient follows from the others.
         """
         shift = self.k_len - self.q_len
-        lowest = max(1 - triton.cdiv(self.q_len, block), (1 - self.zero + shift) // block)
+        lowest = max(1 - triton.cdiv(self.q_len, block), (1 - self.inputs.zero + shift) // block)
         highest = triton.cdiv(self.k_len, block) - 1
-        if self.rules.causal and self.rules.prefix == 0:
+        if self.inputs.causal and self.inputs.prefix == 0:
             # Its first pair is k - q = step * block - (block - 1) - shift, which must not be > 0.
             highest = min(highest, (shift + block - 1) // block)
         return lowest, max(0, highest - lowest + 1)
@@ -118,20 +130,20 @@ def tile_map(args: KernelArgs, bm: int, bn: int) -> tuple[Tensor, int]:
     Told from the least and greatest order and document of each tile, so that some tiles without
     a visible pair are kept. Plain positions need none of it: the kernels count for themselves.
     """
-    if args.rules.plain:
-        return args.bias[0], 0
-    rules = args.rules
-    _, _, q_order, k_order, q_document, k_document, k_valid = args.given
+    x = args.inputs
+    if x.plain:
+        return x.q, 0
+    _, _, q_order, k_order, q_document, k_document, k_valid = x.places
     (q_low, q_high), (k_low, k_high) = _ends(q_order, bm), _ends(k_order, bn)
     q_low, q_high = q_low[:, :, None], q_high[:, :, None]
     k_low, k_high = k_low[:, None], k_high[:, None]
     seen = _ends(k_valid.long(), bn)[1][:, None] > 0
-    if rules.causal:
+    if x.causal:
         past = k_low <= q_high
-        seen = seen & (past | (k_low < rules.prefix) if rules.prefix else past)
-    if rules.width:
-        near = (k_low - q_high < rules.width) & (q_low - k_high < rules.width)
-        seen = seen & (near | (k_low < rules.sinks) if rules.sinks else near)
+        seen = seen & (past | (k_low < x.prefix) if x.prefix else past)
+    if x.width:
+        near = (k_low - q_high < x.width) & (q_low - k_high < x.width)
+        seen = seen & (near | (k_low < x.sinks) if x.sinks else near)
     (q_low, q_high), (k_low, k_high) = _ends(q_document, bm), _ends(k_document, bn)
     seen = seen & (k_low[:, None] <= q_high[:, :, None]) & (q_low[:, :, None] <= k_high[:, None])
     tiles = triton.cdiv(args.q_len, bm), triton.cdiv(args.k_len, bn)

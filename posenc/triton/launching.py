@@ -1,6 +1,5 @@
 """What every launch of a kernel asks of the machine."""
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -12,8 +11,3 @@ def on_device(x: Tensor) -> AbstractContextManager[object]:
     if x.device.type != "cuda" or x.device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(x.device)
-
-
-def interpreted() -> bool:
-    """Whether TRITON_INTERPRET=1 asked for kernels that run on CPU tensors, slowly."""
-    return os.environ.get("TRITON_INTERPRET") == "1"

@@ -24,6 +24,31 @@ def product(a, b, DTYPE: tl.constexpr, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def add_tile(s, v, mask, top, total, acc, PRECISION: tl.constexpr):
+    """A tile of scores s (m, n) and its values (n, e) added to a running softmax.
+
+    top (m,) is the greatest score so far, total (m,) the sum of weights relative to it, and acc
+    (m, e) that of weighted values; those three with the tile are returned.
+    """
+    higher = tl.maximum(top, tl.max(s, 1))
+    # A row that has seen nothing yet: -inf - -inf would be NaN.
+    shift = tl.where(higher == float("-inf"), 0.0, higher)
+    p = tl.exp2(s - shift[:, None])
+    keep = tl.exp2(top - shift)
+    total = total * keep + tl.sum(p, 1)
+    z = tl.load(v, mask=mask, other=0.0)
+    return higher, total, acc * keep[:, None] + product(p.to(z.dtype), z, acc.dtype, PRECISION)
+
+
+@triton.jit
+def finish(top, total, acc, EMPTY: tl.constexpr):
+    """The output of a running softmax and its log-sum-exp, EMPTY for a row that saw nothing."""
+    empty = total == 0.0
+    some = tl.where(empty, 1.0, total)
+    return acc / some[:, None], tl.where(empty, float(EMPTY), top + tl.log2(some))
+
+
+@triton.jit
 def tile_scores(
     s, scale, i, j, m0, n0, row, head,
     table, table_stride, size, zero, past, future,

@@ -19,7 +19,6 @@ POINTERS = {
     torch.bfloat16: "*bf16",
     torch.float32: "*fp32",
     torch.int64: "*i64",
-    torch.int32: "*i32",
     torch.bool: "*i1",
 }
 
@@ -70,7 +69,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     for module, names in (
         (attention, ("forward_kernel", "query_kernel", "key_kernel", "diagonal_kernel")),
         (decoding, ("decode_kernel",)),
-        (rotary, ("_turn_kernel",)),
+        (rotary, ("_rotate_kernel",)),
     ):
         for name in names:
             monkeypatch.setattr(module, name, Compiled(getattr(module, name), taken))
@@ -88,35 +87,35 @@ def test_rotary(layout: Any, dim: int, pairs: int, start: int, notes: dict[str, 
     from posenc.triton import rotary
 
     q, k = (torch.empty(1, heads, 256, dim, dtype=torch.bfloat16) for heads in (8, 2))
-    turn = torch.empty(1, 1, 256, pairs), torch.empty(1, 1, 256, pairs)
-    rotary.turn(q, k, turn, turn, layout, start)
-    assert notes.keys() == {"_turn_kernel"}
+    wave = torch.empty(1, 1, 256, pairs)
+    rotary.rotated((q, k), (wave, wave), (wave, wave), layout, start)
+    assert notes.keys() == {"_rotate_kernel"}
 
 
 @pytest.mark.parametrize("bias", ["table", "slope", "packed"])
 def test_attention(bias: str, notes: dict[str, int]) -> None:
     from posenc.triton import attention
-    from posenc.triton.kernel_args import Rules
+    from posenc.triton.kernel_args import Inputs
 
     q = torch.empty(1, 4, 256, 128, dtype=torch.bfloat16)
     k = torch.empty(1, 2, 256, 128, dtype=torch.bfloat16)
     table = torch.empty(4, 129) if bias != "slope" else None
     past = torch.empty(4) if bias == "slope" else None
-    count, long = torch.zeros(1, 256, dtype=torch.int32), torch.zeros(1, 256).long()
+    long = torch.zeros(1, 256).long()
     valid = torch.ones(1, 256, dtype=torch.bool)
-    places = [long, long, count, count, long, long, valid] if bias == "packed" else []
-    rules = Rules(True, 64 if bias == "slope" else 0, 4, 0, not places)
-    given = (table, past, past, places, 128, 0.1)
-    out, lse = attention._forward(q, k, k, *given, *rules)
-    attention._backward(q, q, k, k, out, lse, *given, table is not None, *rules)
+    places = [*[long] * 6, valid] if bias == "packed" else []
+    width = 64 if bias == "slope" else 0
+    x = Inputs(q, k, k, table, past, past, places, 128, 0.1, True, width, 4, 0, not places)
+    out, lse = attention._forward(*x)
+    attention._backward(q, out, lse, table is not None, *x)
     assert len(notes) == (3 if table is None else 4)
 
 
 def test_decoding(notes: dict[str, int]) -> None:
     from posenc.triton import decoding
-    from posenc.triton.kernel_args import Rules
+    from posenc.triton.kernel_args import Inputs
 
     q, k = (torch.empty(1, *size, 128, dtype=torch.bfloat16) for size in ((8, 1), (2, 4096)))
-    table, slopes = torch.empty(8, 129), (torch.empty(8), torch.empty(8))
-    decoding.decode(q, k, k, Rules(True, 100, 4, 0, True), 0.1, table, 128, slopes)
+    table, past = torch.empty(8, 129), torch.empty(8)
+    decoding.decode(Inputs(q, k, k, table, past, past, [], 128, 0.1, True, 100, 4, 0, plain=True))
     assert notes.keys() == {"decode_kernel"}

@@ -1,149 +1,27 @@
-"""Triton's kernels: on a GPU as they are, else in the interpreter, both against the reference.
+"""Triton's attention against the reference: outputs and gradients, positions, and what it refuses.
 
-Without a GPU they need TRITON_INTERPRET=1 before Triton is imported: `make test` runs the marker
-`triton` on its own for that. Tiles are small here, so that short sequences have several.
+Tiles are small here, so that short sequences have several.
 """
-
-import os
-from importlib.util import find_spec
 
 import pytest
 import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc import (
-    Positions,
-    ShapeError,
-    Tokens,
-    UnsupportedError,
-    attend,
-    dispatch_rotation,
-    rotation,
-)
+from posenc import Positions, Tokens, UnsupportedError, attend
 from posenc import terms as t
+from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
 
-GPU = torch.cuda.is_available()
-READY = find_spec("triton") is not None and (GPU or os.environ.get("TRITON_INTERPRET") == "1")
-DEVICE = "cuda" if GPU else "cpu"
-# Products of float64 are no part of every GPU's matrix units.
-EXACT = torch.float32 if GPU else torch.float64
-HOW = "needs Triton, and a GPU or TRITON_INTERPRET=1 (pip install 'posenc[triton]')"
-pytestmark = [pytest.mark.triton, pytest.mark.skipif(not READY, reason=HOW)]
+pytestmark = MARKS
 
 if READY:
-    from posenc.triton import attention, decoding, kernel_args, rotary
-    from posenc.triton.kernel_args import Rules, tile_map
+    from posenc.triton import attention, decoding, kernel_args
+    from posenc.triton.kernel_args import Inputs, KernelArgs, tile_map
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_args, "blocks_for", lambda *_: (16, 16, 4, 1))
-
-
-def draw(*shape: int, dtype: torch.dtype = EXACT, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE, dtype)
-
-
-def close(actual: Tensor, expected: Tensor, dtype: torch.dtype = EXACT) -> None:
-    bound = {torch.float64: 1e-11, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-    assert actual.isfinite().all()
-    expected = expected.to(actual.dtype)
-    torch.testing.assert_close(actual, expected, atol=bound[dtype], rtol=bound[dtype])
-
-
-# rotary
-
-
-def turns(r: int, length: int, batch: int = 1, heads: int = 1) -> tuple[Tensor, Tensor]:
-    angle = draw(batch, heads, length, r, dtype=torch.float64)
-    dtype = torch.promote_types(EXACT, torch.float32)
-    return angle.cos().to(dtype), angle.sin().to(dtype)
-
-
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-@pytest.mark.parametrize(("dim", "pairs", "start"), [(10, 5, 0), (11, 3, 0), (14, 4, 5)])
-def test_q_and_k_turn_in_one_launch(layout: t.Layout, dim: int, pairs: int, start: int) -> None:
-    """Partial and trailing slices, strided inputs, other lengths and tables for keys; and back."""
-    q = draw(2, 3, 4, dim).transpose(1, 2).requires_grad_()
-    k = draw(2, 2, 7, dim).requires_grad_()
-    q_turn, k_turn = turns(pairs, 3), turns(pairs, 7, batch=2, heads=2)
-    got = rotary.turn(q, k, q_turn, k_turn, layout, start)
-    expected = [rotation.rotate_pairs(x, *w, layout, start) for x, w in ((q, q_turn), (k, k_turn))]
-    grads = [draw(*x.shape, seed=5) for x in (q, k)]
-    for actual, wanted in zip(got, expected, strict=True):
-        close(actual, wanted)
-    assert got[0].stride() == q.stride()
-    back = torch.autograd.grad(got, (q, k), grads)
-    for actual, wanted in zip(back, torch.autograd.grad(expected, (q, k), grads), strict=True):
-        close(actual, wanted)
-
-
-def test_rotate_hands_over_what_is_on_a_gpu() -> None:
-    """`rotate` asks for this where tensors are on one: q and k, or q alone beside turned keys."""
-    q, k, (cos, sin) = draw(1, 2, 3, 8), draw(1, 1, 3, 8), turns(4, 3)
-    both = dispatch_rotation._by_triton((q, k), (cos, cos), (sin, sin), "half", 0)
-    alone = dispatch_rotation._by_triton((q,), (cos,), (sin,), "half", 0)
-    close(both[0], rotation.rotate_pairs(q, cos, sin, "half"))
-    close(both[1], rotation.rotate_pairs(k, cos, sin, "half"))
-    assert len(alone) == 1
-    assert torch.equal(alone[0], both[0])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_low_precision_is_rounded_once(dtype: torch.dtype) -> None:
-    q, k = draw(1, 2, 5, 8, dtype=dtype), draw(1, 1, 5, 8, dtype=dtype)
-    angle = 1000 * draw(1, 1, 5, 4, dtype=torch.float64)
-    turn = angle.cos().float(), angle.sin().float()
-    got = rotary.turn(q, k, turn, turn, "half")
-    for actual, x in zip(got, (q, k), strict=True):
-        assert actual is not None
-        assert actual.dtype == dtype
-        exact = rotation.rotate_pairs(x, *turn, "half")
-        assert (actual.float() - exact).abs().max() <= exact.abs().max() * torch.finfo(dtype).eps
-
-
-def test_keys_that_come_turned_stay() -> None:
-    q, k = draw(1, 2, 1, 8), draw(1, 1, 9, 8)
-    turned, same = rotary.turn(q, k, turns(4, 1), None, "half")
-    assert same is k
-    close(turned, rotation.rotate_pairs(q, *turns(4, 1), "half"))
-
-
-def test_in_place_writes_there_and_refuses_what_would_break() -> None:
-    q, k = draw(2, 2, 3, 8), draw(2, 1, 3, 8)
-    turn = turns(3, 3)
-    expected = rotary.turn(q, k, turn, turn, "interleaved", 1)
-    out = rotary.turn(q, k, turn, turn, "interleaved", 1, inplace=True)
-    assert out[0] is q
-    assert out[1] is k
-    assert torch.equal(q, expected[0])
-    assert torch.equal(k, expected[1])
-    with pytest.raises(UnsupportedError, match="needs a gradient"):
-        rotary.turn(q.requires_grad_(), k, turn, turn, "half", inplace=True)
-    with pytest.raises(UnsupportedError, match="repeats its memory"):
-        rotary.turn(k.expand(2, 4, 3, 8), k, turn, turn, "half", inplace=True)
-
-
-def test_angles_that_do_not_fit_are_refused(unhooked: None) -> None:
-    q, turn = draw(1, 2, 3, 8), turns(4, 3)
-    for wrong in (turns(5, 3), turns(4, 3, heads=3), turns(4, 2)):
-        with pytest.raises(ShapeError):
-            rotary.turn(q, q, turn, wrong, "half")
-
-
-def test_several_heads_and_tiles_for_each_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotary, "_TILE", 16)
-    monkeypatch.setattr(rotary, "_HEADS", 2)
-    monkeypatch.setattr(rotary, "_MANY", 0)
-    q, k, turn = draw(1, 5, 5, 8), draw(1, 1, 5, 8), turns(4, 5)
-    for actual, x in zip(rotary.turn(q, k, turn, turn, "half"), (q, k), strict=True):
-        assert actual is not None
-        close(actual, rotation.rotate_pairs(x, *turn, "half"))
-
-
-# attention
 
 
 def both(encoding, sizes: tuple[int, ...], leaves: tuple[Tensor, ...] = (), dtype=EXACT, **call):
@@ -237,14 +115,24 @@ def test_packed_padded_and_explicit_positions() -> None:
         both(table, (2, 2, 1, 24, 24, 8, 8), positions=Positions.build(ids=ids))
 
 
+@pytest.mark.parametrize("far", [2**31, 2**32, -(2**60)])
+def test_orders_and_windows_beyond_32_bits(far: int) -> None:
+    """Which in 32 bits would be near, or the first of their sequence."""
+    order = torch.arange(24, device=DEVICE)
+    order = torch.where(order < 12, order, order + far)
+    positions = Positions(Tokens(order, order=order), Tokens(order, order=order), causal=True)
+    for rules in ([t.Window(2**33)], [t.Window(5), t.Sink(3)], [t.Prefix(3)], [t.Window(2**62)]):
+        both([t.Mask(rule) for rule in rules], (1, 2, 1, 24, 24, 8, 8), positions=positions)
+
+
 def test_tiles_of_other_documents_are_skipped() -> None:
     documents = torch.arange(64) // 16
     order = torch.arange(64) % 16
     places = [x[None] for x in (order, order, order, order, documents, documents)]
     places.append(torch.ones(1, 64, dtype=torch.bool))
     q = draw(1, 1, 64, 8).cpu()
-    made = kernel_args.KernelArgs(q, q, q, None, None, None, places, 0, Rules(True, 0, 0, 0, False))
-    seen, _ = tile_map(made, 16, 16)
+    x = Inputs(q, q, q, None, None, None, places, 0, 1.0, True, 0, 0, 0, plain=False)
+    seen, _ = tile_map(KernelArgs(x), 16, 16)
     assert torch.equal(seen[0], torch.eye(4, dtype=torch.bool))
 
 
@@ -315,14 +203,15 @@ def test_what_it_refuses_and_why() -> None:
         attend(wide, wide, wide, backend="triton")
 
 
-def test_compiled_and_exported_graphs_hold_one_node_each() -> None:
+def test_compiled_graphs_hold_one_node() -> None:
     values = draw(2, 6).requires_grad_()
-    q, k, turn = draw(1, 2, 9, 8).requires_grad_(), draw(1, 1, 9, 8), turns(4, 9)
-    rules = Rules(True, 0, 0, 0, True)
+    q, k = draw(1, 2, 9, 8).requires_grad_(), draw(1, 1, 9, 8)
+
+    def inputs(q: Tensor, k: Tensor, values: Tensor) -> Inputs:
+        return Inputs(q, k, k, values, None, None, [], 4, 0.3, True, 0, 0, 0, plain=True)
 
     def run(q: Tensor, k: Tensor, values: Tensor) -> Tensor:
-        turned_q, turned_k = rotary.turn(q, k, turn, turn, "half")
-        return attention.attend(turned_q, turned_k, k, rules, 0.3, values, 4)
+        return attention.attend(inputs(q, k, values))
 
     compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
     for one, two in zip(
@@ -333,16 +222,10 @@ def test_compiled_and_exported_graphs_hold_one_node_each() -> None:
         strict=True,
     ):
         close(one, two)
-    inputs = (q.detach(), k, values.detach())
-    torch.library.opcheck(
-        torch.ops.posenc.triton_turn.default,
-        (q, k, *turn, *turn, False, 0, False),
-        test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
-    )
     torch.library.opcheck(
         torch.ops.posenc.triton_attend.default,
-        (q, k, k, values, None, None, [], 4, 0.3, *rules),
+        tuple(inputs(q, k, values)),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
     )
     with torch.no_grad():
-        close(compiled(*inputs), run(*inputs))
+        close(compiled(q, k, values), run(q, k, values))
