@@ -1,8 +1,19 @@
-"""Which memory a kernel may write into: what PyTorch's own operators ask before they write."""
+"""Which memory a kernel may write into.
 
+Of tensors, what PyTorch's own operators ask before they write: that no element shares its memory.
+Of gradients, that nobody else can ever read them: autograd hands them to several readers at once,
+both sides of a sum, hooks, whoever asked for them. Every holder counts, in Python or in C++; a
+gradient without another is found by its counts being those of one that was made for this purpose.
+"""
+
+import sys
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from torch import Tensor
+
+Counts = tuple[int, int, int]
 
 
 def writable(*tensors: Tensor) -> bool:
@@ -10,7 +21,7 @@ def writable(*tensors: Tensor) -> bool:
     for x in tensors:
         if not x.is_contiguous() and not _injective(x):
             return False
-    return not any(_meet(x, y) for at, x in enumerate(tensors) for y in tensors[:at])
+    return not any(_meet(x, y) for i, x in enumerate(tensors) for y in tensors[:i])
 
 
 def _injective(x: Tensor) -> bool:
@@ -51,3 +62,39 @@ def _meet(x: Tensor, y: Tensor) -> bool:
 def _span(strides: Sequence[int], sizes: Sequence[int]) -> int:
     """How many elements lie between the first and the last, both included."""
     return 1 + sum(stride * (size - 1) for stride, size in zip(strides, sizes, strict=True))
+
+
+def holders(grads: Sequence[Tensor]) -> list[Counts]:
+    """How many references each tensor has in Python, in C++, and its memory among tensors."""
+    return [
+        (
+            sys.getrefcount(grad),
+            # Hidden in its stubs, as what it counts is torch's own affair.
+            getattr(grad, "_use_count")(),  # noqa: B009
+            torch._C._storage_Use_Count(grad.untyped_storage()._cdata),
+        )
+        for grad in grads
+    ]
+
+
+def holders_of_one() -> Counts | None:
+    """What `backward` counts of a gradient with one reader; None where torch cannot tell."""
+    if not hasattr(Tensor, "_use_count"):
+        return None
+    counts: list[Counts] = []
+    with torch.enable_grad():
+        leaf = torch.zeros(1, requires_grad=True)
+        (_Probe.apply(counts, leaf) * 2.0).backward()
+    return counts[0]
+
+
+class _Probe(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, counts: list[Counts], x: Tensor) -> Tensor:
+        ctx.counts = counts
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        ctx.counts += holders(grads)
+        return None, grads[0]

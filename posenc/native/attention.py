@@ -6,61 +6,157 @@ weights relative to it. posenc::attention_backward returns
 the gradients that are wanted, in the order of the inputs.
 """
 
+import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_struct import LEARNED, NAMES, SCHEMA, Inputs
-from posenc.native.launch import backward, forward
-from posenc.native.library import LIBRARY
+from posenc.native.attention_struct import LEARNED, SCHEMA, CallStruct, Inputs, Steps, struct_of
+from posenc.native.library import LIBRARY, Library
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v), by the operator."""
-    # Not vars(inputs), which graphs of torch 2.7 cannot follow.
-    *values, _ = [getattr(inputs, name) for name in NAMES]
+    *values, _ = inputs
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in values)
     return torch.ops.posenc.attention.default(*values, learns and torch.is_grad_enabled())[0]
 
 
-def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    if isinstance(LIBRARY, str):
-        raise UnsupportedError(f"posenc::attention: {LIBRARY}")
-    return forward(LIBRARY, Inputs(*given))
-
-
-def _fake_forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    x = Inputs(*given)
+def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out (b, h, tq, d_v), the same before rounding or nothing; peak and mass of each row."""
+    x = Inputs(*inputs)
     rows = x.q.shape[:3]
     out = x.q.new_empty(*rows, x.v.shape[3])
-    peak, mass = (x.q.new_empty(rows, dtype=x.arithmetic) for _ in range(2))
     exact = x.q.new_empty(out.shape if x.keeps_exact else 0, dtype=x.arithmetic)
+    peak, mass = (x.q.new_empty(rows, dtype=x.arithmetic) for _ in range(2))
+    return out, exact, peak, mass
+
+
+def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`_outputs`, filled."""
+    library, x = _library(), _readable(Inputs(*inputs))
+    out, exact, peak, mass = _outputs(*inputs)
+    call = struct_of(x)
+    call.out, call.peak, call.mass = out.data_ptr(), peak.data_ptr(), mass.data_ptr()
+    call.exact_out = exact.data_ptr() if x.keeps_exact else None
+    blocks = -(-call.queries // 256)
+    call.workers = max(1, min(library.threads(), call.batch * call.heads * blocks))
+    call.chunks = call.slots = 1
+    _run(library, call, x.arithmetic)
     return out, exact, peak, mass
 
 
 def _backward(
-    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
+    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: Sequence[bool], *inputs: Any
 ) -> list[Tensor]:
+    """The gradients that are wanted of `LEARNED`, in its order, from what `_forward` kept."""
+    library, x = _library(), _readable(Inputs(*inputs))
+    want = {name for name, is_wanted in zip(LEARNED, wanted, strict=True) if is_wanted}
+    grad = _rows_contiguous(grad.to(x.q.dtype))
+    exact, peak, mass = (t.contiguous() for t in (exact, peak, mass))
+    call = struct_of(x)
+    call.backward = 1
+    call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
+    call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
+    _share(call, x, library.threads())
+
+    grads = {name: t.new_empty(t.shape) for name, t in (("q", x.q), ("k", x.k), ("v", x.v))}
+    # The kernel sums for both slopes or for none.
+    both = {"past", "future"}
+    sums = _sums(x, call, want | (both if want & both else set()))
+    for name, t in (grads | sums).items():
+        place = f"{name}_grad" if hasattr(call, f"{name}_grad") else f"grad_{name}"
+        setattr(call, place, t.data_ptr())
+    _run(library, call, x.arithmetic)
+
+    for name, t in sums.items():
+        # Along the first dimension, so in one order; the sum of one slot would be a copy.
+        total, term = t[0] if t.shape[0] == 1 else t.sum(0), getattr(x, name)
+        alike = term.shape[0] == 1 and total.shape[0] > 1
+        grads[name] = (total.sum(0, keepdim=True) if alike else total).to(term.dtype)
+    return [grads[name] for name in LEARNED if name in want]
+
+
+def _library() -> Library:
     if isinstance(LIBRARY, str):
-        raise UnsupportedError(f"posenc::attention_backward: {LIBRARY}")
-    return backward(LIBRARY, Inputs(*given), (exact, peak, mass), grad, wanted)
+        raise UnsupportedError(f"posenc::attention: {LIBRARY}")
+    return LIBRARY
+
+
+def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
+    """Zeros that the gradients of terms are added to, for each slot or each chunk of keys."""
+    sums = {}
+    for name in LEARNED:
+        term = getattr(x, name)
+        if name in ("q", "k", "v") or name not in want or term is None:
+            continue
+        # Of numbers in float64: the gradient of what queries add is zero but for rounding, and
+        # what sums offsets over all tokens must see it cancelled.
+        dtype = x.arithmetic if name.startswith("on_") else torch.float64
+        count, shape = call.slots, term.shape
+        if name.endswith("offset"):
+            count = call.chunks if name == "q_offset" else 1
+            shape = (call.batch, *shape[1:])
+        sums[name] = term.new_zeros(count, *shape, dtype=dtype)
+    return sums
+
+
+def _share(call: CallStruct, x: Inputs, threads: int) -> None:
+    """How the backward pass goes to the threads, and how many sums of a table it needs."""
+    tasks = call.batch * call.key_heads
+    call.chunks = _chunks(tasks, threads)
+    call.workers = max(1, min(threads, tasks * call.chunks))
+    tables = (x.table, x.past, x.future, x.on_query, x.on_key, x.on_value)
+    shared = any(t is not None and t.shape[0] < call.heads for t in tables)
+    alone = call.workers == 1 or (call.batch * call.chunks == 1 and not shared)
+    call.slots = 1 if alone else call.workers
+
+
+def _chunks(tasks: int, threads: int) -> int:
+    """Into how many parts the keys of a head go, so that few heads keep every thread at work."""
+    if tasks == 0 or tasks >= 4 * threads:
+        return 1
+    return next(n for n in range(1, threads + 1) if tasks * n % threads == 0)
+
+
+def _readable(x: Inputs) -> Inputs:
+    """The same tensors, laid out as the kernel reads them."""
+    laid_out: dict[str, Any] = {}
+    for name, value in zip(Inputs._fields, x, strict=True):
+        if isinstance(value, Tensor) and not value.is_contiguous():
+            rows = name in ("q", "k", "v")
+            laid_out[name] = _rows_contiguous(value) if rows else value.contiguous()
+    return x._replace(**laid_out) if laid_out else x
+
+
+def _rows_contiguous(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _run(library: Library, call: CallStruct, arithmetic: torch.dtype) -> None:
+    name = "pe_attention_double" if arithmetic == torch.float64 else "pe_attention_float"
+    scratch, kernel = getattr(library.kernels, f"{name}_scratch"), getattr(library.kernels, name)
+    memory = torch.empty(scratch(ctypes.addressof(call)), dtype=torch.uint8)
+    call.memory = memory.data_ptr()
+    kernel(ctypes.addressof(call))
 
 
 def _fake_backward(
-    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *given: Any
+    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *inputs: Any
 ) -> list[Tensor]:
-    x = Inputs(*given)
+    x = Inputs(*inputs)
     likes = (getattr(x, name) for name, want in zip(LEARNED, wanted, strict=True) if want)
     return [like.new_empty(like.shape) for like in likes]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    tensors = [x for x in inputs if isinstance(x, Tensor)]
     ctx.inputs = [None if isinstance(x, Tensor) else x for x in inputs]
-    ctx.tensor = [isinstance(x, Tensor) for x in inputs]
+    ctx.places = [place for place, x in enumerate(inputs) if isinstance(x, Tensor)]
     out, exact, *rows = output
+    tensors = (inputs[place] for place in ctx.places)
     ctx.save_for_backward(exact if Inputs(*inputs).keeps_exact else out, *rows, *tensors)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
@@ -68,15 +164,16 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
     if grad is None:
-        return (None,) * len(NAMES)
+        return (None,) * len(Inputs._fields)
     exact, peak, mass, *tensors = ctx.saved_tensors
-    rest = iter(tensors)
-    given = [next(rest) if tensor else x for tensor, x in zip(ctx.tensor, ctx.inputs, strict=True)]
-    needed = dict(zip(NAMES, ctx.needs_input_grad, strict=True))
+    inputs = list(ctx.inputs)
+    for place, tensor in zip(ctx.places, tensors, strict=True):
+        inputs[place] = tensor
+    needed = dict(zip(Inputs._fields, ctx.needs_input_grad, strict=True))
     wanted = [needed[name] for name in LEARNED]
     backward = torch.ops.posenc.attention_backward.default
-    found = iter(backward(grad, exact, peak, mass, wanted, *given))
-    return tuple(next(found) if needed[name] else None for name in NAMES)
+    grads = iter(backward(grad, exact, peak, mass, wanted, *inputs))
+    return tuple(next(grads) if needed[name] else None for name in Inputs._fields)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:
@@ -94,7 +191,7 @@ _OPERATORS.define(
 )
 _OPERATORS.impl("attention", _forward, "CPU")
 _OPERATORS.impl("attention_backward", _backward, "CPU")
-torch.library.register_fake("posenc::attention", _fake_forward, lib=_OPERATORS)
+torch.library.register_fake("posenc::attention", _outputs, lib=_OPERATORS)
 torch.library.register_fake("posenc::attention_backward", _fake_backward, lib=_OPERATORS)
 torch.library.register_autograd("posenc::attention", _gradient, setup_context=_keep, lib=_OPERATORS)
 torch.library.register_autograd("posenc::attention_backward", _no_second, lib=_OPERATORS)

@@ -1,25 +1,18 @@
 """What attention is given, declared once: the operators' schema and struct pe_attention follow.
 
-`Inputs` is the list. A field's annotation is its type in the schema, its metadata say which fields
-it has in the struct of attention.h, in this order, and whether it may have a gradient.
+`Inputs` is the list. A field's annotation says what it is in the schema, which fields it has in the
+struct of attention.h, in this order, and whether it may have a gradient.
 """
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import torch
 from torch import Tensor
 
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
-_SCHEMA: dict[Any, str] = {
-    Tensor: "Tensor",
-    Tensor | None: "Tensor?",
-    int: "SymInt",
-    float: "float",
-    bool: "bool",
-}
+_NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, bool: ctypes.c_int64, float: ctypes.c_double}
 Steps = ctypes.c_int64 * 3
 
 
@@ -37,43 +30,50 @@ _OF_TENSOR: dict[str, tuple[Any, Callable[[Tensor], Any]]] = {
     "_heads": (ctypes.c_int64, lambda x: x.shape[0]),
     "_rows": (ctypes.c_int64, lambda x: x.shape[1]),
 }
-_NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, bool: ctypes.c_int64, float: ctypes.c_double}
-_ROWS = {"fields": ("", "_stride"), "learned": True}
-# A table by distance; the number after it is the row of distance 0.
-_TABLE = {"fields": ("", "_grad", "_heads", "_rows"), "learned": True}
-_SLOPES = {"fields": ("",), "learned": True}
-_OFFSETS = {"fields": ("", "_step"), "learned": True}
-_TOKENS = {"fields": ("", "_step"), "learned": False}
 
 
-@dataclass(frozen=True, eq=False)
-class Inputs:
+class _Kind(NamedTuple):
+    """Of a tensor: its fields in the struct, and whether it may have a gradient."""
+
+    fields: tuple[str, ...]
+    learned: bool = True
+
+
+Rows = Annotated[Tensor, _Kind(("", "_stride"))]
+# The number after a table is its row of distance 0.
+Table = Annotated[Tensor | None, _Kind(("", "_grad", "_heads", "_rows"))]
+Slopes = Annotated[Tensor | None, _Kind(("",))]
+Offsets = Annotated[Tensor | None, _Kind(("", "_step"))]
+OfTokens = Annotated[Tensor | None, _Kind(("", "_step"), learned=False)]
+
+
+class Inputs(NamedTuple):
     """What posenc::attention takes.
 
     q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) in that of the
     arithmetic; slopes (h) and offsets (1|b, h, t) float64.
     """
 
-    q: Tensor = field(metadata=_ROWS)
-    k: Tensor = field(metadata=_ROWS)
-    v: Tensor = field(metadata=_ROWS)
-    table: Tensor | None = field(default=None, metadata=_TABLE)
+    q: Rows
+    k: Rows
+    v: Rows
+    table: Table = None
     table_zero: int = 0
-    past: Tensor | None = field(default=None, metadata=_SLOPES)
-    future: Tensor | None = field(default=None, metadata=_SLOPES)
-    q_offset: Tensor | None = field(default=None, metadata=_OFFSETS)
-    k_offset: Tensor | None = field(default=None, metadata=_OFFSETS)
-    on_query: Tensor | None = field(default=None, metadata=_TABLE)
+    past: Slopes = None
+    future: Slopes = None
+    q_offset: Offsets = None
+    k_offset: Offsets = None
+    on_query: Table = None
     on_query_zero: int = 0
-    on_key: Tensor | None = field(default=None, metadata=_TABLE)
+    on_key: Table = None
     on_key_zero: int = 0
-    on_value: Tensor | None = field(default=None, metadata=_TABLE)
+    on_value: Table = None
     on_value_zero: int = 0
-    q_order: Tensor | None = field(default=None, metadata=_TOKENS)
-    q_document: Tensor | None = field(default=None, metadata=_TOKENS)
-    k_order: Tensor | None = field(default=None, metadata=_TOKENS)
-    k_document: Tensor | None = field(default=None, metadata=_TOKENS)
-    valid: Tensor | None = field(default=None, metadata=_TOKENS)
+    q_order: OfTokens = None
+    q_document: OfTokens = None
+    k_order: OfTokens = None
+    k_document: OfTokens = None
+    valid: OfTokens = None
     scale: float = 1.0
     causal: bool = False
     window: int = -1
@@ -92,18 +92,22 @@ class Inputs:
         return self.learns and self.q.dtype != self.arithmetic
 
 
-NAMES = tuple(given.name for given in fields(Inputs))
-LEARNED = tuple(given.name for given in fields(Inputs) if given.metadata.get("learned"))
-SCHEMA = ", ".join(f"{_SCHEMA[given.type]} {given.name}" for given in fields(Inputs))
+_HINTS = get_type_hints(Inputs, include_extras=True)
+_KINDS: dict[str, _Kind] = {
+    name: get_args(hint)[1] for name, hint in _HINTS.items() if hint not in _NUMBERS
+}
+LEARNED = tuple(name for name, kind in _KINDS.items() if kind.learned)
+_IN_SCHEMA = {Rows: "Tensor", int: "SymInt", bool: "bool", float: "float"}
+SCHEMA = ", ".join(f"{_IN_SCHEMA.get(hint, 'Tensor?')} {name}" for name, hint in _HINTS.items())
 
 
 def _layout() -> Iterator[tuple[str, Any]]:
     """The fields of the struct that the inputs have."""
-    for given in fields(Inputs):
-        if given.type in _NUMBERS:
-            yield given.name, _NUMBERS[given.type]
-        for end in given.metadata.get("fields", ()):
-            yield given.name + end, _OF_TENSOR[end][0]
+    for name, hint in _HINTS.items():
+        if hint in _NUMBERS:
+            yield name, _NUMBERS[hint]
+        else:
+            yield from ((name + end, _OF_TENSOR[end][0]) for end in _KINDS[name].fields)
 
 
 def _run(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
@@ -130,11 +134,10 @@ def struct_of(x: Inputs) -> CallStruct:
     _, key_heads, keys, value_width = x.v.shape
     sizes = (batch, heads, key_heads, queries, keys, width, value_width)
     call = CallStruct(_TYPES[x.q.dtype], 0, *sizes)
-    for given in fields(x):
-        value = getattr(x, given.name)
+    for name, value in zip(Inputs._fields, x, strict=True):
         if isinstance(value, Tensor):
-            for end in given.metadata["fields"]:
-                setattr(call, given.name + end, _OF_TENSOR[end][1](value))
+            for end in _KINDS[name].fields:
+                setattr(call, name + end, _OF_TENSOR[end][1](value))
         elif value is not None:
-            setattr(call, given.name, value)
+            setattr(call, name, value)
     return call

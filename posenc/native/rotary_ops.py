@@ -1,11 +1,11 @@
-"""Tensors turned by cos and sin, q and k by one call of a C kernel; PyTorch where it does not fit.
+"""Tensors rotated by cos and sin, q and k by one call of a C kernel; PyTorch where it does not fit.
 
 Graphs hold two operators, eager calls take the kernel straight, for a dispatcher costs as much:
 
-    posenc::turn(Tensor[] x, Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back)
+    posenc::rotate(Tensor[] x, Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back)
 
-returns each x (b, h, t, d) with the pairs of its dimensions start .. start + 2r turned by cos and
-sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::turn_` writes into x.
+returns each x (b, h, t, d) with the pairs of its dimensions start .. start + 2r rotated by cos and
+sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::rotate_` writes into x.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.aliasing import writable
-from posenc.native.grad_reuse import holders, holders_of_one
+from posenc.native.aliasing import holders, holders_of_one, writable
 from posenc.native.library import LIBRARY
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
 from posenc.torch_modes import autocast_off, plain
 
-# struct pe_turn with one and with two of struct pe_turned, and the types of enum pe_type.
+# struct pe_rotation with one and with two of struct pe_rotated, and the types of enum pe_type.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
 _TYPES = {
     (torch.float32, torch.float32): 0,
@@ -39,21 +38,19 @@ Tensors = Sequence[Tensor]
 def rotated(
     x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> Sequence[Tensor]:
-    """Each x turned, in its own dtype; arithmetic in the dtype of cos."""
+    """Each x rotated, in its own dtype; arithmetic in the dtype of cos."""
     interleaved = layout == "interleaved"
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
             for one, c in zip(x, cos, strict=True):
                 check_rotation(one, c, start)
-            return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
+            return torch.ops.posenc.rotate.default(x, cos, sin, interleaved, start, False)
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
-            return torch.ops.posenc.turn.default(x, cos, sin, interleaved, start, False)
-        to = [torch.empty_like(one) for one in x]
-        fields = _fields(x, to, cos, sin, start)
-        if fields is not None:
-            _run(fields, to, cos, interleaved, start, False)
-            return to
+            return torch.ops.posenc.rotate.default(x, cos, sin, interleaved, start, False)
+        out = _like(x)
+        if _run(x, out, cos, sin, interleaved, start, False):
+            return out
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 
 
@@ -73,18 +70,15 @@ def rotated_(
         if _suits_graph(x, cos, sin) and not _need_gradient(x):
             for one, c in zip(x, cos, strict=True):
                 check_rotation(one, c, start)
-            torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
+            torch.ops.posenc.rotate_.default(x, cos, sin, interleaved, start, False)
             return x
     elif _suits_kernel(x) and not _need_gradient(cos) and writable(*x):
-        fields = _fields(x, x, cos, sin, start)
-        if fields is not None:
-            if _need_gradient(x):
-                return _InPlace.apply(cos, sin, interleaved, start, *x)
-            _run(fields, (), cos, interleaved, start, False)
+        if _need_gradient(x):
+            return _InPlace.apply(cos, sin, interleaved, start, *x)
+        if _run(x, x, cos, sin, interleaved, start, False):
             torch.autograd.graph.increment_version(x)
             return x
-    made = rotated(x, cos, sin, layout, start)
-    return [one.copy_(new) for one, new in zip(x, made, strict=True)]
+    return _written(x, rotated(x, cos, sin, layout, start))
 
 
 def check_inplace(*x: Tensor) -> None:
@@ -125,28 +119,44 @@ def _need_gradient(x: Tensors) -> bool:
     return False
 
 
-def _fields(x: Tensors, to: Tensors, cos: Tensors, sin: Tensors, start: int) -> list[int] | None:
-    """struct pe_turned of each tensor, or None where one does not fit into it."""
+def _run(
+    x: Tensors,
+    out: Tensors,
+    cos: Tensors,
+    sin: Tensors,
+    interleaved: bool,
+    start: int,
+    back: bool,
+) -> bool:
+    """Write x, rotated, into `out`, which may be x; False where the kernel cannot."""
+    if isinstance(LIBRARY, str):
+        return False
+    # struct pe_rotated of each tensor.
     fields: list[int] = []
     table = None
-    for one, out, c, s in zip(x, to, cos, sin, strict=True):
+    for one, to, c, s in zip(x, out, cos, sin, strict=True):
         # q and k mostly share their cos and sin; each question to a tensor takes its time.
         if table is None or c is not cos[0] or s is not sin[0]:
             table = _table(c, s)
         if table is None or one.ndim != 4 or not one.is_cpu:
-            return None
+            return False
         (of_batch, of_heads, of_tokens, pairs), dtype, addresses, steps = table
         kind = _TYPES.get((one.dtype, dtype))
         batch, heads, tokens, dim = one.shape
         by_batch, by_head, by_token, by_dim = one.stride()
-        to_batch, to_head, to_token, to_dim = out.stride()
+        to_batch, to_head, to_token, to_dim = to.stride()
         if kind is None or by_dim != 1 or to_dim != 1 or start + 2 * pairs > dim:
-            return None
+            return False
         if of_tokens != tokens or of_batch not in (1, batch) or of_heads not in (1, heads):
-            return None
-        fields += (one.data_ptr(), out.data_ptr(), *addresses, kind, batch, heads, tokens, dim)
+            return False
+        fields += (one.data_ptr(), to.data_ptr(), *addresses, kind, batch, heads, tokens, dim)
         fields += (by_batch, by_head, by_token, to_batch, to_head, to_token, *steps)
-    return fields
+        if to is not one and to.nbytes >= _HUGE:
+            LIBRARY.kernels.pe_huge_pages(to.data_ptr(), to.nbytes)
+    count, pairs, threads = len(cos), cos[0].shape[-1], LIBRARY.threads()
+    call = _CALLS[count](count, pairs, start, interleaved, back, threads, *fields)
+    LIBRARY.kernels.pe_turn(call)
+    return True
 
 
 def _table(
@@ -162,39 +172,31 @@ def _table(
     return shape, cos.dtype, (cos.data_ptr(), sin.data_ptr()), steps
 
 
-def _run(
-    fields: list[int], fresh: Tensors, cos: Tensors, interleaved: bool, start: int, back: bool
-) -> None:
-    assert not isinstance(LIBRARY, str)
-    for out in fresh:
-        if out.nbytes >= _HUGE:
-            LIBRARY.kernels.pe_huge_pages(out.data_ptr(), out.nbytes)
-    count, pairs, threads = len(cos), cos[0].shape[-1], LIBRARY.threads()
-    call = _CALLS[count](count, pairs, start, interleaved, back, threads, *fields)
-    LIBRARY.kernels.pe_turn(call)
-
-
 def _in_pytorch(
     x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
 ) -> list[Tensor]:
     layout = "interleaved" if interleaved else "half"
-    made = []
+    out = []
     for one, c, s in zip(x, cos, sin, strict=True):
         with autocast_off(one.device):
-            made.append(rotate_pairs(one, c, -s if back else s, layout, start).to(one.dtype))
-    return made
+            out.append(rotate_pairs(one, c, -s if back else s, layout, start).to(one.dtype))
+    return out
+
+
+def _written(x: Tensors, new: Tensors) -> Tensors:
+    return [one.copy_(other) for one, other in zip(x, new, strict=True)]
 
 
 class _InPlace(torch.autograd.Function):
-    """x turned where it lies; its gradient turned back, where it lies too if it has no reader."""
+    """x rotated where it lies; its gradient rotated back, there too if it has no reader."""
 
     @staticmethod
     def forward(
         ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, *x: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.mark_dirty(*x)
-        torch.ops.posenc.turn_.default(x, cos, sin, interleaved, start, False)
-        ctx.turns = cos, sin, interleaved, start, True
+        torch.ops.posenc.rotate_.default(x, cos, sin, interleaved, start, False)
+        ctx.undone = cos, sin, interleaved, start, True
         large = any(one.nbytes >= _HUGE for one in x)
         ctx.alone = holders_of_one() if large else None
         return x
@@ -202,34 +204,19 @@ class _InPlace(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
-            torch.ops.posenc.turn_.default(grads, *ctx.turns)
+            torch.ops.posenc.rotate_.default(grads, *ctx.undone)
             return None, None, None, None, *grads
-        return None, None, None, None, *torch.ops.posenc.turn.default(grads, *ctx.turns)
+        return None, None, None, None, *torch.ops.posenc.rotate.default(grads, *ctx.undone)
 
 
-def _kernel_turn(
-    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
-) -> list[Tensor]:
-    to = _like(x, cos, sin, interleaved, start, back)
-    fields = None if isinstance(LIBRARY, str) else _fields(x, to, cos, sin, start)
-    if fields is None:
-        for out, made in zip(to, _in_pytorch(x, cos, sin, interleaved, start, back), strict=True):
-            out.copy_(made)
-    else:
-        _run(fields, to, cos, interleaved, start, back)
-    return to
+def _rotate(x: Tensors, *rotation: Any) -> Tensors:
+    out = _like(x)
+    return out if _run(x, out, *rotation) else _written(out, _in_pytorch(x, *rotation))
 
 
-def _kernel_turn_(
-    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
-) -> None:
-    fits = not isinstance(LIBRARY, str) and writable(*x)
-    fields = _fields(x, x, cos, sin, start) if fits else None
-    if fields is None:
-        for one, made in zip(x, _in_pytorch(x, cos, sin, interleaved, start, back), strict=True):
-            one.copy_(made)
-    else:
-        _run(fields, (), cos, interleaved, start, back)
+def _rotate_in_place(x: Tensors, *rotation: Any) -> None:
+    if not (writable(*x) and _run(x, x, *rotation)):
+        _written(x, _in_pytorch(x, *rotation))
 
 
 def _like(x: Tensors, *_: object) -> list[Tensor]:
@@ -242,20 +229,21 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
     ctx.save_for_backward(*cos, *sin)
 
 
-def _turn_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
+def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
     cos, sin = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
-    made = torch.ops.posenc.turn.default(grads, cos, sin, ctx.interleaved, ctx.start, not ctx.back)
+    settings = ctx.interleaved, ctx.start, not ctx.back
     none = [None] * ctx.count
-    return made, none, none, None, None, None
+    back = torch.ops.posenc.rotate.default(grads, cos, sin, *settings)
+    return back, none, none, None, None, None
 
 
 _SETTINGS = "Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back"
 _OPERATORS = torch.library.Library("posenc", "FRAGMENT")
-_OPERATORS.define(f"turn(Tensor[] x, {_SETTINGS}) -> Tensor[]")
-_OPERATORS.define(f"turn_(Tensor(a!)[] x, {_SETTINGS}) -> ()")
+_OPERATORS.define(f"rotate(Tensor[] x, {_SETTINGS}) -> Tensor[]")
+_OPERATORS.define(f"rotate_(Tensor(a!)[] x, {_SETTINGS}) -> ()")
 # Other devices than CPUs run what the kernel falls back to.
-_OPERATORS.impl("turn", _kernel_turn, "CompositeExplicitAutograd")
-_OPERATORS.impl("turn_", _kernel_turn_, "CompositeExplicitAutograd")
-torch.library.register_fake("posenc::turn", _like, lib=_OPERATORS)
-torch.library.register_fake("posenc::turn_", lambda *_: None, lib=_OPERATORS)
-torch.library.register_autograd("posenc::turn", _turn_back, setup_context=_keep, lib=_OPERATORS)
+_OPERATORS.impl("rotate", _rotate, "CompositeExplicitAutograd")
+_OPERATORS.impl("rotate_", _rotate_in_place, "CompositeExplicitAutograd")
+torch.library.register_fake("posenc::rotate", _like, lib=_OPERATORS)
+torch.library.register_fake("posenc::rotate_", lambda *_: None, lib=_OPERATORS)
+torch.library.register_autograd("posenc::rotate", _rotate_back, setup_context=_keep, lib=_OPERATORS)
