@@ -12,45 +12,50 @@ from rich.table import Table
 
 from posenc.commands.app import app, errors
 from posenc.errors import SettingError
+from posenc.lab.config import Comparison, RunConfig
 
 
 @app.command()
 def compare(
     encodings: Annotated[
         str, typer.Option(help="Names, or package.module:Class, between commas.")
-    ] = "none,learned,sinusoidal,rotary,alibi,t5",
-    train_length: Annotated[int, typer.Option(help="Bytes of text in a training example.")] = 64,
+    ] = ",".join(Comparison.encodings),
+    train_length: Annotated[
+        int, typer.Option(help="Bytes of text in a training example.")
+    ] = Comparison.train_length,
     test_lengths: Annotated[
         str, typer.Option(help="Lengths to test at, between commas; the train length is added.")
-    ] = "64,128,256,512",
-    dim: Annotated[int, typer.Option(help="Width of the model.")] = 32,
-    depth: Annotated[int, typer.Option(help="Layers.")] = 2,
-    heads: Annotated[int, typer.Option(help="Attention heads.")] = 4,
-    batch: Annotated[int, typer.Option(help="Examples in a training step.")] = 16,
+    ] = ",".join(map(str, Comparison.test_lengths)),
+    dim: Annotated[int, typer.Option(help="Width of the model.")] = Comparison.dim,
+    depth: Annotated[int, typer.Option(help="Layers.")] = Comparison.depth,
+    heads: Annotated[int, typer.Option(help="Attention heads.")] = Comparison.heads,
+    batch: Annotated[int, typer.Option(help="Examples in a training step.")] = Comparison.batch,
     steps: Annotated[
-        int | None, typer.Option(help="Training steps of each run.", show_default="1500")
-    ] = None,
+        int | None,
+        typer.Option(help="Training steps of each run.", show_default=str(RunConfig.steps)),
+    ] = Comparison.steps,
     minutes: Annotated[
         float | None, typer.Option(help="Budget of all runs together, instead of --steps.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="How often each encoding is trained.")] = 2,
+    ] = Comparison.minutes,
+    seeds: Annotated[
+        int, typer.Option(help="How often each encoding is trained.")
+    ] = Comparison.seeds,
     text: Annotated[
         list[Path] | None,
         typer.Option(
             help="A file or folder to read instead of Python's own source; can be repeated."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("posenc-compare"),
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Comparison.out,
     jobs: Annotated[
         int | None, typer.Option(help="Runs at a time.", show_default="one for each core")
-    ] = None,
+    ] = Comparison.jobs,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
 ) -> None:
     """Train a small model with each encoding, test it at longer lengths, and write a report."""
     with errors():
-        from posenc.lab.compare import Comparison
         from posenc.lab.compare import compare as run
         from posenc.lab.progress import display
 
@@ -73,11 +78,10 @@ def compare(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr) as shown:
             outcome = run(comparison, shown)
-    text_of_report = outcome.report.with_suffix(".json").read_text("utf-8")
     if as_json:
-        print(text_of_report)
+        print(json.dumps(outcome.data, indent=2))
     else:
-        _print_report(json.loads(text_of_report))
+        _print_report(outcome.data)
         print(f"report: {outcome.report}")
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)

@@ -4,14 +4,14 @@ compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 """
 
 import re
-import shlex
 import tempfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from posenc.atomic_files import replace_file
 from posenc.errors import LabError, SettingError
-from posenc.lab.config import RunConfig
+from posenc.lab.config import Comparison, RunConfig
 from posenc.lab.folder import Run, locked, read_run
 from posenc.lab.hardware import cores
 from posenc.lab.leftovers import own_prefix, remove_leftovers
@@ -21,7 +21,6 @@ from posenc.lab.text import Corpus, read_text, standard_library
 from posenc.lab.train import make_encoding
 from posenc.lab.workers import run_tasks
 
-DEFAULT_ENCODINGS = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
 # The best learning rate falls with the width; LOG.md has the rates that were tried.
 RATE_TIMES_WIDTH = 0.4
 TEST_BYTES = 2**16
@@ -33,50 +32,11 @@ TESTING_SHARE = 0.15
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Everything that a person can choose; the defaults are `posenc compare` without options.
-
-    Lengths count bytes. `minutes`, for all runs together, replaces `steps`. Without `text` the
-    models read the standard library's source.
-    """
-
-    encodings: tuple[str, ...] = DEFAULT_ENCODINGS
-    train_length: int = RunConfig.train_length
-    test_lengths: tuple[int, ...] = RunConfig.test_lengths
-    dim: int = RunConfig.dim
-    depth: int = RunConfig.depth
-    heads: int = RunConfig.heads
-    batch: int = RunConfig.batch
-    steps: int | None = None
-    minutes: float | None = None
-    seeds: int = 2
-    text: tuple[Path, ...] = ()
-    out: Path = Path("posenc-compare")
-    jobs: int | None = None
-
-    def command(self) -> str:
-        """The one command that repeats this comparison."""
-        whole = self
-        if self.minutes is None:
-            whole = replace(self, steps=self.steps or RunConfig.steps)
-        words = ["posenc", "compare"]
-        for field in fields(whole):
-            value = getattr(whole, field.name)
-            option = f"--{field.name.replace('_', '-')}"
-            if isinstance(value, tuple) and field.name != "text":
-                value = ",".join(map(str, value))
-            # Of files there may be several, and what is None was not chosen.
-            for one in value if isinstance(value, tuple) else (value,):
-                if one is not None:
-                    words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
-        return shlex.join(words)
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a comparison left behind."""
 
     report: Path
+    data: dict[str, Any]  # what report.json holds
     runs: list[Run]
     interrupted: bool
 
@@ -103,12 +63,12 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
         stopped = _carry_out(comparison, configs, corpus, display)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
-            report = write_report(out, runs, comparison.command())
+            report, data = write_report(out, runs, comparison.command())
         except OSError as error:
             raise LabError(f"the report in {out} cannot be written: {error.strerror}") from stopped
     if isinstance(stopped, LabError):
         raise stopped
-    return Outcome(report, runs, interrupted=stopped is not None)
+    return Outcome(report, data, runs, interrupted=stopped is not None)
 
 
 def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:

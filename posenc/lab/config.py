@@ -1,17 +1,20 @@
-"""What one run of the lab is: plain values, and the id that they hash to."""
+"""What a comparison and one run of the lab are: plain values, and the id that a run's hash to."""
 
 import dataclasses
 import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from posenc.errors import SettingError
 
 PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
+DEFAULT_ENCODINGS = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,46 @@ class RunConfig:
             if isinstance(value, bool) or not _is(value, hint):
                 raise TypeError(f"{name} is {value!r}")
         return config
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that a person can choose; the defaults are `posenc compare` without options.
+
+    Lengths count bytes. `minutes`, for all runs together, replaces `steps`. Without `text` the
+    models read the standard library's source.
+    """
+
+    encodings: tuple[str, ...] = DEFAULT_ENCODINGS
+    train_length: int = RunConfig.train_length
+    test_lengths: tuple[int, ...] = RunConfig.test_lengths
+    dim: int = RunConfig.dim
+    depth: int = RunConfig.depth
+    heads: int = RunConfig.heads
+    batch: int = RunConfig.batch
+    steps: int | None = None
+    minutes: float | None = None
+    seeds: int = 2
+    text: tuple[Path, ...] = ()
+    out: Path = Path("posenc-compare")
+    jobs: int | None = None
+
+    def command(self) -> str:
+        """The one command that repeats this comparison."""
+        whole = self
+        if self.minutes is None:
+            whole = replace(self, steps=self.steps or RunConfig.steps)
+        words = ["posenc", "compare"]
+        for field in fields(whole):
+            value = getattr(whole, field.name)
+            option = f"--{field.name.replace('_', '-')}"
+            if isinstance(value, tuple) and field.name != "text":
+                value = ",".join(map(str, value))
+            # Of files there may be several, and what is None was not chosen.
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None:
+                    words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
+        return shlex.join(words)
 
 
 def _is(value: Any, hint: Any) -> bool:

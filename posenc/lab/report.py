@@ -16,14 +16,13 @@ report.json has these keys, which stay:
 An interval is {"mean", "low", "high"}. A loss that is missing or not a finite number is null.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from posenc.atomic_files import replace_file
+from posenc.atomic_files import write_json
 from posenc.lab.aggregate import Study, study_of
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
@@ -36,8 +35,9 @@ from posenc.report.page import write_page
 VERSION = 1
 
 
-def write_report(out: Path, runs: list[Run], command: str) -> Path:
-    """Write report.html and report.json into `out`, each whole or not at all; returns the page.
+def write_report(out: Path, runs: list[Run], command: str) -> tuple[Path, dict[str, Any]]:
+    """Write report.html and report.json into `out`, each whole or not at all; returns the page
+    and what report.json holds.
 
     The newest setting among `runs` is reported; runs of other settings are only counted, since
     their losses cannot be compared. Raises OSError when `out` cannot be written.
@@ -46,15 +46,15 @@ def write_report(out: Path, runs: list[Run], command: str) -> Path:
     verdict = decide(chosen) if chosen else None
     body = page(runs, chosen, verdict, command)
     data = report_data(runs, chosen, verdict, command)
-    encoded = json.dumps(data, indent=2, allow_nan=False)
-    replace_file(out / "report.json", encoded.encode() + b"\n")
-    return write_page(
+    write_json(out / "report.json", data)
+    written = write_page(
         out / "report.html",
         generator="posenc compare",
         title=f"{headline(chosen, verdict)} (posenc compare)",
         body=body,
         guide=resources.files("posenc.lab").joinpath("guide.html").read_text("utf-8"),
     )
+    return written, data
 
 
 def report_data(

@@ -123,10 +123,11 @@ def add_known(out: Path, seeds: int = 2) -> None:
 
 
 def report(out: Path) -> tuple[Page, str, dict[str, Any]]:
-    path = write_report(out, runs_of(out), COMMAND)
+    path, written = write_report(out, runs_of(out), COMMAND)
     assert path == out / "report.html"
     html = path.read_text("utf-8")
     data = json.loads((out / "report.json").read_text("utf-8"), parse_constant=pytest.fail)
+    assert data == written
     return Page(html), html, data
 
 
