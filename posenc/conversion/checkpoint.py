@@ -13,7 +13,7 @@ from posenc.conversion.config import CONFIG, Geometry, geometry
 from posenc.conversion.header import Header, read_header, shown
 from posenc.conversion.names import Names, family
 from posenc.conversion.pairs import Change
-from posenc.conversion.plan import Heads, plan
+from posenc.conversion.plan import plan
 from posenc.conversion.stream import convert_file
 from posenc.errors import ConversionError, SettingError
 
@@ -82,7 +82,7 @@ def convert_checkpoint(
         )
     start = _start(start, known.rotary_dim, names)
     change = Change(source, target, known.head_dim or 0, known.rotary_dim, start)
-    reordered = plan(headers, names, change, Heads(known.heads, known.kv_heads))
+    reordered = plan(headers, names, change, known)
     total = sum(header.size for header in headers)
     _check_place(path, out, total)
 

@@ -1,11 +1,12 @@
 """What the config.json beside a checkpoint says of its heads."""
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from posenc.conversion.header import shown
+from posenc.conversion.pairs import FusedHeads
 from posenc.errors import ConversionError, SettingError
 
 CONFIG = "config.json"
@@ -26,22 +27,26 @@ def geometry(path: Path, asked: Geometry) -> Geometry:
     """What was asked, and where nothing was, what the config.json beside the checkpoint says.
 
     Raises ConversionError where both speak and contradict each other, or where the file is not
-    JSON; SettingError where neither knows the size of a head.
+    JSON; SettingError where neither knows the size of a head, or where heads do not fit together.
     """
     file = (path if path.is_dir() else path.parent) / CONFIG
-    known = read_config(file) if file.is_file() else Geometry()
-    for field in fields(Geometry):
-        given, said = getattr(asked, field.name), getattr(known, field.name)
-        if None not in (given, said) and given != said:
+    known: dict[str, Any] = asdict(read_config(file)) if file.is_file() else {}
+    for name, value in asdict(asked).items():
+        if None not in (value, known.get(name)) and value != known[name]:
             raise ConversionError(
-                f"{field.name}={given} was given, but {file} says {said}: leave it out, or convert "
-                "a copy without that file if it is of another model"
+                f"{name}={value} was given, but {file} says {known[name]}: leave it out, or "
+                "convert a copy without that file if it is of another model"
             )
-        if given is None:
-            asked = replace(asked, **{field.name: said})
-    if asked.head_dim is None:
+        if value is not None:
+            known[name] = value
+    merged = Geometry(**known)
+    if merged.head_dim is None:
         raise SettingError(f"head_dim= is needed: no {file} says how many dimensions a head has")
-    return asked
+    if merged.heads is not None:
+        FusedHeads(merged.heads, merged.kv_heads)
+    elif merged.kv_heads is not None:
+        raise SettingError(f"kv_heads={merged.kv_heads} says nothing without heads")
+    return merged
 
 
 def read_config(file: Path) -> Geometry:

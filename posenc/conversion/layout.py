@@ -50,13 +50,13 @@ def convert_layout(
     change = Change(source, target, head_dim, rotary_dim, start)
     if not -weight.dim() <= dim < weight.dim():
         raise ShapeError(f"convert_layout(dim={dim}): the tensor has shape {tuple(weight.shape)}")
-    count, rest = divmod(weight.shape[dim], head_dim)
-    rotated = fused.rotated if fused is not None else (True,) * count
-    if rest or count != len(rotated):
-        heads = f"{fused!r}, {len(rotated)} heads of" if fused is not None else "heads of"
+    entries = weight.shape[dim]
+    misfit = change.misfit(entries, fused)
+    if misfit is not None:
         raise ShapeError(
-            f"convert_layout of shape {tuple(weight.shape)}: dimension {dim} has "
-            f"{weight.shape[dim]} entries, which are not {heads} {head_dim}"
+            f"convert_layout of shape {tuple(weight.shape)}: dimension {dim} has {entries} "
+            f"entries, which {misfit}"
         )
+    rotated = fused.rotated if fused is not None else (True,) * (entries // head_dim)
     rows = torch.tensor(change.rows(rotated), dtype=torch.int64, device=weight.device)
     return weight.index_select(dim, rows)

@@ -81,6 +81,15 @@ class Change:
     def _first(self) -> int:
         return self.start if self.start >= 0 else self.start + self.head_dim
 
+    def misfit(self, rows: int, fused: FusedHeads | None) -> str | None:
+        """Why so many rows are not such heads, to be said after their number."""
+        count, rest = divmod(rows, self.head_dim)
+        if fused is None:
+            return f"are not heads of {self.head_dim}" if rest else None
+        if not rest and count == len(fused.rotated):
+            return None
+        return f"are not {fused!r}, {len(fused.rotated)} heads of {self.head_dim}"
+
     def rows(self, rotated: tuple[bool, ...]) -> list[int]:
         """Of each row of a matrix of as many heads, the row of the old matrix that it is."""
         order = list(range(self.head_dim))

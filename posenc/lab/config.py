@@ -14,7 +14,6 @@ from posenc.errors import SettingError
 
 PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
-DEFAULT_ENCODINGS = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Comparison:
     models read the standard library's source.
     """
 
-    encodings: tuple[str, ...] = DEFAULT_ENCODINGS
+    encodings: tuple[str, ...] = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
     train_length: int = RunConfig.train_length
     test_lengths: tuple[int, ...] = RunConfig.test_lengths
     dim: int = RunConfig.dim

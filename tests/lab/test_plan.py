@@ -9,7 +9,7 @@ from lab_runs import Silent
 
 import posenc as pe
 from posenc.errors import LabError, PosencError, SettingError, UnknownNameError
-from posenc.lab.compare import DEFAULT_ENCODINGS, Comparison, compare, plan
+from posenc.lab.compare import Comparison, compare, plan
 from posenc.lab.text import Corpus, read_text
 
 
@@ -49,7 +49,7 @@ class TestPlan:
             config.encoding
             for config in plan(Comparison(), Corpus(b"a" * 9**6, b"a" * 9**6, {"sha256": ""}))
         ]
-        assert names == list(DEFAULT_ENCODINGS) * 2
+        assert names == list(Comparison.encodings) * 2
 
     @pytest.mark.parametrize(
         ("changes", "error", "message"),
