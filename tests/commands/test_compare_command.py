@@ -108,9 +108,8 @@ class TestCompare:
         code: int,
     ) -> None:
         class Ended:
-            report = tmp_path / "report.html"
+            report, data = tmp_path / "report.html", {}
 
         Ended.interrupted, Ended.failed = interrupted, failed
-        (tmp_path / "report.json").write_text("{}")
         monkeypatch.setattr(posenc.lab.compare, "compare", lambda *_: Ended)
         assert run(app, ["compare", "--json"]).exit_code == code
