@@ -1,18 +1,21 @@
 """The key-value cache of one layer, growing by each token that it is given."""
 
-from typing import Any, Literal
+import inspect
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from posenc.caches.cached_positions import continued, first, reordered
+from posenc.caches.cached_positions import continued
 from posenc.caches.checks import (
-    alike,
+    check_alike,
     check_all_told,
+    check_complete,
     check_counted,
     check_payload_fits,
     check_prefix,
-    check_reads_turned,
+    check_reads_rotated,
     check_unmoved,
     parts_of,
 )
@@ -26,7 +29,7 @@ from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
 
 Policy = Literal["rotated", "raw"]
-POLICIES: tuple[Policy, ...] = ("rotated", "raw")
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 
 class Cache:
@@ -49,16 +52,20 @@ class Cache:
     payload   what `Encoding.payload` made of these tokens, (b, ..., t)
     placed    where they are, as positions of the last call
     rotation_signature  how its keys were rotated: layout, first dimension, pairs and gain
+
+    Example: `attend(q, k, v, Rotary(64), causal=True, cache=cache)`, at every step with the new
+    tokens only.
     """
 
+    # Whether it holds all tokens so far, and nothing else.
+    complete: ClassVar[bool] = True
+
     def __init__(self, policy: Policy = "rotated", length: int | None = None) -> None:
+        kind = type(self).__name__
         if policy not in POLICIES:
-            kind = type(self).__name__
             raise CacheError(f"{kind}(policy={policy!r}): policy is 'rotated' or 'raw'")
-        if length is not None:
-            positive(type(self).__name__, length=length)
-        self.policy = policy
-        self.length = length
+        positive(kind, length=1 if length is None else length)
+        self.policy, self.length = policy, length
         self.k: Tensor | None = None
         self.v: Tensor | None = None
         self.payload: Tensor | None = None
@@ -73,7 +80,9 @@ class Cache:
         return 0 if self.k is None else self.k.shape[-2]
 
     def __repr__(self) -> str:
-        return f"Cache(policy={self.policy!r}, length={self.length}) holding {len(self)} tokens"
+        names = inspect.signature(type(self)).parameters
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({settings}) holding {len(self)} tokens"
 
     def keys(self, new: int) -> int:
         """How many keys the queries of a call with `new` tokens meet."""
@@ -91,7 +100,8 @@ class Cache:
     ) -> Positions:
         """Positions of `new` tokens and of all keys that they meet; `attend` calls this.
 
-        positions  those of all tokens so far, the new ones last; None continues what is held
+        positions  those of all tokens so far, evicted ones too, the new ones last; None continues
+                   what is held
         encoding   a list with Documents tells of all tokens by itself
         q_len      number of queries, the last of the new tokens; None: as many
 
@@ -100,27 +110,24 @@ class Cache:
         """
         q_len = new if q_len is None else q_len
         anew = any(isinstance(part, Documents) for part in parts_of(encoding))
-        if positions is None and self.placed is not None and not anew:
-            if self.placed.k_len != len(self):
-                raise CacheError(
-                    f"{self!r}, of which the last call placed {self.placed.k_len}: where k and v "
-                    "were exchanged, pass positions= of all tokens"
-                )
-            positions = self._continued(self.placed, new, q_len, causal)
+        self._check_room(new, q_len)
+        if positions is not None:
+            positions = self._told(positions, new, q_len, causal)
+            if self.placed is not None and self.rotation_signature:
+                check_unmoved(self, self.placed, positions)
+        elif self.placed is None or anew:
+            positions = as_positions(None, q_len, self.keys(new), causal=causal, device=device)
         else:
-            known = positions is not None
-            if isinstance(positions, Tensor):
-                check_all_told(self, positions, self.keys(new), new)
-            positions = as_positions(positions, q_len, self.keys(new), causal=causal, device=device)
-            if known:
-                self._check_unmoved(positions)
+            positions = self._following(self.placed, new, q_len, causal)
         return self._bounded(positions)
 
     def check(self, encoding: Lowerable, new: int) -> None:
         """Raise CacheError where decoding `new` more tokens could not equal the full forward."""
         if new < 1:
             raise CacheError(f"{self!r} was given no token: leave the call away")
-        self._check_room(new)
+        self._check_room(new, new)
+        if not self.complete:
+            check_complete(self, encoding)
         if isinstance(encoding, Lowered):
             made_for = encoding.positions.extent
             if encoding.length_dependent and (self.length is None or made_for != self.length):
@@ -143,7 +150,10 @@ class Cache:
         if new is None or self.payload is None:
             return new
         check_payload_fits(self, self.payload, new)
-        return torch.cat((self.payload, new), dim=-1)
+        return self._payload_joined(self.payload, new)
+
+    def _payload_joined(self, held: Tensor, new: Tensor) -> Tensor:
+        return torch.cat((held, new), dim=-1)
 
     def own(self, new: int) -> Tensor | None:
         """Which keys `new` tokens are, int64 (new,), among those of `keys`; None: the last."""
@@ -178,7 +188,8 @@ class Cache:
         if self.payload is not None and self.payload.shape[0] > 1:
             self.payload = self.payload.index_select(0, rows)
         if self.placed is not None:
-            self.placed = reordered(self.placed, rows)
+            queries, keys = (side.rows(rows) for side in (self.placed.queries, self.placed.keys))
+            self.placed = replace(self.placed, queries=queries, keys=keys)
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens, as when speculative decoding rejects the others."""
@@ -193,7 +204,8 @@ class Cache:
         if self.payload is not None:
             self.payload = self.payload[..., :length].clone()
         if self.placed is not None:
-            self.placed = first(self.placed, length)
+            keys = replace(self.placed.keys[:length], length=None)
+            self.placed = replace(self.placed, queries=keys, keys=keys)
 
     def saved(self) -> dict[str, Any]:
         """What `restore` goes back to; nothing that a call puts in place of it is copied."""
@@ -207,33 +219,38 @@ class Cache:
         if length != int(length) or not 0 <= length <= len(self):
             raise CacheError(f"{self!r}.truncate({length}): it can keep 0 to {len(self)} of them")
 
-    def _check_room(self, new: int) -> None:
+    def _check_room(self, new: int, q_len: int) -> None:
         if self.length is not None and len(self) + new > self.length:
             raise CacheError(
                 f"{self!r} was asked for {new} more: it was made for length={self.length} at most"
             )
 
+    def _following(self, placed: Positions, new: int, q_len: int, causal: bool | None) -> Positions:
+        """Positions that continue those of what is held."""
+        if placed.k_len != len(self):
+            raise CacheError(
+                f"{self!r}, of which the last call placed {placed.k_len}: where k and v were "
+                "exchanged, pass positions= of all tokens"
+            )
+        check_counted(self, placed, new)
+        return continued(placed, new, q_len, causal, self.length)
+
+    def _told(
+        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
+    ) -> Positions:
+        """Positions of the keys that are met, from those that the caller gives."""
+        if isinstance(positions, Tensor):
+            check_all_told(self, positions, self.keys(new), new)
+        return as_positions(positions, q_len, self.keys(new), causal=causal)
+
     def _bounded(self, positions: Positions) -> Positions:
         if self.length is None:
             return positions
-        extent, beyond = positions.extent, 0
+        beyond, extent = 0, positions.extent
         if extent is not None and extent < self.length and positions.unit_step:
             # Positions that do not start at 0 end as far beyond the length.
             beyond = max(0, extent - positions.k_len)
         return positions.with_extent(self.length + beyond)
-
-    def _continued(
-        self, placed: Positions, new: int, q_len: int, causal: bool | None = None
-    ) -> Positions:
-        check_counted(self, placed, new)
-        # With a length the bound is that of the last token already.
-        extent = None if self.length is None else placed.extent
-        return continued(placed, new, q_len, causal, extent)
-
-    def _check_unmoved(self, positions: Positions) -> None:
-        placed = self.placed
-        if placed is not None and self.rotation_signature and not torch.compiler.is_compiling():
-            check_unmoved(self, placed, positions, len(self))
 
     def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values that are held, each with the new ones."""
@@ -245,16 +262,11 @@ class Cache:
 
     def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         """New keys as they will be kept, and their terms, or the error that keeps them out."""
-        for name, held, new in (("keys", self.k, k), ("values", self.v, v)):
-            if held is not None and not alike(held, new):
-                raise CacheError(
-                    f"{self!r} has {name} of shape {tuple(held.shape)}, {held.dtype} on "
-                    f"{held.device}, but the new ones are {tuple(new.shape)}, {new.dtype} on "
-                    f"{new.device}: use one cache per layer and per batch"
-                )
+        check_alike(self, "keys", self.k, k)
+        check_alike(self, "values", self.v, v)
         check_prefix(self, lowered)
         if self.policy == "rotated":
-            return self._turn_new(k, lowered)
+            return self._rotate_new(k, lowered)
         if lowered.keys_prerotated:
             raise CacheError(
                 f"these terms rotate the new keys only, but {self!r} keeps none rotated: "
@@ -262,26 +274,25 @@ class Cache:
             )
         return k, lowered
 
-    def _turn_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
+    def _rotate_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
+        check_reads_rotated(self, lowered.terms, k.shape[1])
         rotates = [term for term in lowered.terms if isinstance(term, Rotate)]
         rotate = rotates[0] if rotates else None
-        check_reads_turned(self, lowered.terms, k.shape[1])
-        form: tuple[Any, ...] = ()
+        signature: tuple[Any, ...] = ()
         if rotate is not None:
-            form = (rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain)
-        if self.rotation_signature not in (None, form):
+            signature = (rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain)
+        if self.rotation_signature not in (None, signature):
             raise CacheError(
                 f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "
-                f"dimension, pairs, gain), but these terms turn as {form}: give the encoding of "
-                "the calls before"
+                f"dimension, pairs, gain), but these terms turn as {signature}: give the encoding "
+                "of the calls before"
             )
-        if rotate is not None:
-            k_waves = lowered.form.waves(arithmetic(k))[1]
-            if k_waves is not None:
-                cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
-                k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
-                lowered = lowered.with_rotated_keys()
-        self.rotation_signature = form
+        k_waves = None if rotate is None else lowered.form.waves(arithmetic(k))[1]
+        if rotate is not None and k_waves is not None:
+            cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
+            k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
+            lowered = lowered.with_rotated_keys()
+        self.rotation_signature = signature
         return k, lowered
 
     def _of_new(self, wave: Tensor, new: int) -> Tensor:

@@ -3,15 +3,16 @@
 `cache` is the one that refuses; messages show it.
 """
 
+from collections.abc import Sized
+
 import torch
 from torch import Tensor
 
-from posenc.caches.cached_positions import first_moved
 from posenc.encoding import Encoding
 from posenc.equation import mask_rules
 from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, Part, flatten
-from posenc.positions import Positions
+from posenc.positions import Documents, Positions
 from posenc.terms import GatherTable, Prefix, Rotate, Term, Zones
 
 
@@ -19,6 +20,16 @@ def alike(held: Tensor, new: Tensor) -> bool:
     """Whether new keys or values can join those held: all but the number of tokens is the same."""
     same = held.dtype == new.dtype and held.device == new.device
     return same and held[:, :, 0].shape == new[:, :, 0].shape
+
+
+def check_alike(cache: object, name: str, held: Tensor | None, new: Tensor) -> None:
+    """Raise CacheError for new keys or values that cannot join those held."""
+    if held is not None and not alike(held, new):
+        raise CacheError(
+            f"{cache!r} has {name} of shape {tuple(held.shape)}, {held.dtype} on {held.device}, "
+            f"but the new ones are {tuple(new.shape)}, {new.dtype} on {new.device}: use one cache "
+            "per layer and per batch"
+        )
 
 
 def parts_of(encoding: Lowerable) -> list[Part]:
@@ -46,21 +57,45 @@ def check_all_told(cache: object, coordinates: Tensor, keys: int, new: int) -> N
         )
 
 
-def check_unmoved(cache: object, placed: Positions, positions: Positions, count: int) -> None:
-    """Raise CacheError where any of `count` keys, rotated at one place, is said to be elsewhere."""
-    token = first_moved(placed, positions, count)
-    if token is not None:
+def check_unmoved(cache: Sized, placed: Positions, positions: Positions) -> None:
+    """Raise CacheError where a key that is held, rotated at one place, is said to be elsewhere.
+
+    Padding moves as it likes, and a traced graph reads no values.
+    """
+    if torch.compiler.is_compiling():
+        return
+    count = min(len(cache), placed.k_len)
+    before, after = (_with_axes(x.keys[:count].position) for x in (placed, positions))
+    if not all(a == b or 1 in (a, b) for a, b in zip(before.shape, after.shape, strict=True)):
+        # Of another batch: refused later, where the tensors that they are for are known.
+        return
+    moved = (before != after).any(dim=-1)
+    if positions.keys.valid is not None:
+        moved = moved & positions.keys.valid[:, :count]
+    columns = moved.any(dim=0).nonzero()
+    if len(columns):
         raise CacheError(
-            f"{cache!r}, turned where they were placed, but these positions put token {token} "
-            "elsewhere: give the positions of all tokens as they were, decode with "
-            f'{type(cache).__name__}(policy="raw") where tokens move, or set placed to None '
+            f"{cache!r}, turned where they were placed, but these positions put token "
+            f"{int(columns[0])} elsewhere: give the positions of all tokens as they were, decode "
+            f'with {type(cache).__name__}(policy="raw") where tokens move, or set placed to None '
             "where you turned the keys again"
         )
 
 
-def check_payloads(cache: object, encoding: Lowerable) -> None:
-    """Raise CacheError for a payload of which a cache cannot leave out tokens, or add zeros."""
+def _with_axes(position: Tensor) -> Tensor:
+    """Coordinates as (1|b, t, axes)."""
+    return position if position.ndim == 3 else position.view(-1, position.shape[-1], 1)
+
+
+def check_complete(cache: object, encoding: Lowerable) -> None:
+    """Raise CacheError for what reads all tokens, where a cache leaves some out or adds slots."""
     for part in parts_of(encoding):
+        if isinstance(part, Documents):
+            raise CacheError(
+                f"Documents tells of as many tokens as there are, but {cache!r} leaves tokens out "
+                "or has slots for more: give Positions.build(documents=...) with the first call, "
+                "and none later"
+            )
         keeps = isinstance(part, Encoding) and type(part).payload is not Encoding.payload
         if keeps and not part.payload_adds:
             raise CacheError(
@@ -92,7 +127,7 @@ def check_prefix(cache: object, lowered: Lowered) -> None:
             )
 
 
-def check_reads_turned(cache: object, terms: tuple[Term, ...], key_heads: int) -> None:
+def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) -> None:
     """Raise CacheError for a term that reads keys as they were before a rotation."""
     rotates = any(isinstance(term, Rotate) for term in terms)
     for term in terms:

@@ -5,11 +5,10 @@ from torch import Tensor
 
 from posenc.caches.cache import Cache, Policy
 from posenc.caches.cached_positions import selected
-from posenc.caches.checks import check_payloads, parts_of
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, positive
-from posenc.lowering import Lowerable, Lowered
-from posenc.positions import Documents, Positions, as_positions
+from posenc.lowering import Lowered
+from posenc.positions import Positions, as_positions
 from posenc.positions.rolling import kept
 from posenc.terms import Sink, Window
 
@@ -29,8 +28,13 @@ class RollingCache(Cache):
 
     Raises CacheError for an encoding that could see evicted keys.
 
+    Example: `attend(q, k, v, [Rotary(64), SlidingWindow(256), Sinks(4)], causal=True,
+    cache=RollingCache(256, sinks=4))`.
+
     Source: Xiao et al. 2024, arXiv:2309.17453, section 3.2 (StreamingLLM), with true positions.
     """
+
+    complete = False
 
     def __init__(
         self,
@@ -44,47 +48,19 @@ class RollingCache(Cache):
         if sinks < 0:
             raise CacheError(f"RollingCache(sinks={sinks}): sinks must be at least 0")
         self.window, self.sinks = window, sinks
-        self._start()
-
-    def _start(self) -> None:
         # Tokens so far, and which of them are held; None: all of them.
         self.seen = 0
         self.columns: Tensor | None = None
 
-    def __repr__(self) -> str:
-        settings = f"window={self.window}, sinks={self.sinks}, policy={self.policy!r}"
-        return f"RollingCache({settings}, length={self.length}) holding {len(self)} tokens"
-
-    def place(
-        self,
-        new: int,
-        positions: Positions | Tensor | None = None,
-        encoding: Lowerable = None,
-        *,
-        q_len: int | None = None,
-        causal: bool | None = None,
-        device: torch.device | None = None,
+    def _told(
+        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
     ) -> Positions:
-        """Positions of `new` tokens and of all keys that they meet; `attend` calls this.
-
-        As in Cache; positions are of all tokens so far, evicted ones too, or of those held.
-        """
-        if self.columns is not None and positions is not None:
-            held = self.keys(new)
-            if not isinstance(positions, Positions) or positions.k_len != held:
-                queries = new if q_len is None else q_len
-                whole = as_positions(positions, queries, self.seen + new, causal=causal)
-                positions, causal = selected(whole, self._with_new(self.columns, new)), None
-        return super().place(new, positions, encoding, q_len=q_len, causal=causal, device=device)
-
-    def check(self, encoding: Lowerable, new: int) -> None:
-        super().check(encoding, new)
-        check_payloads(self, encoding)
-        if any(isinstance(part, Documents) for part in parts_of(encoding)):
-            raise CacheError(
-                f"Documents tells of all tokens, but {self!r}: "
-                "give Positions.build(documents=...) with the first call, and none later"
-            )
+        if self.columns is None or (
+            isinstance(positions, Positions) and positions.k_len == self.keys(new)
+        ):
+            return super()._told(positions, new, q_len, causal)
+        whole = as_positions(positions, q_len, self.seen + new, causal=causal)
+        return selected(whole, self._with_new(self.columns, new))
 
     def append(
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
@@ -110,7 +86,7 @@ class RollingCache(Cache):
 
     def reset(self) -> None:
         super().reset()
-        self._start()
+        self.seen, self.columns = 0, None
 
     def truncate(self, length: int) -> None:
         """As in Cache, as long as nothing was evicted, which would have to come back."""
@@ -122,7 +98,7 @@ class RollingCache(Cache):
         super().truncate(length)
         self.seen = length
 
-    def _check_room(self, new: int) -> None:
+    def _check_room(self, new: int, q_len: int) -> None:
         if self.length is not None and self.seen + new > self.length:
             raise CacheError(
                 f"{self!r} saw {self.seen} and was asked for {new} more: it was made for "
@@ -162,13 +138,11 @@ class RollingCache(Cache):
         real = torch.ones_like(order, dtype=torch.bool)
         if keys.valid is not None:
             order, real = torch.broadcast_tensors(order, keys.valid)
-        last = torch.where(real, order, -1)
         if keys.document is not None:
             document = keys.document.view(-1, count).expand(order.shape)
             newest = (real * torch.arange(1, count + 1, device=device)).argmax(-1, keepdim=True)
             real = real & (document == document.gather(1, newest))
-            last = torch.where(real, order, -1)
-        last = last.amax(dim=-1, keepdim=True)
+        last = torch.where(real, order, -1).amax(dim=-1, keepdim=True)
         needed = real & ((order < self.sinks) | (order > last - recent))
         needed[:, -1] = True
         keep = needed.any(dim=0).nonzero()[:, 0]
@@ -180,7 +154,7 @@ def _folded(payload: Tensor, keep: Tensor) -> Tensor:
 
     In float64, because the sum of what a long stream has evicted sits in one column.
     """
-    at = torch.arange(payload.shape[-1], device=payload.device)
-    into = torch.searchsorted(keep, at)
+    columns = torch.arange(payload.shape[-1], device=payload.device)
+    into = torch.searchsorted(keep, columns)
     kept = payload.new_zeros((*payload.shape[:-1], len(keep)), dtype=torch.float64)
     return kept.index_add(-1, into, payload.double())

@@ -7,16 +7,11 @@ import torch
 from torch import Tensor
 
 from posenc.caches.cache import Cache, Policy
-from posenc.caches.checks import (
-    alike,
-    check_counted,
-    check_payload_fits,
-    check_payloads,
-    parts_of,
-)
-from posenc.errors import CacheError, positive
-from posenc.lowering import Lowerable, Lowered
-from posenc.positions import Documents, Positions, as_positions
+from posenc.caches.cached_positions import continued
+from posenc.caches.checks import alike, check_counted
+from posenc.errors import CacheError
+from posenc.lowering import Lowered
+from posenc.positions import Positions, as_positions
 
 
 class StaticCache(Cache):
@@ -36,11 +31,14 @@ class StaticCache(Cache):
     for Documents, and for a payload that does not add up.
 
     position  int64, without dimensions: how many slots are written
+
+    Example: `attend(q, k, v, Rotary(64), causal=True, cache=StaticCache(4096))`.
     """
+
+    complete = False
 
     def __init__(self, length: int, policy: Policy = "rotated") -> None:
         super().__init__(policy, length)
-        positive("StaticCache", length=length)
         self.capacity = length
         self.position: Tensor | None = None
         # A Python fact: the first call is another graph than the others.
@@ -49,62 +47,8 @@ class StaticCache(Cache):
     def __len__(self) -> int:
         return int(self._position()) if self.started else 0
 
-    def __repr__(self) -> str:
-        settings = f"length={self.capacity}, policy={self.policy!r}"
-        return f"StaticCache({settings}) holding {len(self)} tokens"
-
     def keys(self, new: int) -> int:
         return self.capacity if self.started else new
-
-    def place(
-        self,
-        new: int,
-        positions: Positions | Tensor | None = None,
-        encoding: Lowerable = None,
-        *,
-        q_len: int | None = None,
-        causal: bool | None = None,
-        device: torch.device | None = None,
-    ) -> Positions:
-        """Positions of `new` tokens and of all slots; in the first call of these tokens alone."""
-        if not self.started:
-            given = {"q_len": q_len, "causal": causal, "device": device}
-            return super().place(new, positions, encoding, **given)
-        self._check_room(new)
-        if q_len is not None and q_len != new:
-            raise CacheError(f"{self!r} got {q_len} queries and {new} new keys: give as many")
-        if positions is None:
-            positions = self._next(self._slots(new), causal)
-        elif not isinstance(positions, Positions) or positions.queries.order is None:
-            raise CacheError(
-                f"{self!r}: the new tokens are not the last of the slots, so positions= must tell "
-                "their order: give Positions(Tokens(..., order=...), Tokens(..., order=...)) of "
-                f"{new} queries and {self.capacity} keys, or none where tokens just count on"
-            )
-        else:
-            self._check_unmoved(positions)
-        positions = as_positions(positions, new, self.capacity, causal=causal)
-        written = torch.arange(self.capacity, device=positions.device) < self._position() + new
-        keys = positions.keys
-        valid = written[None] if keys.valid is None else keys.valid & written
-        return replace(positions, keys=replace(keys, valid=valid)).with_extent(self.capacity)
-
-    def check(self, encoding: Lowerable, new: int) -> None:
-        super().check(encoding, new)
-        check_payloads(self, encoding)
-        if any(isinstance(part, Documents) for part in parts_of(encoding)):
-            raise CacheError(
-                f"Documents tells of as many tokens as there are, but {self!r} has slots: "
-                "give Positions.build(documents=...) with the first call, and none later"
-            )
-
-    def payload_with(self, new: Tensor | None) -> Tensor | None:
-        """The payload of all slots, with the new ones in their place."""
-        if new is None or self.payload is None or not self.started:
-            return new
-        check_payload_fits(self, self.payload, new)
-        slots = self._slots(new.shape[-1])
-        return self.payload.index_copy(-1, slots, new.to(self.payload.dtype))
 
     def own(self, new: int) -> Tensor | None:
         """The slots that the new tokens are written to; None in the first call."""
@@ -174,9 +118,11 @@ class StaticCache(Cache):
         if self.payload is not None:
             self.payload[..., len(self) :] = 0
 
-    def _check_room(self, new: int) -> None:
+    def _check_room(self, new: int, q_len: int) -> None:
+        if self.started and q_len != new:
+            raise CacheError(f"{self!r} got {q_len} queries and {new} new keys: give as many")
         if not torch.compiler.is_compiling() or not self.started:
-            super()._check_room(new)
+            super()._check_room(new, q_len)
         else:
             torch._assert_async(self._position() + new <= self.capacity, "StaticCache is full")
 
@@ -194,13 +140,35 @@ class StaticCache(Cache):
             return wave.index_select(-2, self._slots(new))
         return super()._of_new(wave, new)
 
-    def _next(self, slots: Tensor, causal: bool | None) -> Positions:
-        placed = check_counted(self, self.placed, len(slots))
-        return replace(
-            placed,
-            queries=placed.ordered().keys[slots],
-            causal=placed.causal if causal is None else causal,
+    def _following(self, placed: Positions, new: int, q_len: int, causal: bool | None) -> Positions:
+        queries = check_counted(self, placed, new).ordered().keys[self._slots(new)]
+        causal = placed.causal if causal is None else causal
+        return self._hiding_unwritten(replace(placed, queries=queries, causal=causal), new)
+
+    def _told(
+        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
+    ) -> Positions:
+        if not self.started:
+            return super()._told(positions, new, q_len, causal)
+        if not isinstance(positions, Positions) or positions.queries.order is None:
+            raise CacheError(
+                f"{self!r}: the new tokens are not the last of the slots, so positions= must tell "
+                "their order: give Positions(Tokens(..., order=...), Tokens(..., order=...)) of "
+                f"{new} queries and {self.capacity} keys, or none where tokens just count on"
+            )
+        return self._hiding_unwritten(
+            as_positions(positions, new, self.capacity, causal=causal), new
         )
+
+    def _hiding_unwritten(self, positions: Positions, new: int) -> Positions:
+        written = torch.arange(self.capacity, device=positions.device) < self._position() + new
+        keys = positions.keys
+        valid = written[None] if keys.valid is None else keys.valid & written
+        return replace(positions, keys=replace(keys, valid=valid))
+
+    def _payload_joined(self, held: Tensor, new: Tensor) -> Tensor:
+        """The payload of all slots, with the new ones in their place."""
+        return held.index_copy(-1, self._slots(new.shape[-1]), new.to(held.dtype))
 
     def _first(
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None
@@ -222,7 +190,7 @@ class StaticCache(Cache):
         self.placed = positions
         if positions.unit_step and positions.keys.position.ndim < 3:
             # Where tokens to come will be is known, so that later steps only look it up.
-            self.placed = self._continued(positions, self.capacity - new, new)
+            self.placed = continued(positions, self.capacity - new, new, length=self.capacity)
         self.position = (
             torch.full((), new, device=k.device)
             if self.position is None

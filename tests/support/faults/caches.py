@@ -15,7 +15,7 @@ FAULTS = [
     ),
     Fault(
         "cached rotated keys turned again",
-        "posenc.caches.cache:Cache._turn_new",
+        "posenc.caches.cache:Cache._rotate_new",
         "lowered = lowered.with_rotated_keys()",
         "pass",
         rope,
@@ -31,9 +31,9 @@ FAULTS = [
     ),
     Fault(
         "gates of the new tokens alone",
-        "posenc.caches.cache:Cache.payload_with",
-        "torch.cat((self.payload, new), dim=-1)",
-        "torch.cat((torch.zeros_like(self.payload), new), dim=-1)",
+        "posenc.caches.cache:Cache._payload_joined",
+        "torch.cat((held, new), dim=-1)",
+        "torch.cat((torch.zeros_like(held), new), dim=-1)",
         forget_gate,
         "check_decoding",
     ),
@@ -88,7 +88,7 @@ FAULTS = [
     ),
     Fault(
         "slots to come are seen",
-        "posenc.caches.static:StaticCache.place",
+        "posenc.caches.static:StaticCache._hiding_unwritten",
         "< self._position() + new",
         "< self.capacity",
         rope,
@@ -122,7 +122,7 @@ FAULTS = [
     Fault(
         "positions of another row after a beam was chosen",
         "posenc.caches.cache:Cache.reorder",
-        "reordered(self.placed, rows)",
+        "replace(self.placed, queries=queries, keys=keys)",
         "self.placed",
         rope,
         "check_taken_back",
