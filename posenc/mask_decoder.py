@@ -39,6 +39,8 @@ class EnhancedMaskDecoder(nn.Module):
     heads, ShapeError for an encoding of other heads, PositionsError for positions beyond
     max_length.
 
+    Example: `EnhancedMaskDecoder(64, 4, max_length=128, encoding=DeBERTa(64, 4))(hidden)`.
+
     Source: He et al. 2021, arXiv:2006.03654, section 3.2; query_0: the authors' code.
     """
 

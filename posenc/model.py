@@ -27,7 +27,10 @@ class TransformerEmbedding(nn.Module):
 
     The encoding's `embed` decides what position does here; relative encodings do nothing. An
     encoding merged by concat widens x, and a linear map brings it back to dim. Raises
-    PositionsError for more than max_length tokens (None: any number).
+    PositionsError for more than max_length tokens (None: any number), SettingError for what is no
+    encoding, ShapeError for one of another width.
+
+    Example: `TransformerEmbedding(100, 64, encoding=Sinusoidal(64))(tokens)`.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.4.
     """
@@ -78,7 +81,10 @@ class Attention(nn.Module):
     """Multi-head attention with any encoding: project, attend, project back.
 
     heads query heads share kv_heads key and value heads (None: as many). Raises SettingError
-    where dim, heads and kv_heads do not divide, ShapeError for an encoding of other heads.
+    where dim, heads and kv_heads do not divide, ShapeError for an encoding of other heads, and
+    what `posenc.attend` raises.
+
+    Example: `Attention(64, 4, Rotary(16))(x)`.
     """
 
     def __init__(
@@ -201,7 +207,11 @@ class Transformer(nn.Module):
     causal    a decoder; False gives an encoder
 
     forward(tokens) returns logits (b, t, vocab_size). With caches, one Cache per layer, tokens
-    are the new ones only. Raises ShapeError for an encoding that was made for other heads.
+    are the new ones only. Raises ShapeError for an encoding that was made for other heads, and
+    for caches that are not one per layer; PositionsError for more than max_length tokens; and what
+    `posenc.attend` raises.
+
+    Example: `Transformer(100, dim=64, depth=2, heads=4, encoding=Rotary(16))(tokens)`.
     """
 
     def __init__(

@@ -37,6 +37,8 @@ def rerotate(
     position (XPos), and PositionsError where the numbers of keys differ, and for frequencies that
     depend on a length that bare coordinates do not tell: give Positions.build(ids=..., extent=...).
 
+    Example: `rerotate(cache.k, torch.arange(8), torch.arange(8) - 3, Rotary(64))`.
+
     Source: RoFormer, arXiv:2104.09864, equation 16; the shift of keys as in llama.cpp.
     """
     terms = [_rotation(k, at, rotary, name) for name, at in (("old", old), ("new", new))]

@@ -52,6 +52,8 @@ def linear_attention(
     PositionsError where tokens do not come in the order that a state must meet them in;
     form="parallel" takes any order.
 
+    Example: `linear_attention(q, k, v, Rotary(64), causal=True)`.
+
     Source: Su et al. 2021, arXiv:2104.09864, equation 19; phi: Katharopoulos et al. 2020,
     arXiv:2006.16236, equation 7.
     """

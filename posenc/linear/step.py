@@ -39,6 +39,8 @@ def linear_step(
     Raises CacheError for a state of other sizes, and where angles depend on the length but steps
     are not all given the final one, Positions.build(extent=...); PositionsError where the
     coordinates so far were explicit and the next ones are left away; else as `linear_attention`.
+
+    Example: `out, state = linear_step(q, k, v, Rotary(64), state)`.
     """
     check_shapes(q, k, v)
     t = k.shape[2]

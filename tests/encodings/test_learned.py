@@ -81,6 +81,17 @@ def test_hierarchical_rows_are_those_of_su(alpha: float) -> None:
     assert torch.equal(before.extended(7, "hierarchical", alpha=alpha).weight, after[:7])
 
 
+@pytest.mark.parametrize(("alpha", "growth"), [(0.4, 1.2), (0.2, 1.03), (0.6, 1.8)])
+def test_hierarchical_rows_are_longer_than_trained_ones(alpha: float, growth: float) -> None:
+    rows = drawing(3)(64, 128)
+    rows[0] *= 0.01
+    after = Learned.from_rows(rows).extended(1024, "hierarchical", alpha=alpha).weight.detach()
+    assert (1 + (alpha / (1 - alpha)) ** 2) ** 0.5 == pytest.approx(growth, abs=0.01)
+    assert (after[128:].norm(dim=1).mean() / rows.norm(dim=1).mean()) == pytest.approx(
+        growth, rel=0.03
+    )
+
+
 @pytest.mark.usefixtures("unhooked")
 def test_lengths_and_factors_that_no_table_reaches() -> None:
     said = r"Learned\(max_length=5\)\.extended\("
