@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from posenc.errors import PositionsError
-from posenc.positions.consistency import device_of, sizes
 from posenc.positions.from_documents import (
     cumulative,
     document_numbers,
@@ -16,9 +15,15 @@ from posenc.positions.from_documents import (
     index_in_document,
     summed,
 )
-from posenc.positions.from_ids import extent_of, whole_or_double
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import Tokens, length_of, reading_values
+from posenc.positions.tokens import (
+    Tokens,
+    check_sizes,
+    device_of,
+    length_of,
+    reading_values,
+    whole_or_double,
+)
 
 P = TypeVar("P")
 
@@ -78,7 +83,7 @@ def build(
     if cu is not None:
         tensors[named[0]] = documents = documents_between(cu, k_len or q_len, call)
     told = {name: value for name, value in tensors.items() if value is not None}
-    q_len, k_len = sizes(told, q_len, k_len, past)
+    q_len, k_len = _sizes(told, q_len, k_len, past)
     device = device_of(call, told, device)
     keys, bound = keys_from(
         k_len, attention_mask, documents, ids, start=start, extent=extent, device=device
@@ -106,7 +111,7 @@ def keys_from(
         order, length = index_in_document(documents, valid)
     if ids is not None:
         position = whole_or_double(ids)
-        bound = extent_of(position)
+        bound = _extent_of(position)
         length = length_of(position, documents, valid) if extent is None else None
     else:
         position = torch.arange(k_len, device=device) if order is None else order
@@ -125,3 +130,62 @@ def keys_from(
                 f"{position.max().item()}, so extent must be at least {least}"
             )
     return Tokens(position, order, documents, valid=valid), extent
+
+
+def _sizes(
+    told: dict[str, Tensor], q_len: int | None, k_len: int | None, past: int | None
+) -> tuple[int, int]:
+    """Numbers of queries and keys; every tensor describes all keys."""
+    call = "Positions.build"
+    if past is not None and past < 0:
+        raise PositionsError(f"{call}(past={past}): past counts the tokens before, so it is >= 0")
+    batched: dict[str, Tensor] = {}
+    for name, tensor in told.items():
+        given = tensor.numel() if tensor.ndim < 2 else tensor.shape[1]
+        k_len = given if k_len is None else k_len
+        if given != k_len:
+            raise PositionsError(
+                f"{call}: {k_len} keys, but {name}, a tensor of shape {tuple(tensor.shape)}, "
+                f"describes {given} tokens: give one entry per key"
+            )
+        if tensor.ndim > 1 and tensor.shape[0] != 1:
+            batched[name] = tensor
+    rows = list(batched.values())
+    for tensor in rows:
+        if tensor.shape[0] != rows[0].shape[0]:
+            shapes = " and ".join(
+                f"{name} of shape {tuple(x.shape)}" for name, x in batched.items()
+            )
+            raise PositionsError(
+                f"{call}: {shapes} differ in their batch: give one row, or as many"
+            )
+    if past is not None:
+        if k_len is None and q_len is not None:
+            k_len = past + q_len
+        elif k_len is not None and q_len is None:
+            q_len = k_len - past
+        if k_len is None or q_len is None or k_len != past + q_len:
+            raise PositionsError(
+                f"{call}(past={past}): {q_len} queries behind {past} tokens do not make {k_len} "
+                "keys: give two of q_len, k_len and past, where k_len = past + q_len"
+            )
+    k_len = q_len if k_len is None else k_len
+    if k_len is None:
+        raise PositionsError(f"{call} needs q_len, or a tensor that tells the length")
+    q_len = k_len if q_len is None else q_len
+    check_sizes(call, q_len, k_len)
+    return q_len, k_len
+
+
+def _extent_of(ids: Tensor) -> int | None:
+    """A bound on ids + 1; None where a traced graph may not read them."""
+    if not reading_values() or ids.numel() == 0:
+        return None
+    if ids.is_floating_point() and not torch.isfinite(ids).all():
+        raise PositionsError("Positions.build(ids=...): ids must be finite")
+    least, largest = (value.item() for value in ids.aminmax())
+    if least < 0:
+        raise PositionsError(
+            f"Positions.build(ids=...): the smallest id is {least}: ids must be >= 0"
+        )
+    return math.ceil(largest) + 1

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
-from posenc.positions.consistency import device_of
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import reading_values
+from posenc.positions.tokens import device_of, reading_values
 
 TextAfter = Literal["largest", "side"]
 _CALL = "Positions.mrope"

@@ -13,13 +13,12 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
-from posenc.positions.from_ids import whole_or_double
 from posenc.positions.mrope import mrope
 from posenc.positions.random import random
 from posenc.positions.rolling import rolling
 from posenc.positions.skipping import skipping
 from posenc.positions.static import static
-from posenc.positions.tokens import Tokens, check_sizes, more_queries, one_axis
+from posenc.positions.tokens import Tokens, check_sizes, more_queries, one_axis, whole_or_double
 from posenc.positions.varlen import varlen
 from posenc.terms import MaskRule, Prefix, Sink, Window
 

@@ -214,3 +214,34 @@ def more_queries(q_len: int, k_len: int) -> str:
         "For cross-attention build Positions(Tokens(...), Tokens(...)) from both sides' "
         "coordinates, with an order for each where a mask reads them"
     )
+
+
+def whole_or_double(coordinates: Tensor) -> Tensor:
+    """Coordinates as int64 or float64; half precision has lost the odd ones beyond 256 or 2048."""
+    if coordinates.ndim not in (1, 2, 3):
+        raise PositionsError(
+            f"positions of shape {tuple(coordinates.shape)}: (t,), (b, t) or (b, t, axes) is needed"
+        )
+    if coordinates.dtype in (torch.bfloat16, torch.float16):
+        raise PositionsError(
+            f"positions of dtype {coordinates.dtype} are rounded already: "
+            "positions are int64 or float64, never the activations' dtype"
+        )
+    if coordinates.dtype == torch.bool or coordinates.is_complex():
+        raise PositionsError(
+            f"positions of dtype {coordinates.dtype}: int64 or float64 are needed; a mask of real "
+            "tokens goes to Positions.build(attention_mask=...)"
+        )
+    return coordinates.double() if coordinates.is_floating_point() else coordinates.long()
+
+
+def device_of(
+    call: str, told: dict[str, Tensor], otherwise: torch.device | str | None = None
+) -> torch.device | str | None:
+    """The one device of all tensors, which can be read."""
+    devices = {tensor.device for tensor in told.values()}
+    if len(devices) > 1:
+        places = ", ".join(f"{name} on {tensor.device}" for name, tensor in told.items())
+        raise PositionsError(f"{call}: {places}: move them to one device")
+    check_readable(call, **told)
+    return devices.pop() if devices else otherwise
