@@ -46,7 +46,7 @@ def make(
                 "multiple of heads; give head_dim"
             )
         head_dim = model_dim // heads
-    made = member.for_model(
+    suitable = member.for_model(
         model_dim=model_dim,
         heads=heads,
         head_dim=head_dim,
@@ -54,21 +54,21 @@ def make(
         train_length=max_length if train_length is None else train_length,
         causal=causal,
     )
-    unknown = set(settings) - set(made.settings())
+    unknown = set(settings) - set(suitable.settings())
     if unknown:
-        raise UnknownNameError(f"setting of {member.__name__}", min(unknown), made.settings())
-    return member(**(made.settings() | settings)) if settings else made
+        raise UnknownNameError(f"setting of {member.__name__}", min(unknown), suitable.settings())
+    return member(**(suitable.settings() | settings)) if settings else suitable
 
 
 def _imported(path: str) -> type[Encoding]:
     module, _, name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        member = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(
             f"encoding {path!r} cannot be imported ({error}): "
             "give package.module:Class, from where Python finds the package"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Encoding)):
-        raise SettingError(f"{path} is {found!r}: a class derived from posenc.Encoding is needed")
-    return found
+    if not (isinstance(member, type) and issubclass(member, Encoding)):
+        raise SettingError(f"{path} is {member!r}: a class derived from posenc.Encoding is needed")
+    return member

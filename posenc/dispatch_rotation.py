@@ -43,8 +43,8 @@ def rotated_(
     """
     if _suits_triton(x, cos):
         check_inplace(*x)
-        made = rotated(x, cos, sin, layout, start)
-        return [one.copy_(new) for one, new in zip(x, made, strict=True)]
+        out = rotated(x, cos, sin, layout, start)
+        return [one.copy_(new) for one, new in zip(x, out, strict=True)]
     return rotary_ops.rotated_(x, cos, sin, layout, start)
 
 

@@ -1,13 +1,25 @@
-"""A case: what is compared, on which inputs, against which floor, and the figure to reach."""
+"""What is measured: which cases, and of each the inputs, the floor and the figure to reach."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from posenc.errors import PosencError
 
 Call = Callable[[], object]
 Measure = Literal["time", "memory"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """only: groups, or words of names; seconds: about how long the rounds of a case take."""
+
+    out: Path = Path("posenc-bench")
+    only: tuple[str, ...] = ()
+    quick: bool = False
+    seconds: float = 8.0
+    threads: int | None = None
 
 
 class Unavailable(Exception):  # noqa: N818 - it says that there is nothing to run, not an error

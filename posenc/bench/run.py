@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.atomic_files import write_json
-from posenc.bench.case import Case
+from posenc.bench.case import Case, Options
 from posenc.bench.cases import chosen
 from posenc.bench.machine import machine
 from posenc.bench.page import write_page
@@ -23,17 +23,6 @@ from posenc.lab.hardware import cores
 VERSION = 2
 # The longest that a process may take: one that hangs must not hold the others up.
 LIMIT_SECONDS = 3600.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """only: groups, or words of names; seconds: about how long the rounds of a case take."""
-
-    out: Path
-    only: tuple[str, ...] = ()
-    quick: bool = False
-    seconds: float = 8.0
-    threads: int | None = None
 
 
 @dataclass(frozen=True)

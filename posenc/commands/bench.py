@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Option
 
+from posenc.bench.case import Options
 from posenc.commands.app import AsJson, app, errors
 
 if TYPE_CHECKING:
@@ -22,22 +23,22 @@ if TYPE_CHECKING:
 def bench(
     only: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Groups between commas (rotary, attention, memory, decode, training, positions, "
             "conversion, start), or words of the cases' names.",
             show_default="all",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A smoke run: one tiny case of each group.")
+        bool, Option("--quick", help="A smoke run: one tiny case of each group.")
     ] = False,
-    seconds: Annotated[float, typer.Option(help="About how long the rounds of a case take.")] = 8.0,
+    seconds: Annotated[
+        float, Option(help="About how long the rounds of a case take.")
+    ] = Options.seconds,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of torch.", show_default="one for each core")
+        int | None, Option(help="Threads of torch.", show_default="one for each core")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of bench.json and bench.html.")] = Path(
-        "posenc-bench"
-    ),
+    out: Annotated[Path, Option(help="Folder of bench.json and bench.html.")] = Options.out,
     as_json: AsJson = False,
 ) -> None:
     """Time posenc against peers and against no position, and write a page.
@@ -49,7 +50,6 @@ def bench(
         # The page is drawn at the end, where it would be late to miss what draws it.
         import matplotlib  # noqa: F401
 
-        from posenc.bench.run import Options
         from posenc.bench.run import bench as run
 
         words = tuple(word for part in (only or "").split(",") if (word := part.strip()))
@@ -80,18 +80,18 @@ def _shown(result: "Result") -> str:
     """Each contestant against the floor, in one line."""
     case, parts = result.case, []
     for name in case.contestants:
-        found = result.against(name, case.floor)
+        interval = result.against(name, case.floor)
         if name != case.floor:
-            figure = "not available" if found is None else f"{found.median:,.2f}"
+            figure = "not available" if interval is None else f"{interval.median:,.2f}"
             parts.append(f"{name} {figure}")
     unit = "times" if case.measure == "time" else "MiB above"
     return f"{', '.join(parts)} ({unit} {case.floor})"
 
 
-def _measured(found: "Interval | None", unit: str) -> str:
-    if found is None:
+def _measured(interval: "Interval | None", unit: str) -> str:
+    if interval is None:
         return "-"
-    return f"{found.median:.0f} MiB" if unit == "MiB" else str(found)
+    return f"{interval.median:.0f} MiB" if unit == "MiB" else str(interval)
 
 
 def _print_figures(table: list["Line"]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Option
 
 from posenc.commands.app import app, errors
 from posenc.errors import SettingError
@@ -18,40 +19,36 @@ from posenc.lab.config import Comparison, RunConfig
 @app.command()
 def compare(
     encodings: Annotated[
-        str, typer.Option(help="Names, or package.module:Class, between commas.")
+        str, Option(help="Names, or package.module:Class, between commas.")
     ] = ",".join(Comparison.encodings),
     train_length: Annotated[
-        int, typer.Option(help="Bytes of text in a training example.")
+        int, Option(help="Bytes of text in a training example.")
     ] = Comparison.train_length,
     test_lengths: Annotated[
-        str, typer.Option(help="Lengths to test at, between commas; the train length is added.")
+        str, Option(help="Lengths to test at, between commas; the train length is added.")
     ] = ",".join(map(str, Comparison.test_lengths)),
-    dim: Annotated[int, typer.Option(help="Width of the model.")] = Comparison.dim,
-    depth: Annotated[int, typer.Option(help="Layers.")] = Comparison.depth,
-    heads: Annotated[int, typer.Option(help="Attention heads.")] = Comparison.heads,
-    batch: Annotated[int, typer.Option(help="Examples in a training step.")] = Comparison.batch,
+    dim: Annotated[int, Option(help="Width of the model.")] = Comparison.dim,
+    depth: Annotated[int, Option(help="Layers.")] = Comparison.depth,
+    heads: Annotated[int, Option(help="Attention heads.")] = Comparison.heads,
+    batch: Annotated[int, Option(help="Examples in a training step.")] = Comparison.batch,
     steps: Annotated[
         int | None,
-        typer.Option(help="Training steps of each run.", show_default=str(RunConfig.steps)),
+        Option(help="Training steps of each run.", show_default=str(RunConfig.steps)),
     ] = Comparison.steps,
     minutes: Annotated[
-        float | None, typer.Option(help="Budget of all runs together, instead of --steps.")
+        float | None, Option(help="Budget of all runs together, instead of --steps.")
     ] = Comparison.minutes,
-    seeds: Annotated[
-        int, typer.Option(help="How often each encoding is trained.")
-    ] = Comparison.seeds,
+    seeds: Annotated[int, Option(help="How often each encoding is trained.")] = Comparison.seeds,
     text: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A file or folder to read instead of Python's own source; can be repeated."
-        ),
+        Option(help="A file or folder to read instead of Python's own source; can be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Comparison.out,
+    out: Annotated[Path, Option(help="Folder of the results.")] = Comparison.out,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time.", show_default="one for each core")
+        int | None, Option(help="Runs at a time.", show_default="one for each core")
     ] = Comparison.jobs,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print report.json; progress goes to stderr.")
+        bool, Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
 ) -> None:
     """Train a small model with each encoding, test it at longer lengths, and write a report."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-import typer
+from typer import Argument, Option
 
 from posenc.commands.app import app, errors
 from posenc.commands.settings import strangers
@@ -16,17 +16,17 @@ from posenc.errors import UnknownNameError
 def explore(
     encodings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENCODING]...", help="Your own to add: package.module:Class."),
+        Argument(metavar="[ENCODING]...", help="Your own to add: package.module:Class."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("posenc-explorer.html"),
+    out: Annotated[Path, Option(help="The file to write.")] = Path("posenc-explorer.html"),
     panel: Annotated[
-        str | None, typer.Option(help="The panel to begin with: circle, waves, bias, ...")
+        str | None, Option(help="The panel to begin with: circle, waves, bias, ...")
     ] = None,
     language: Annotated[
         Literal["en", "zh"] | None,
-        typer.Option("--language", "--lang", help="Of the page.", show_default="the browser's"),
+        Option("--language", "--lang", help="Of the page.", show_default="the browser's"),
     ] = None,
-    show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
+    show: Annotated[bool, Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
     """Write the explorer, one HTML file that needs no network, and open it in the browser.
 

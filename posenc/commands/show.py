@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from posenc.commands.app import app, errors
 from posenc.commands.settings import build, parse, strangers
@@ -21,33 +21,31 @@ FOLDER = Path("posenc-figures")
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A name of `posenc list`, or package.module:Class.")],
+    name: Annotated[str, Argument(help="A name of `posenc list`, or package.module:Class.")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[SETTING=VALUE]...",
             help='Settings in place of those of its first example: dim=64 "scaling=YaRN(4, 4096)".',
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="A figure to draw; can be repeated.", show_default="all, with --out"),
+        Option(help="A figure to draw; can be repeated.", show_default="all, with --out"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the figures.", show_default=str(FOLDER))
+        Path | None, Option(help="Folder of the figures.", show_default=str(FOLDER))
     ] = None,
-    format_: Annotated[
-        Literal["svg", "png"], typer.Option("--format", help="Of the files.")
-    ] = "svg",
-    theme: Annotated[Literal["light", "dark"], typer.Option(help="Of the figures.")] = "light",
+    format_: Annotated[Literal["svg", "png"], Option("--format", help="Of the files.")] = "svg",
+    theme: Annotated[Literal["light", "dark"], Option(help="Of the figures.")] = "light",
     language: Annotated[
-        Literal["en", "zh"], typer.Option("--language", "--lang", help="Of their labels.")
+        Literal["en", "zh"], Option("--language", "--lang", help="Of their labels.")
     ] = "en",
     length: Annotated[
-        int | None, typer.Option(help="Tokens shown.", show_default="what suits the figure")
+        int | None, Option(help="Tokens shown.", show_default="what suits the figure")
     ] = None,
-    pair: Annotated[int, typer.Option(help="Which pair, in circle and helix.")] = 0,
-    head: Annotated[int, typer.Option(help="Which head, where heads differ.")] = 0,
+    pair: Annotated[int, Option(help="Which pair, in circle and helix.")] = 0,
+    head: Annotated[int, Option(help="Which head, where heads differ.")] = 0,
 ) -> None:
     """Show one encoding: formula, source, settings, tags, examples; or draw it.
 

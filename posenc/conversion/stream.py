@@ -28,14 +28,14 @@ def convert_file(
     """
     with header.path.open("rb", buffering=0) as source:
 
-        def read(at: int, size: int) -> bytes:
-            source.seek(at)
+        def read(offset: int, size: int) -> bytes:
+            source.seek(offset)
             data = b""
             while len(data) < size:
                 more = source.read(size - len(data))
                 if not more:
                     raise ConversionError(
-                        f"{header.path} ended at byte {at + len(data)} of {header.size}: "
+                        f"{header.path} ended at byte {offset + len(data)} of {header.size}: "
                         "it changed while it was read"
                     )
                 data += more
@@ -46,8 +46,8 @@ def convert_file(
             wrote(len(data))
 
         def copy(begin: int, end: int) -> None:
-            for at in range(begin, end, CHUNK):
-                write(read(at, min(CHUNK, end - at)))
+            for offset in range(begin, end, CHUNK):
+                write(read(offset, min(CHUNK, end - offset)))
 
         copy(0, header.data)
         for entry in header.entries:
@@ -55,13 +55,13 @@ def convert_file(
             if heads is None:
                 copy(entry.begin, entry.end)
             elif heads.width >= NARROW:
-                for at in range(entry.begin, entry.end, heads.period):
+                for offset in range(entry.begin, entry.end, heads.period):
                     for row in heads.rows:
-                        copy(at + row * heads.width, at + (row + 1) * heads.width)
+                        copy(offset + row * heads.width, offset + (row + 1) * heads.width)
             else:
                 step = max(1, CHUNK // heads.period) * heads.period
-                for at in range(entry.begin, entry.end, step):
-                    write(_reorder(read(at, min(step, entry.end - at)), heads))
+                for offset in range(entry.begin, entry.end, step):
+                    write(_reorder(read(offset, min(step, entry.end - offset)), heads))
 
 
 def _reorder(old: bytes, heads: Reordered) -> bytes | bytearray:
@@ -69,7 +69,7 @@ def _reorder(old: bytes, heads: Reordered) -> bytes | bytearray:
     width = heads.width
     if len(old) < MANY * width:
         starts = range(0, len(old), heads.period)
-        rows = (at + row * width for at in starts for row in heads.rows)
+        rows = (offset + row * width for offset in starts for row in heads.rows)
         return b"".join(old[row : row + width] for row in rows)
     import torch
 

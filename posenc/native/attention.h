@@ -71,10 +71,10 @@ struct pe_attention {
 
     const void *grad_out;
     int64_t grad_stride[3];
-    void *grad_q, *grad_k, *grad_v;
+    void *q_grad, *k_grad, *v_grad;
     /* (slots, heads) each, (chunks, batch, heads, queries) and (batch, heads, keys), zeros at
        first. */
-    double *grad_past, *grad_future, *grad_q_offset, *grad_k_offset;
+    double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys

@@ -68,8 +68,7 @@ def _backward(
     both = {"past", "future"}
     sums = _sums(x, call, want | (both if want & both else set()))
     for name, t in (grads | sums).items():
-        place = f"{name}_grad" if hasattr(call, f"{name}_grad") else f"grad_{name}"
-        setattr(call, place, t.data_ptr())
+        setattr(call, f"{name}_grad", t.data_ptr())
     _run(library, call, x.arithmetic)
 
     for name, t in sums.items():

@@ -40,13 +40,13 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
 
 /* What the queries that met the far ends of tables in sum give to them, and get from them. */
 static void finish_head(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
-                        REAL *grad_q, const struct tile *q, int64_t q_count) {
+                        REAL *q_grad, const struct tile *q, int64_t q_count) {
     if (!p->on_query.weight && !p->on_value.weight) return;
     for (; q_count > 0; q++, q_count--) {
         pack_queries(p, w, b, h, q);
         far_gradients(&p->on_query, w->slot, h, p->width, w->q, q->count,
                       w->query_sum + q->start, p->queries, (REAL)p->scale,
-                      grad_q + q->start * pitch_of(p->width));
+                      q_grad + q->start * pitch_of(p->width));
         far_gradients(&p->on_value, w->slot, h, p->value_width, w->grad_out, q->count,
                       w->value_sum + q->start, p->queries, 1, 0);
     }
@@ -54,7 +54,7 @@ static void finish_head(const struct pe_attention *p, struct backward *w, int64_
 
 static void backward_keys(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                           const struct tile *q, int64_t q_count, const struct tile *k,
-                          REAL *grad_q, REAL *grad_k, REAL *grad_v) {
+                          REAL *q_grad, REAL *k_grad, REAL *v_grad) {
     int64_t g = h / group_of(p), width = pitch_of(p->width), packed = 0;
     for (; q_count > 0; q++, q_count--) {
         struct meeting m;
@@ -76,11 +76,11 @@ static void backward_keys(const struct pe_attention *p, struct backward *w, int6
         }
         pack_queries(p, w, b, h, q);
         if (!w->finite_tables || w->finite[q->start] == 0) m.height = 1;
-        backward_meeting(p, w, &m, q, k, b, h, grad_q, grad_k, grad_v);
+        backward_meeting(p, w, &m, q, k, b, h, q_grad, k_grad, v_grad);
     }
     if (packed)
         far_gradients(&p->on_key, w->slot, h, p->width, w->k, k->count, w->key_sum, TILE,
-                      (REAL)p->scale, grad_k);
+                      (REAL)p->scale, k_grad);
 }
 
 static int64_t chunk_size(const struct pe_attention *p) {
@@ -95,33 +95,33 @@ static void backward_task(const struct pe_attention *p, struct backward *w, int6
     w->chunk = chunk;
     int64_t kept = group == 1 ? 0 : 1, head_size = p->queries * width;
     if (kept) {
-        memset(w->grad_k, 0, (size_t)(p->keys * width) * sizeof(REAL));
-        memset(w->grad_v, 0, (size_t)(p->keys * values) * sizeof(REAL));
+        memset(w->k_grad, 0, (size_t)(p->keys * width) * sizeof(REAL));
+        memset(w->v_grad, 0, (size_t)(p->keys * values) * sizeof(REAL));
     }
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
-        REAL *grad_q = w->grad_q;
+        REAL *q_grad = w->q_grad;
         if (p->chunks > 1)
-            grad_q = w->partial + chunk * chunk_size(p) + (b * p->heads + h) * head_size;
-        memset(grad_q, 0, (size_t)head_size * sizeof(REAL));
+            q_grad = w->partial + chunk * chunk_size(p) + (b * p->heads + h) * head_size;
+        memset(q_grad, 0, (size_t)head_size * sizeof(REAL));
         prepare_head(p, w, b, h, q, q_count);
         for (int64_t i = chunk; i < k_count; i += p->chunks) {
             int64_t row = kept ? k[i].start : 0;
-            REAL *grad_k = w->grad_k + row * width, *grad_v = w->grad_v + row * values;
+            REAL *k_grad = w->k_grad + row * width, *v_grad = w->v_grad + row * values;
             if (!kept) {
-                memset(grad_k, 0, (size_t)(TILE * width) * sizeof(REAL));
-                memset(grad_v, 0, (size_t)(TILE * values) * sizeof(REAL));
+                memset(k_grad, 0, (size_t)(TILE * width) * sizeof(REAL));
+                memset(v_grad, 0, (size_t)(TILE * values) * sizeof(REAL));
             }
-            backward_keys(p, w, b, h, q, q_count, k + i, grad_q, grad_k, grad_v);
+            backward_keys(p, w, b, h, q, q_count, k + i, q_grad, k_grad, v_grad);
             if (h + 1 < (g + 1) * group) continue;
             int64_t at = (b * p->key_heads + g) * p->keys + k[i].start;
-            unpack_rows(grad_k, width, (REAL)p->scale, k[i].count, p->width, p->grad_k, p->type,
+            unpack_rows(k_grad, width, (REAL)p->scale, k[i].count, p->width, p->k_grad, p->type,
                         at * p->width);
-            unpack_rows(grad_v, values, 1, k[i].count, p->value_width, p->grad_v, p->type,
+            unpack_rows(v_grad, values, 1, k[i].count, p->value_width, p->v_grad, p->type,
                         at * p->value_width);
         }
-        finish_head(p, w, b, h, grad_q, q, q_count);
+        finish_head(p, w, b, h, q_grad, q, q_count);
         if (p->chunks == 1)
-            unpack_rows(grad_q, width, (REAL)p->scale, p->queries, p->width, p->grad_q, p->type,
+            unpack_rows(q_grad, width, (REAL)p->scale, p->queries, p->width, p->q_grad, p->type,
                         (b * p->heads + h) * p->queries * p->width);
     }
 }
@@ -135,6 +135,6 @@ static void reduce_chunks(const struct pe_attention *p, REAL *partial) {
         REAL *sum = partial + r * width;
         for (int64_t chunk = 1; chunk < p->chunks; chunk++)
             add_row(sum, 1, partial + chunk * chunk_size(p) + r * width, p->width);
-        unpack_rows(sum, width, (REAL)p->scale, 1, p->width, p->grad_q, p->type, r * p->width);
+        unpack_rows(sum, width, (REAL)p->scale, 1, p->width, p->q_grad, p->type, r * p->width);
     }
 }

@@ -46,7 +46,7 @@ static void add_diagonals(const struct pe_attention *p, struct backward *w,
         for (int64_t t = first; t < end; t++)
             grad[clamped(lowest + t + p->table.zero, p->table.rows)] += w->diagonals[t - first];
     }
-    if (p->grad_past) {
+    if (p->past_grad) {
         double past = 0, future = 0;
         for (int64_t t = first; t < end; t++) {
             double moment = (double)(lowest + t) * w->diagonals[t - first];
@@ -55,8 +55,8 @@ static void add_diagonals(const struct pe_attention *p, struct backward *w,
             else
                 future -= moment;
         }
-        p->grad_past[w->slot * p->heads + h] += past;
-        p->grad_future[w->slot * p->heads + h] += future;
+        p->past_grad[w->slot * p->heads + h] += past;
+        p->future_grad[w->slot * p->heads + h] += future;
     }
 }
 
@@ -94,7 +94,7 @@ static void meeting_products(const struct pe_attention *p, struct backward *w,
 
 /* What tables of vectors get and give where a meeting is near. */
 static void meeting_gathers(const struct pe_attention *p, struct backward *w,
-                            const struct meeting *m, int64_t h, REAL *grad_q, REAL *grad_k,
+                            const struct meeting *m, int64_t h, REAL *q_grad, REAL *k_grad,
                             int query_side, int key_side, int value_side) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1), used = padded(p->width);
@@ -102,7 +102,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
         const struct pe_table *x = &p->on_query;
         slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
                    width);
-        gather_to_queries(m, w->grads, w->slice, width, used, grad_q, width);
+        gather_to_queries(m, w->grads, w->slice, width, used, q_grad, width);
         if (x->grad) {
             sum_of_queries(m, w->grads, w->q, width, used, w->slice_grad, width);
             scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
@@ -113,7 +113,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
         const struct pe_table *x = &p->on_key;
         slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
                    width);
-        gather_to_keys(m, w->grads, w->slice, width, used, grad_k, width);
+        gather_to_keys(m, w->grads, w->slice, width, used, k_grad, width);
         if (x->grad) {
             sum_of_keys(m, w->grads, w->k, width, used, w->slice_grad, width);
             scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
@@ -135,7 +135,7 @@ static int side_of(const struct meeting *m, const struct pe_table *x) {
 
 static void backward_meeting(const struct pe_attention *p, struct backward *w,
                              const struct meeting *m, const struct tile *q, const struct tile *k,
-                             int64_t b, int64_t h, REAL *grad_q, REAL *grad_k, REAL *grad_v) {
+                             int64_t b, int64_t h, REAL *q_grad, REAL *k_grad, REAL *v_grad) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int query_side = side_of(m, &p->on_query), key_side = side_of(m, &p->on_key);
     int value_side = side_of(m, &p->on_value);
@@ -152,10 +152,10 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     const REAL *value_far = w->value_far + (value_side > 0) * p->queries + q->start;
     const REAL *peak = (const REAL *)p->peak + (b * p->heads + h) * p->queries + q->start;
     const REAL *factor = w->factor + q->start;
-    double *row_sums = p->grad_q_offset;
+    double *row_sums = p->q_offset_grad;
     if (row_sums)
         row_sums += ((w->chunk * p->batch + b) * p->heads + h) * p->queries + q->start;
-    REAL *key_sums = p->grad_k_offset || key_side ? w->key_sums : 0;
+    REAL *key_sums = p->k_offset_grad || key_side ? w->key_sums : 0;
     if (key_sums) memset(key_sums, 0, TILE * sizeof(REAL));
     for (int64_t i = 0; i < m->rows; i++) {
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
@@ -188,18 +188,19 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         memset(w->weights + m->rows * PITCH - EDGE, 0, below);
         memset(w->grads + m->rows * PITCH - EDGE, 0, below);
     }
-    product_add(m->height, m->columns, padded(p->value_width), m->rows, turned(m->band), w->weights, 1, PITCH,
-                w->grad_out, values, grad_v, values);
-    product_add(m->height, m->columns, padded(p->width), m->rows, turned(m->band), w->grads, 1, PITCH, w->q,
-                width, grad_k, width);
+    const struct band by_key = transposed(m->band);
+    product_add(m->height, m->columns, padded(p->value_width), m->rows, by_key, w->weights, 1, PITCH,
+                w->grad_out, values, v_grad, values);
+    product_add(m->height, m->columns, padded(p->width), m->rows, by_key, w->grads, 1, PITCH, w->q,
+                width, k_grad, width);
     product_add(m->height, m->rows, padded(p->width), m->columns, m->band, w->grads, PITCH, 1, w->k, width,
-                grad_q + q->start * width, width);
-    meeting_gathers(p, w, m, h, grad_q + q->start * width, grad_k, query_side, key_side,
+                q_grad + q->start * width, width);
+    meeting_gathers(p, w, m, h, q_grad + q->start * width, k_grad, query_side, key_side,
                     value_side);
-    if (p->table.grad || p->grad_past) add_diagonals(p, w, m, h);
-    if (p->grad_k_offset)
+    if (p->table.grad || p->past_grad) add_diagonals(p, w, m, h);
+    if (p->k_offset_grad)
         for (int64_t j = 0; j < k->count; j++)
-            p->grad_k_offset[(b * p->heads + h) * p->keys + k->start + j] += key_sums[j];
+            p->k_offset_grad[(b * p->heads + h) * p->keys + k->start + j] += key_sums[j];
     if (key_side)
         for (int64_t j = 0; j < k->count; j++)
             w->key_sum[(key_side > 0) * TILE + j] += key_sums[j];

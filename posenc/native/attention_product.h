@@ -85,7 +85,7 @@ struct band {
     int64_t first, last;
 };
 
-INLINE struct band turned(struct band x) { return (struct band){-x.last, -x.first}; }
+INLINE struct band transposed(struct band x) { return (struct band){-x.last, -x.first}; }
 
 /* Of a strip of rows, the columns from .. to that its band leaves, out of `columns`. */
 INLINE void spanned(struct band band, int64_t row, int64_t rows, int64_t columns, int64_t *from,

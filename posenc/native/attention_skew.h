@@ -66,7 +66,7 @@ static void sum_of_queries(const struct meeting *m, const REAL *p, const REAL *x
 /* S[i, j] += x[j] . slice[t], by way of the transposed, mirrored tile. */
 static void add_of_keys(const struct meeting *m, const REAL *x, int64_t pitch, int64_t width,
                         const REAL *columns, REAL *mirror, REAL *s) {
-    struct band band = turned(m->band);
+    struct band band = transposed(m->band);
     for (int64_t r = 0; r < m->columns; r += STRIP) {
         int64_t count = least(STRIP, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
@@ -84,7 +84,7 @@ static void add_of_keys(const struct meeting *m, const REAL *x, int64_t pitch, i
 /* out[j] += sum over i of p[i, j] slice[t] */
 static void gather_to_keys(const struct meeting *m, const REAL *p, const REAL *slice, int64_t pitch,
                            int64_t width, REAL *out, int64_t out_pitch) {
-    struct band band = turned(m->band);
+    struct band band = transposed(m->band);
     for (int64_t r = 0; r < m->columns; r += m->height) {
         int64_t count = least(m->height, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);

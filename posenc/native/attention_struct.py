@@ -122,8 +122,8 @@ class CallStruct(ctypes.Structure):
         *_layout(),
         *_run(ctypes.c_void_p, "out exact_out peak mass grad_out"),
         ("grad_stride", Steps),
-        *_run(ctypes.c_void_p, "grad_q grad_k grad_v grad_past grad_future"),
-        *_run(ctypes.c_void_p, "grad_q_offset grad_k_offset"),
+        *_run(ctypes.c_void_p, "q_grad k_grad v_grad past_grad future_grad"),
+        *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),
         *_run(ctypes.c_int64, "workers chunks slots"),
         ("memory", ctypes.c_void_p),
     )

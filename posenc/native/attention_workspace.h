@@ -3,7 +3,7 @@
 struct backward {
     REAL *q, *k, *v, *grad_out, *k_columns, *v_columns, *scores, *grad_weights, *weights, *grads;
     REAL *mirror, *bias, *beside, *columns, *slice, *slice_grad, *key_sums, *diagonals;
-    REAL *grad_q, *grad_k, *grad_v;
+    REAL *q_grad, *k_grad, *v_grad;
     /* Of each query grad_out . out, 1 / mass, and whether its tile holds finite numbers alone. Where
        1 / mass is 0 the query has no gradient: it sees nothing, or nothing was made of its output. */
     REAL *delta, *factor, *finite;
@@ -43,9 +43,9 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->columns = take(memory, gathers ? wide * REACH : wide);
     w->slice = take(memory, gathers ? wide * REACH : 0);
     w->slice_grad = take(memory, gathers ? wide * REACH : 0);
-    w->grad_q = take(memory, p->chunks == 1 ? p->queries * width : 0);
-    w->grad_k = take(memory, kept * width);
-    w->grad_v = take(memory, kept * values);
+    w->q_grad = take(memory, p->chunks == 1 ? p->queries * width : 0);
+    w->k_grad = take(memory, kept * width);
+    w->v_grad = take(memory, kept * values);
     w->delta = take(memory, p->queries);
     w->factor = take(memory, p->queries);
     w->finite = take(memory, p->queries);

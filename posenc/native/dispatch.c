@@ -61,13 +61,13 @@ static enum set best(void) {
                                  : BASELINE_(name)(call);                \
     }
 
-PE_CHOOSE(void, pe_turn, struct pe_turn)
+PE_CHOOSE(void, pe_rotate, struct pe_rotation)
 PE_CHOOSE(void, pe_attention_float, struct pe_attention)
 PE_CHOOSE(void, pe_attention_double, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_float_scratch, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_double_scratch, struct pe_attention)
 
-int64_t pe_turn_size(void) { return sizeof(struct pe_turn); }
+int64_t pe_rotation_size(void) { return sizeof(struct pe_rotation); }
 int64_t pe_attention_size(void) { return sizeof(struct pe_attention); }
 
 const char *pe_instruction_set(void) {

@@ -12,15 +12,15 @@ _ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
 # What posenc.h exports: name, arguments, result.
 FUNCTIONS = (
     ("pe_instruction_set", [], ctypes.c_char_p),
-    ("pe_turn_size", [], _SIZE),
-    ("pe_turn", [ctypes.c_char_p], None),
+    ("pe_rotation_size", [], _SIZE),
+    ("pe_rotate", [ctypes.c_char_p], None),
     ("pe_attention_size", [], _SIZE),
     *((f"pe_attention_{real}_scratch", [_ADDRESS], _SIZE) for real in ("float", "double")),
     *((f"pe_attention_{real}", [_ADDRESS], None) for real in ("float", "double")),
     ("pe_huge_pages", [_ADDRESS, _SIZE], None),
 )
-# struct pe_turn, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
-TURN_BYTES = 8 * (6 + 2 * 18)
+# struct pe_rotation, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
+ROTATION_BYTES = 8 * (6 + 2 * 18)
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 
@@ -62,10 +62,13 @@ def load(path: Path | None = None) -> Library | str:
         for name, arguments, result in FUNCTIONS:
             function = getattr(kernels, name)
             function.argtypes, function.restype = arguments, result
-        sizes = {"pe_turn": kernels.pe_turn_size(), "pe_attention": kernels.pe_attention_size()}
+        sizes = {
+            "pe_rotation": kernels.pe_rotation_size(),
+            "pe_attention": kernels.pe_attention_size(),
+        }
     except (OSError, AttributeError) as error:
         return f"the C kernels do not load ({error}): install posenc again"
-    wanted = {"pe_turn": TURN_BYTES, "pe_attention": ctypes.sizeof(CallStruct)}
+    wanted = {"pe_rotation": ROTATION_BYTES, "pe_attention": ctypes.sizeof(CallStruct)}
     if sizes != wanted:
         return f"the C kernels read {sizes} bytes, but posenc writes {wanted}: install posenc again"
     return Library(kernels)

@@ -19,10 +19,10 @@
 /* Element types, as posenc/native/library.py counts them. */
 enum pe_type { PE_FLOAT32, PE_BFLOAT16, PE_FLOAT64 };
 
-/* A tensor x (b, h, t, d) to turn, and where to; `to` may be `from`. Strides count elements; the
+/* A tensor x (b, h, t, d) to rotate, and where to; `to` may be `from`. Strides count elements; the
    last dimension is contiguous. cos and sin (b, h, t, pairs) are float64 for float64 tensors and
    float32 for all others; a dimension in which they are broadcast has stride 0. */
-struct pe_turned {
+struct pe_rotated {
     const void *from;
     void *to;
     const void *cos, *sin;
@@ -31,19 +31,19 @@ struct pe_turned {
     int64_t from_stride[3], to_stride[3], table_stride[3];
 };
 
-/* Turns the pairs of dimensions start .. start + 2 pairs of each of `count` tensors and copies
+/* Rotates the pairs of dimensions start .. start + 2 pairs of each of `count` tensors and copies
    the others:  y1 = x1 cos - x2 sin,  y2 = x1 sin + x2 cos,  sin negated where `back`. */
-struct pe_turn {
+struct pe_rotation {
     int64_t count, pairs, start, interleaved, back, threads;
-    struct pe_turned x[2];
+    struct pe_rotated x[2];
 };
 
 /* Bytes of a call's structure: Python refuses a library of older sources, whose are others. */
-PE_EXPORT int64_t pe_turn_size(void);
+PE_EXPORT int64_t pe_rotation_size(void);
 PE_EXPORT int64_t pe_attention_size(void);
 /* The name of the instruction set that dispatch chooses here. */
 PE_EXPORT const char *pe_instruction_set(void);
-PE_EXPORT void pe_turn(const struct pe_turn *call);
+PE_EXPORT void pe_rotate(const struct pe_rotation *call);
 /* In float32, for float32 and bfloat16 tensors, and in float64. */
 PE_EXPORT void pe_attention_float(const struct pe_attention *call);
 PE_EXPORT void pe_attention_double(const struct pe_attention *call);

@@ -155,7 +155,7 @@ def _run(
             LIBRARY.kernels.pe_huge_pages(to.data_ptr(), to.nbytes)
     count, pairs, threads = len(cos), cos[0].shape[-1], LIBRARY.threads()
     call = _CALLS[count](count, pairs, start, interleaved, back, threads, *fields)
-    LIBRARY.kernels.pe_turn(call)
+    LIBRARY.kernels.pe_rotate(call)
     return True
 
 

@@ -11,11 +11,10 @@ import torch
 import triton
 from torch import Tensor
 
-from posenc.triton import decoding
+from posenc.triton import decoding, on_device
 from posenc.triton.backward import diagonal_kernel, key_kernel, query_kernel
 from posenc.triton.forward import forward_kernel
 from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, tile_map
-from posenc.triton.launching import on_device
 
 
 def attend(x: Inputs) -> Tensor:

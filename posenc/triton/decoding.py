@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from posenc.triton import on_device
 from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs
-from posenc.triton.launching import on_device
 from posenc.triton.tiles import add_tile, finish, product
 
 # Programs that occupy a GPU of 132 cores; splits are no shorter than _SHORTEST keys.

@@ -16,7 +16,7 @@ from torch import Tensor
 from posenc.errors import ShapeError
 from posenc.rotation import check_rotation
 from posenc.terms import Layout
-from posenc.triton.launching import on_device
+from posenc.triton import on_device
 
 # Elements of one head that a program rotates at once.
 _TILE = 4096

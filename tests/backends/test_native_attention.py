@@ -37,11 +37,11 @@ def test_it_is_the_equation(shape: str, dtype: torch.dtype, causal: bool) -> Non
     check(s, every_kind(s, drawing(2)), dtype, causal=causal)
 
 
-@pytest.mark.parametrize("at", range(6))
-def test_each_term_alone_is_the_equation(at: int) -> None:
+@pytest.mark.parametrize("which", range(6))
+def test_each_term_alone_is_the_equation(which: int) -> None:
     s = Sizes(2, 4, 2, 100, 150, 24, 10)
     for causal in (True, False):
-        check(s, [every_kind(s, drawing(3))[at]], causal=causal)
+        check(s, [every_kind(s, drawing(3))[which]], causal=causal)
 
 
 LONG = Sizes(2, 4, 2, 129, 129, 12, 5, reach=129)
@@ -52,13 +52,13 @@ def arrangement(kind: str, causal: bool) -> Positions:
     ids = torch.arange(n) // torch.tensor([[50], [31]])
     mask = torch.ones(2, n)
     mask[0, :70], mask[1, 100:] = 0, 0
-    given = {
+    where = {
         "plain": {},
         "padded": {"attention_mask": mask},
         "packed": {"documents": ids},
         "packed and padded": {"documents": ids, "attention_mask": mask},
     }[kind]
-    return Positions.build(LONG.q_len, n, causal=causal, **given)
+    return Positions.build(LONG.q_len, n, causal=causal, **where)
 
 
 def seen(positions: Positions) -> Tensor:
@@ -180,10 +180,10 @@ def test_rows_that_see_nothing_are_zero_with_their_gradients(causal: bool) -> No
     check(s, every_kind(s, drawing(13)), positions=positions)
 
 
-@pytest.mark.parametrize("at", range(7))
-def test_gradients_are_those_of_finite_differences(at: int) -> None:
+@pytest.mark.parametrize("which", range(7))
+def test_gradients_are_those_of_finite_differences(which: int) -> None:
     s = Sizes(1, 2, 1, 3, 5, 3, 2)
-    terms = [*every_kind(s, drawing(18))[at : at + 1]] or every_kind(s, drawing(18))
+    terms = [*every_kind(s, drawing(18))[which : which + 1]] or every_kind(s, drawing(18))
     fixed = [term for term in terms if isinstance(term, t.Offset)]
     leaves = [x.requires_grad_() for x in inputs(s, drawing(19))]
     leaves += [] if fixed else learned(terms)

@@ -59,8 +59,8 @@ def run(
     parts = member if isinstance(member, list) else [member]
     learned = [p for part in parts if isinstance(part, Encoding) for p in part.parameters()]
     out = attend(*leaves, member, positions=positions, context=pe.Context(x=x), backend="native")
-    found = torch.autograd.grad(out, [*leaves, x, *learned], grad, materialize_grads=True)
-    return [out.detach(), *found]
+    got = torch.autograd.grad(out, [*leaves, x, *learned], grad, materialize_grads=True)
+    return [out.detach(), *got]
 
 
 @pytest.mark.parametrize("hurt", [torch.nan, torch.inf])
@@ -70,12 +70,12 @@ def test_rows_of_the_batch_do_not_touch_each_other(name: str, hurt: float) -> No
     inputs, x, grad = batch()
     positions = Positions.build(LENGTH, causal=causal)
     expected = run(member, inputs, x, grad, positions)
-    for at in range(3):
+    for which in range(3):
         broken = [i.clone() for i in inputs]
-        broken[at][0] = hurt
+        broken[which][0] = hurt
         got = run(member, broken, x, grad, positions)
         for actual, wanted in zip(got[:5], expected[:5], strict=True):
-            assert torch.equal(actual[1], wanted[1]), ["q", "k", "v"][at]
+            assert torch.equal(actual[1], wanted[1]), ["q", "k", "v"][which]
     x = x.clone()
     x[0] = hurt
     got = run(member, inputs, x, grad, positions)

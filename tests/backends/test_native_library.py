@@ -23,10 +23,10 @@ q, k = q.clone(), k.clone()
 expected = pe.rotate(q, k, lowered)
 child = os.fork()
 if child == 0:
-    found = pe.rotate(q, k, lowered)
+    rotated = pe.rotate(q, k, lowered)
     # torch's own threads do not survive either.
     torch.set_num_threads(1)
-    os._exit(0 if torch.equal(found[0], expected[0]) else 1)
+    os._exit(0 if torch.equal(rotated[0], expected[0]) else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 WITHOUT = """
@@ -34,18 +34,18 @@ import torch, posenc as pe
 from posenc.native.library import LIBRARY
 torch.manual_seed(0)
 q, k = torch.randn(2, 1, 2, 5, 8).unbind()
-turned = pe.rotate(q, k, pe.Rotary(8))
+rotated = pe.rotate(q, k, pe.Rotary(8))
 print(LIBRARY if isinstance(LIBRARY, str) else "kernels")
-print(turned[0].double().norm().item(), turned[1][0, 0, 3, 2].item())
+print(rotated[0].double().norm().item(), rotated[1][0, 0, 3, 2].item())
 """
 
 
 def printed(code: str, **environment: str) -> list[str]:
     """What a process of its own prints."""
     root = str(Path(pe.__file__).parents[1])
-    given = {**os.environ, "PYTHONPATH": root, **environment}
+    variables = {**os.environ, "PYTHONPATH": root, **environment}
     command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     return ended.stdout.splitlines()
 
 
@@ -58,8 +58,8 @@ def test_posenc_runs_without_the_kernels() -> None:
     without, with_them = printed(WITHOUT, POSENC_NATIVE="0"), printed(WITHOUT)
     assert without[0] == "POSENC_NATIVE=0 turns the C kernels off"
     assert with_them[0] == "kernels"
-    found = [[float(x) for x in lines[1].split()] for lines in (without, with_them)]
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    norms = [[float(x) for x in lines[1].split()] for lines in (without, with_them)]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-6)
 
 
 def test_it_says_why_there_are_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +67,8 @@ def test_it_says_why_there_are_no_kernels(tmp_path: Path, monkeypatch: pytest.Mo
     broken = tmp_path / "broken.so"
     broken.write_text("no library")
     assert "do not load" in load(broken)
-    monkeypatch.setattr("posenc.native.library.TURN_BYTES", 8)
-    assert "but posenc writes {'pe_turn': 8" in load()
+    monkeypatch.setattr("posenc.native.library.ROTATION_BYTES", 8)
+    assert "but posenc writes {'pe_rotation': 8" in load()
     monkeypatch.setenv("POSENC_NATIVE", str(broken))
     assert "do not load" in load()
     monkeypatch.setenv("POSENC_NATIVE", "nowhere.so")
@@ -83,18 +83,18 @@ def declared(header: str, struct: str, before: str = "") -> list[tuple[str, str]
     """Fields of a struct of C, those of structs in it as their own, with their types in ctypes."""
     body = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     body = body[body.index(f"struct {struct} {{") :].partition("{")[2].partition("}")[0]
-    found = []
+    fields = []
     for kind, names in FIELD.findall(body):
         for name in (name.strip() for name in names.split(",")):
             if kind.startswith("struct"):
                 inner = name.removesuffix("_tokens") + "_"
-                found += declared(header, kind.removeprefix("struct "), before + inner)
+                fields += declared(header, kind.removeprefix("struct "), before + inner)
             elif name.startswith("*"):
-                found.append((before + name[1:], "c_void_p"))
+                fields.append((before + name[1:], "c_void_p"))
             else:
                 size = "_Array_3" if "[3]" in name else ""
-                found.append((before + name.removesuffix("[3]"), KINDS[kind] + size))
-    return [(name.removesuffix("_weight"), kind) for name, kind in found]
+                fields.append((before + name.removesuffix("[3]"), KINDS[kind] + size))
+    return [(name.removesuffix("_weight"), kind) for name, kind in fields]
 
 
 def test_python_and_c_declare_the_same_structure() -> None:

@@ -41,8 +41,8 @@ def gradients(
     out = attend(q, k, v, encoding, causal=True, context=context, backend=backend)
     parameters = dict(encoding.named_parameters())
     wanted = [q, k, v, *parameters.values()]
-    found = torch.autograd.grad(out, wanted, grad, materialize_grads=True)
-    return dict(zip(["out", "q", "k", "v", *parameters], [out.detach(), *found], strict=True))
+    got = torch.autograd.grad(out, wanted, grad, materialize_grads=True)
+    return dict(zip(["out", "q", "k", "v", *parameters], [out.detach(), *got], strict=True))
 
 
 def inputs_of(encoding: Encoding, length: int, dtype: torch.dtype) -> list[Tensor]:

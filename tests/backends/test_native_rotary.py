@@ -1,4 +1,4 @@
-"""The C kernel that turns q and k, against the rotation that PyTorch computes."""
+"""The C kernel that rotates q and k, against the rotation that PyTorch computes."""
 
 import pytest
 import torch
@@ -50,15 +50,15 @@ def test_it_equals_the_rotation(
         k = normal(batch, tokens, 3, dim, dtype=dtype).transpose(1, 2)
         cos, sin = tables(tokens, pairs, dtype, batch)
         settings = layout, start
-        found = rotary_ops.rotated((q, k), (cos, cos), (sin, sin), *settings)
-        for x, y in zip((q, k), found, strict=True):
+        got = rotary_ops.rotated((q, k), (cos, cos), (sin, sin), *settings)
+        for x, y in zip((q, k), got, strict=True):
             expected = rotate_pairs(x, cos, sin, *settings).to(dtype)
             torch.testing.assert_close(y, expected, rtol=BOUNDS[dtype], atol=BOUNDS[dtype])
             assert torch.equal(y[..., :start], x[..., :start])
             assert torch.equal(y[..., start + 2 * pairs :], x[..., start + 2 * pairs :])
         kept = q.clone(), k.clone()
         rotary_ops.rotated_(kept, (cos, cos), (sin, sin), *settings)
-        assert all(torch.equal(x, y) for x, y in zip(kept, found, strict=True))
+        assert all(torch.equal(x, y) for x, y in zip(kept, got, strict=True))
     assert len(kernel_calls) == 10
 
 
@@ -66,8 +66,8 @@ def test_it_equals_the_rotation(
 def test_angles_may_differ_by_batch_head_and_tensor(layout: str, kernel_calls: list[int]) -> None:
     q, k = normal(2, 4, 7, 48), normal(2, 4, 9, 48)
     angles = torch.rand(2, 4, 9, 24) * 6.3
-    turns = [(angles[:, :, 2:].cos(), angles[:, :, 2:].sin()), (angles.cos(), angles.sin())]
-    cos, sin = zip(*turns, strict=True)
+    waves = [(angles[:, :, 2:].cos(), angles[:, :, 2:].sin()), (angles.cos(), angles.sin())]
+    cos, sin = zip(*waves, strict=True)
     for x, y, c, s in zip(
         (q, k), rotary_ops.rotated((q, k), cos, sin, layout), cos, sin, strict=True
     ):
@@ -135,10 +135,10 @@ def test_a_gradient_that_somebody_reads_is_not_overwritten(
             (q + k).mul(gradient).sum().backward()
         else:
             (q * k).mul(gradient).sum().backward()
-        found = [leaf.grad for leaf in leaves]
+        got = [leaf.grad for leaf in leaves]
         for leaf in leaves:
             leaf.grad = None
-        return found
+        return got
 
     kept = gradient.clone()
     for got, wanted in zip(backward(True), backward(False), strict=True):
@@ -148,7 +148,7 @@ def test_a_gradient_that_somebody_reads_is_not_overwritten(
         torch.testing.assert_close(*seen)
 
 
-def test_a_gradient_without_readers_is_turned_where_it_lies(
+def test_a_gradient_without_readers_is_rotated_where_it_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rotary_ops, "_HUGE", 1)
@@ -187,9 +187,9 @@ def test_in_place_writes_into_slices_of_one_projection(kernel_calls: list[int]) 
     fused = normal(2, 5, 3, 4, 8)
     q, k, v = (part.transpose(1, 2) for part in fused.unbind(2))
     expected, kept = pe.rotate(q, k, lowered), v.clone()
-    found = pe.rotate(q, k, lowered, inplace=True)
-    assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
-    assert found[0] is q
+    got = pe.rotate(q, k, lowered, inplace=True)
+    assert all(torch.equal(x, y) for x, y in zip(got, expected, strict=True))
+    assert got[0] is q
     assert torch.equal(v, kept)
     assert len(kernel_calls) == 2
 
@@ -205,23 +205,23 @@ def test_shared_memory_is_told_from_slices() -> None:
     assert not writable(torch.zeros(10).as_strided((4, 4), (2, 1)))
 
 
-def test_one_tensor_given_twice_is_turned_once() -> None:
+def test_one_tensor_given_twice_is_rotated_once() -> None:
     lowered, x = pe.lower(pe.Rotary(8), 5), normal(1, 2, 5, 8)
     expected = pe.rotate(x, x, lowered)[0]
     pe.rotate(x, x, lowered, inplace=True)
     torch.testing.assert_close(x, expected)
 
 
-def test_whatever_does_not_fit_is_turned_by_pytorch(kernel_calls: list[int]) -> None:
+def test_whatever_does_not_fit_is_rotated_by_pytorch(kernel_calls: list[int]) -> None:
     cos, sin = tables(5, 4, torch.float32)
     strange = normal(1, 2, 8, 5).mT
     half = normal(1, 2, 5, 8).half()
     for x in (strange, half):
-        (found,) = rotary_ops.rotated((x,), (cos,), (sin,), "half")
-        assert torch.equal(found, rotate_pairs(x, cos, sin, "half").to(x.dtype))
+        (got,) = rotary_ops.rotated((x,), (cos,), (sin,), "half")
+        assert torch.equal(got, rotate_pairs(x, cos, sin, "half").to(x.dtype))
         x = x.clone(memory_format=torch.preserve_format)
         rotary_ops.rotated_((x,), (cos,), (sin,), "half")
-        assert torch.equal(x, found)
+        assert torch.equal(x, got)
     assert kernel_calls == []
 
 

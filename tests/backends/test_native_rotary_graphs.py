@@ -1,4 +1,4 @@
-"""The C kernel that turns q and k, in graphs and in threads of Python."""
+"""The C kernel that rotates q and k, in graphs and in threads of Python."""
 
 import threading
 
@@ -53,7 +53,7 @@ def test_compiled_gradients_are_those_of_eager(inplace: bool) -> None:
 
 @pytest.mark.graph
 def test_an_exported_program_holds_one_node_and_any_length() -> None:
-    class Turn(torch.nn.Module):
+    class Rotates(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.rope = pe.Rotary(8)
@@ -62,23 +62,23 @@ def test_an_exported_program_holds_one_node_and_any_length() -> None:
             return pe.rotate(q, k, self.rope)
 
     length = torch.export.Dim("length", min=2, max=64)
-    given = normal(1, 4, 5, 8), normal(1, 2, 5, 8)
-    program = torch.export.export(Turn(), given, dynamic_shapes=({2: length}, {2: length}))
+    inputs = normal(1, 4, 5, 8), normal(1, 2, 5, 8)
+    program = torch.export.export(Rotates(), inputs, dynamic_shapes=({2: length}, {2: length}))
     targets = [str(node.target) for node in program.graph.nodes]
     assert targets.count("posenc.rotate.default") == 1
     other = normal(1, 4, 9, 8), normal(1, 2, 9, 8)
-    torch.testing.assert_close(program.module()(*other), Turn()(*other))
+    torch.testing.assert_close(program.module()(*other), Rotates()(*other))
 
 
-def test_threads_of_python_may_turn_at_once() -> None:
+def test_threads_of_python_may_rotate_at_once() -> None:
     lowered = pe.lower(pe.Rotary(64), 256)
     q, k = normal(2, 8, 256, 64), normal(2, 8, 256, 64)
-    expected, found = pe.rotate(q, k, lowered), {}
+    expected, rotated = pe.rotate(q, k, lowered), {}
 
     def run(name: int) -> None:
         torch.set_num_threads(2)
         for _ in range(5):
-            found[name] = pe.rotate(q, k, lowered)
+            rotated[name] = pe.rotate(q, k, lowered)
 
     threads = [threading.Thread(target=run, args=(name,)) for name in range(3)]
     for thread in threads:
@@ -86,4 +86,4 @@ def test_threads_of_python_may_turn_at_once() -> None:
     for thread in threads:
         thread.join()
     for name in range(3):
-        assert all(torch.equal(x, y) for x, y in zip(found[name], expected, strict=True))
+        assert all(torch.equal(x, y) for x, y in zip(rotated[name], expected, strict=True))

@@ -137,9 +137,9 @@ def test_tiles_of_other_documents_are_skipped() -> None:
 
 
 def test_a_row_that_sees_nothing_is_zero_in_its_gradient_too() -> None:
-    at, documents = torch.arange(20, device=DEVICE), torch.zeros(20, device=DEVICE).long()
-    alone = documents.index_fill(0, at[3:18], 9)
-    positions = Positions(Tokens(at, document=alone), Tokens(at, document=documents))
+    order, documents = torch.arange(20, device=DEVICE), torch.zeros(20, device=DEVICE).long()
+    alone = documents.index_fill(0, order[3:18], 9)
+    positions = Positions(Tokens(order, document=alone), Tokens(order, document=documents))
     both(None, (1, 2, 1, 20, 20, 8, 8), positions=positions)
     q, k = draw(1, 1, 20, 8), draw(1, 1, 20, 8)
     assert (attend(q, k, k, positions=positions, backend="triton")[:, :, 3:18] == 0).all()

@@ -41,17 +41,17 @@ class Compiled:
         options = {name: settings.pop(name) for name in names if name in settings}
         values = dict(zip(self.kernel.arg_names, args, strict=False)) | settings
         signature, constants, attributes = {}, {}, {}
-        for at, parameter in enumerate(self.kernel.params):
+        for place, parameter in enumerate(self.kernel.params):
             value = values[parameter.name]
             signature[parameter.name] = kind(value)
             if parameter.is_constexpr or (isinstance(value, int) and value == 1):
-                signature[parameter.name], constants[(at,)] = "constexpr", value
+                signature[parameter.name], constants[(place,)] = "constexpr", value
             elif isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
-                attributes[(at,)] = [["tt.divisibility", 16]]
+                attributes[(place,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.kernel, signature, constants, attributes)
-        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        assert made.asm["cubin"]
-        self.notes[self.kernel.__name__] = made.metadata.shared
+        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        assert compiled.asm["cubin"]
+        self.notes[self.kernel.__name__] = compiled.metadata.shared
 
 
 def kind(value: Any) -> str:

@@ -69,9 +69,9 @@ class Noted:
     def __init__(self, function) -> None:
         self.function, self.calls = function, 0
 
-    def __call__(self, *given):
+    def __call__(self, *call):
         self.calls += 1
-        return self.function(*given)
+        return self.function(*call)
 
 
 def test_in_place_writes_there_and_refuses_what_would_break(

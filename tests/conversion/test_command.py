@@ -43,8 +43,8 @@ class TestCommand:
     def test_columns(self, tmp_path: Path) -> None:
         old = {"q": torch.randn(3, 16), "k": torch.randn(16, 3)}
         path, out = save(tmp_path / "a", old), tmp_path / "b"
-        found = ["--columns", "q", "--pattern", "k"]
-        ended = CliRunner().invoke(app, ["convert", str(path), str(out), *OPTIONS, *found])
+        options = ["--columns", "q", "--pattern", "k"]
+        ended = CliRunner().invoke(app, ["convert", str(path), str(out), *OPTIONS, *options])
         assert ended.exit_code == 0, ended.output
         new = safetensors.torch.load_file(out)
         for name, dim in ("q", -1), ("k", 0):

@@ -68,7 +68,7 @@ static double vectors(const struct pe_table *x, int64_t type, int64_t h, int64_t
 
 /* Output and gradients of one query of one head, by loops; gradients are added to. */
 static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
-                     double *out, double *grad_q, double *grad_k, double *grad_v) {
+                     double *out, double *q_grad, double *k_grad, double *v_grad) {
     int64_t g = h / (p->heads / p->key_heads), d = p->width, e = p->value_width, t = p->type;
     int64_t query = (b * p->heads + h) * p->queries + i, key = (b * p->key_heads + g) * p->keys;
     double *score = malloc((size_t)p->keys * 2 * sizeof(double)), *pull = score + p->keys;
@@ -98,7 +98,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
             double grad = read_one(p->grad_out, t, query * e + c);
             out[c] += weight * value;
             pull[j] += grad * value;
-            grad_v[(key + j) * e + c] += weight * grad;
+            v_grad[(key + j) * e + c] += weight * grad;
         }
         mean += weight * pull[j];
     }
@@ -107,8 +107,8 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
         double grad = p->scale * score[j] * (pull[j] - mean);
         for (int64_t c = 0; c < d; c++) {
             double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
-            grad_q[query * d + c] += grad * (k + vectors(&p->on_query, real, h, x, d, c));
-            grad_k[(key + j) * d + c] += grad * (q + vectors(&p->on_key, real, h, x, d, c));
+            q_grad[query * d + c] += grad * (k + vectors(&p->on_query, real, h, x, d, c));
+            k_grad[(key + j) * d + c] += grad * (q + vectors(&p->on_key, real, h, x, d, c));
         }
     }
     free(score);
@@ -156,12 +156,12 @@ static int check(const struct shape *s, int64_t type) {
         .on_key = {numbers(15 * d, real, 0.5), filled(slots * 15 * d, real, 0), 1, 15, 4},
         .on_value = {numbers(40 * e, real, 0.5), filled(slots * 40 * e, real, 0), 1, 40, 20},
         .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
-        .grad_q = filled(queries * d, type, NAN), .grad_k = filled(keys * d, type, NAN),
-        .grad_v = filled(keys * e, type, NAN),
-        .grad_past = filled(slots * h, PE_FLOAT64, 0),
-        .grad_future = filled(slots * h, PE_FLOAT64, 0),
-        .grad_q_offset = filled(s->chunks * s->batch * h * s->queries, PE_FLOAT64, 0),
-        .grad_k_offset = filled(s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
+        .q_grad = filled(queries * d, type, NAN), .k_grad = filled(keys * d, type, NAN),
+        .v_grad = filled(keys * e, type, NAN),
+        .past_grad = filled(slots * h, PE_FLOAT64, 0),
+        .future_grad = filled(slots * h, PE_FLOAT64, 0),
+        .q_offset_grad = filled(s->chunks * s->batch * h * s->queries, PE_FLOAT64, 0),
+        .k_offset_grad = filled(s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
         .chunks = s->chunks, .slots = slots,
     };
     int64_t strides[4][3] = {{h * s->queries * d, s->queries * d, d},
@@ -192,13 +192,13 @@ static int check(const struct shape *s, int64_t type) {
     p.valid = valid;
     p.valid_step = s->keys;
 
-    double *out = filled(queries * e, PE_FLOAT64, 0), *grad_q = filled(queries * d, PE_FLOAT64, 0);
-    double *grad_k = filled(keys * d, PE_FLOAT64, 0), *grad_v = filled(keys * e, PE_FLOAT64, 0);
+    double *out = filled(queries * e, PE_FLOAT64, 0), *q_grad = filled(queries * d, PE_FLOAT64, 0);
+    double *k_grad = filled(keys * d, PE_FLOAT64, 0), *v_grad = filled(keys * e, PE_FLOAT64, 0);
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t n = 0; n < h; n++)
             for (int64_t i = 0; i < s->queries; i++)
-                by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, grad_q, grad_k,
-                         grad_v);
+                by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grad, k_grad,
+                         v_grad);
 
     run(&p);
     p.backward = 1;
@@ -206,9 +206,9 @@ static int check(const struct shape *s, int64_t type) {
     double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
     int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
                  wrong("exact_out", s, real, p.exact_out, out, queries * e, real == type ? bound : 1e-4) |
-                 wrong("grad_q", s, type, p.grad_q, grad_q, queries * d, bound) |
-                 wrong("grad_k", s, type, p.grad_k, grad_k, keys * d, bound) |
-                 wrong("grad_v", s, type, p.grad_v, grad_v, keys * e, bound);
+                 wrong("q_grad", s, type, p.q_grad, q_grad, queries * d, bound) |
+                 wrong("k_grad", s, type, p.k_grad, k_grad, keys * d, bound) |
+                 wrong("v_grad", s, type, p.v_grad, v_grad, keys * e, bound);
     while (kept_count) free(kept[--kept_count]);
     return failed;
 }

@@ -24,7 +24,7 @@ static void *filled(int64_t count, int64_t type, int with_nan) {
 }
 
 /* The largest error of element `at`, whose row has cos and sin from `table` on. */
-static double error_of(const struct pe_turn *call, const struct pe_turned *x, const void *before,
+static double error_of(const struct pe_rotation *call, const struct pe_rotated *x, const void *before,
                        int64_t row, int64_t table, int64_t at) {
     const int64_t type = x->type, wide = type == PE_FLOAT64 ? PE_FLOAT64 : PE_FLOAT32;
     const double found = read_one(x->to, type, row + at);
@@ -48,11 +48,11 @@ static int check(const struct shape *s, int64_t type, int interleaved, int back,
     const int64_t count = s->batch * s->heads * s->tokens * s->dim;
     const int64_t table_heads = s->per_head ? s->heads : 1;
     const int64_t table_count = table_heads * s->tokens * s->pairs;
-    struct pe_turn call = {2, s->pairs, s->start, interleaved, back, s->threads, {{0}}};
+    struct pe_rotation call = {2, s->pairs, s->start, interleaved, back, s->threads, {{0}}};
     void *cos = filled(table_count, wide, 0), *sin = filled(table_count, wide, 0);
     void *before[2];
     for (int i = 0; i < 2; i++) {
-        struct pe_turned *x = &call.x[i];
+        struct pe_rotated *x = &call.x[i];
         before[i] = filled(count, type, 0);
         x->to = filled(count, type, !inplace);
         if (inplace && count) memcpy(x->to, before[i], (size_t)(count * size_of(type)));
@@ -68,10 +68,10 @@ static int check(const struct shape *s, int64_t type, int interleaved, int back,
         memcpy(x->to_stride, stride, sizeof stride);
         memcpy(x->table_stride, steps, sizeof steps);
     }
-    pe_turn(&call);
+    pe_rotate(&call);
     double worst = 0.0;
     for (int i = 0; i < 2; i++) {
-        const struct pe_turned *x = &call.x[i];
+        const struct pe_rotated *x = &call.x[i];
         for (int64_t row = 0; row < s->batch * s->heads * s->tokens; row++) {
             const int64_t b = row / s->tokens / s->heads, h = row / s->tokens % s->heads;
             const int64_t t = row % s->tokens;
@@ -88,7 +88,7 @@ static int check(const struct shape *s, int64_t type, int interleaved, int back,
     free(sin);
     const double bound = type == PE_FLOAT64 ? 1e-14 : type == PE_FLOAT32 ? 1e-6 : 8e-3;
     if (worst <= bound) return 0;
-    printf("turn: shape (%d, %d, %d, %d), type %d, interleaved %d, back %d, in place %d: error %g\n",
+    printf("rotate: shape (%d, %d, %d, %d), type %d, interleaved %d, back %d, in place %d: error %g\n",
            (int)s->batch, (int)s->heads, (int)s->tokens, (int)s->dim, (int)type, interleaved, back,
            inplace, worst);
     return 1;

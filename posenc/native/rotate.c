@@ -6,7 +6,7 @@
 #include <omp.h>
 #endif
 
-/* Fewer elements than this are turned by one thread: waking another takes as long. */
+/* Fewer elements than this are rotated by one thread: waking another takes as long. */
 enum { ALONE = 1 << 15 };
 
 /* Rows at constant steps, counted in elements; with each the same row of the next `heads` - 1
@@ -74,7 +74,7 @@ INLINE void join_bf16(uint16_t *y, vf first, vf second) {
 #define JOIN join_float
 #define FROM(x) (x)
 #define TO(x) (x)
-#include "turn_rows.h"
+#include "rotate_rows.h"
 
 #define NAMED(x) x##_bf16
 #define T uint16_t
@@ -92,7 +92,7 @@ INLINE void join_bf16(uint16_t *y, vf first, vf second) {
 #define JOIN join_bf16
 #define FROM from_bf16
 #define TO to_bf16
-#include "turn_rows.h"
+#include "rotate_rows.h"
 
 #define NAMED(x) x##_double
 #define T double
@@ -110,9 +110,9 @@ INLINE void join_bf16(uint16_t *y, vf first, vf second) {
 #define JOIN join_double
 #define FROM(x) (x)
 #define TO(x) (x)
-#include "turn_rows.h"
+#include "rotate_rows.h"
 
-/* The dimensions that are not turned, of rows that do not stay where they are. */
+/* The dimensions that are not rotated, of rows that do not stay where they are. */
 static void copy_rest(const char *x, char *y, const struct rows *rows, int64_t start, int64_t dim,
                       int64_t bytes) {
     const int64_t end = start + 2 * rows->pairs;
@@ -126,19 +126,19 @@ static void copy_rest(const char *x, char *y, const struct rows *rows, int64_t s
     }
 }
 
-/* How many heads are turned together: those that share cos and sin, and only whole vectors. */
-static int64_t heads_together(const struct pe_turn *call, const struct pe_turned *x, int inner) {
+/* How many heads are rotated together: those that share cos and sin, and only whole vectors. */
+static int64_t heads_together(const struct pe_rotation *call, const struct pe_rotated *x, int inner) {
     if (inner == 1 || x->table_stride[1] != 0 || call->pairs % LANES != 0) return 1;
     return x->size[1] % 4 == 0 ? 4 : x->size[1] % 2 == 0 ? 2 : 1;
 }
 
 /* Which dimension is walked first: heads where they lie closer together than tokens do. */
-static int inner_of(const struct pe_turned *x) {
+static int inner_of(const struct pe_rotated *x) {
     return x->size[2] == 1 || x->from_stride[1] < x->from_stride[2] ? 1 : 2;
 }
 
 /* Rows lo .. hi - 1 of a tensor, counted over (b, outer, inner), heads together as one. */
-static void turn_part(const struct pe_turn *call, const struct pe_turned *x, int64_t lo,
+static void rotate_part(const struct pe_rotation *call, const struct pe_rotated *x, int64_t lo,
                       int64_t hi) {
     const int64_t bytes = x->type == PE_BFLOAT16 ? 2 : x->type == PE_FLOAT32 ? 4 : 8;
     const int64_t table_bytes = x->type == PE_FLOAT64 ? 8 : 4;
@@ -168,34 +168,34 @@ static void turn_part(const struct pe_turn *call, const struct pe_turned *x, int
         source += call->start * bytes, target += call->start * bytes;
         const int interleaved = (int)call->interleaved, back = (int)call->back;
         if (x->type == PE_FLOAT32)
-            turn_float(source, target, cos, sin, &rows, interleaved, back);
+            rotate_float(source, target, cos, sin, &rows, interleaved, back);
         else if (x->type == PE_BFLOAT16)
-            turn_bf16(source, target, cos, sin, &rows, interleaved, back);
+            rotate_bf16(source, target, cos, sin, &rows, interleaved, back);
         else
-            turn_double(source, target, cos, sin, &rows, interleaved, back);
+            rotate_double(source, target, cos, sin, &rows, interleaved, back);
         lo += rows.count;
     }
 }
 
-static int64_t rows_of(const struct pe_turn *call, const struct pe_turned *x) {
+static int64_t rows_of(const struct pe_rotation *call, const struct pe_rotated *x) {
     const int64_t all = x->size[0] * x->size[1] * x->size[2];
     return all / heads_together(call, x, inner_of(x));
 }
 
 /* The share of one thread: rows are counted through all tensors, so that heads need not divide. */
-static void turn_share(const struct pe_turn *call, int64_t total, int64_t part, int64_t parts) {
+static void rotate_share(const struct pe_rotation *call, int64_t total, int64_t part, int64_t parts) {
     int64_t lo = total * part / parts, hi = total * (part + 1) / parts, before = 0;
     for (int64_t i = 0; i < call->count; i++) {
-        const struct pe_turned *x = &call->x[i];
+        const struct pe_rotated *x = &call->x[i];
         const int64_t rows = rows_of(call, x);
         const int64_t first = lo > before ? lo - before : 0;
         const int64_t end = hi - before < rows ? hi - before : rows;
-        if (first < end) turn_part(call, x, first, end);
+        if (first < end) rotate_part(call, x, first, end);
         before += rows;
     }
 }
 
-void PE_OWN(pe_turn)(const struct pe_turn *call) {
+void PE_OWN(pe_rotate)(const struct pe_rotation *call) {
     int64_t total = 0, elements = 0;
     for (int64_t i = 0; i < call->count; i++) {
         const int64_t *size = call->x[i].size;
@@ -205,10 +205,10 @@ void PE_OWN(pe_turn)(const struct pe_turn *call) {
 #if defined(_OPENMP)
     if (call->threads > 1 && elements >= ALONE) {
 #pragma omp parallel num_threads((int)call->threads)
-        turn_share(call, total, omp_get_thread_num(), omp_get_num_threads());
+        rotate_share(call, total, omp_get_thread_num(), omp_get_num_threads());
         return;
     }
 #endif
     (void)elements;
-    turn_share(call, total, 0, 1);
+    rotate_share(call, total, 0, 1);
 }

@@ -1,4 +1,4 @@
-/* Rows of one element type, as turn.c includes this file once for each:
+/* Rows of one element type, as rotate.c includes this file once for each:
 
    NAMED(x)       x with the suffix of the type
    T, A, V        element in memory, in arithmetic, and a vector of WIDTH of the latter
@@ -85,7 +85,7 @@ INLINE void NAMED(some_heads)(const void *x, void *y, const void *cos, const voi
     else NAMED(rows)(x, y, cos, sin, rows, 1, interleaved, back);
 }
 
-static void NAMED(turn)(const void *x, void *y, const void *cos, const void *sin,
+static void NAMED(rotate)(const void *x, void *y, const void *cos, const void *sin,
                         const struct rows *rows, int interleaved, int back) {
     if (interleaved && back) NAMED(some_heads)(x, y, cos, sin, rows, 1, 1);
     else if (interleaved) NAMED(some_heads)(x, y, cos, sin, rows, 1, 0);
