@@ -13,7 +13,7 @@ k_position - q_position.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -63,16 +63,12 @@ class Slopes:
         return self if factor == 1.0 else Slopes(self.past * factor, self.future * factor)
 
 
-class Summable(Protocol):
-    def plus(self, other: Self) -> Self: ...
-
-
-_T = TypeVar("_T", bound=Summable)
+_T = TypeVar("_T", Table, Slopes)
 
 
 def merged(parts: Sequence[_T]) -> _T | None:
     """The sum of all, or None of none."""
-    total = None
+    total: Any = None
     for part in parts:
         total = part if total is None else total.plus(part)
     return total
