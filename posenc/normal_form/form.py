@@ -13,7 +13,7 @@ k_position - q_position.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -68,9 +68,9 @@ _T = TypeVar("_T", Table, Slopes)
 
 def merged(parts: Sequence[_T]) -> _T | None:
     """The sum of all, or None of none."""
-    total: Any = None
+    total = None
     for part in parts:
-        total = part if total is None else total.plus(part)
+        total = part if total is None else cast(Any, total).plus(part)
     return total
 
 
