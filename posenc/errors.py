@@ -82,10 +82,10 @@ def whole(owner: str, least: int = 1, **values: int) -> None:
             )
 
 
-def positive(owner: str, **values: int | float) -> None:
-    """Raise SettingError for the first value that is not greater than zero."""
+def positive(owner: str, **values: float | None) -> None:
+    """Raise SettingError for the first value that is not greater than zero; None is left out."""
     for name, value in values.items():
-        if not value > 0:
+        if value is not None and not value > 0:
             raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
 
 

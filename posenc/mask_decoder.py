@@ -11,16 +11,8 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding
 from posenc.encodings import Learned
 from posenc.errors import positive
-from posenc.lowering import (
-    Lowerable,
-    Lowered,
-    Part,
-    check_fits,
-    encodings_in,
-    flatten,
-    lower,
-)
-from posenc.model import Block, owned
+from posenc.lowering import Lowerable, Lowered, Part, flatten, lower
+from posenc.model import Block, fitting, owned
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import arithmetic
 
@@ -60,10 +52,7 @@ class EnhancedMaskDecoder(nn.Module):
         self.passes = passes
         self.position = Learned(dim, max_length)
         self.block = Block(dim, heads, kv_heads, causal=False, dropout=dropout)
-        parts = encodings_in(encoding, "EnhancedMaskDecoder")
-        for part in parts:
-            check_fits(part, heads=heads, head_dim=dim // heads)
-        self.encodings = nn.ModuleList(parts)
+        self.encodings = fitting(encoding, "EnhancedMaskDecoder", heads, dim // heads)
 
     def forward(
         self,
@@ -73,16 +62,15 @@ class EnhancedMaskDecoder(nn.Module):
         positions: Positions | Tensor | None = None,
     ) -> Float[Tensor, "b t c"]:
         """The encoder's output, decoded; `encoding` stands in for one that the encoder owns."""
-        given: Lowerable = owned(self.encodings) if encoding is None else encoding
-        at = positions
-        if not isinstance(given, Lowered):
-            at = as_positions(at, hidden.shape[1], causal=False, device=hidden.device)
-        if isinstance(given, Lowered) or not any(map(_reads_layer, flatten(given))):
-            given = lower(given, at, causal=False, dtype=arithmetic(hidden))
-            at = given.positions
-        query = self.position.embed(hidden, at)
+        relative: Lowerable = owned(self.encodings) if encoding is None else encoding
+        if not isinstance(relative, Lowered):
+            positions = as_positions(positions, hidden.shape[1], causal=False, device=hidden.device)
+        if isinstance(relative, Lowered) or not any(map(_reads_layer, flatten(relative))):
+            relative = lower(relative, positions, causal=False, dtype=arithmetic(hidden))
+            positions = relative.positions
+        query = self.position.embed(hidden, positions)
         for _ in range(self.passes):
-            query = self.block(query, given, at, None, memory=hidden)
+            query = self.block(query, relative, positions, None, memory=hidden)
         return query
 
 

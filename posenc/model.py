@@ -72,6 +72,16 @@ class TransformerEmbedding(nn.Module):
         return self.dropout(self.project(x))
 
 
+def fitting(
+    encoding: Encoding | Sequence[Encoding] | None, owner: str, heads: int, head_dim: int
+) -> nn.ModuleList:
+    """The encodings that `owner` was given, if they suit its heads."""
+    parts = encodings_in(encoding, owner)
+    for part in parts:
+        check_fits(part, heads=heads, head_dim=head_dim)
+    return nn.ModuleList(parts)
+
+
 def owned(encodings: nn.ModuleList) -> list[Encoding]:
     """The members of a list that holds encodings only, which ModuleList's type does not tell."""
     return cast(list[Encoding], list(encodings))
@@ -110,10 +120,7 @@ class Attention(nn.Module):
         self.key = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.value = nn.Linear(dim, kv_heads * head_dim, bias=False)
         self.out = nn.Linear(heads * head_dim, dim, bias=False)
-        parts = encodings_in(encoding, "Attention")
-        for part in parts:
-            check_fits(part, heads=heads, head_dim=head_dim)
-        self.encodings = nn.ModuleList(parts)
+        self.encodings = fitting(encoding, "Attention", heads, head_dim)
 
     def forward(
         self,
@@ -137,8 +144,8 @@ class Attention(nn.Module):
             # Payloads are of keys, which the memory holds.
             context = Context(memory, None, self._projector(self.query), self._projector(self.key))
         q, k, v = (
-            project(given).unflatten(-1, (count, -1)).transpose(1, 2)
-            for project, given, count in (
+            project(tokens).unflatten(-1, (count, -1)).transpose(1, 2)
+            for project, tokens, count in (
                 (self.query, x, self.heads),
                 (self.key, memory, self.kv_heads),
                 (self.value, memory, self.kv_heads),

@@ -64,7 +64,7 @@ class Cache:
         kind = type(self).__name__
         if policy not in POLICIES:
             raise CacheError(f"{kind}(policy={policy!r}): policy is 'rotated' or 'raw'")
-        positive(kind, length=1 if length is None else length)
+        positive(kind, length=length)
         self.policy, self.length = policy, length
         self.k: Tensor | None = None
         self.v: Tensor | None = None

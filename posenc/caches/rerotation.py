@@ -41,8 +41,7 @@ def rerotate(
 
     Source: RoFormer, arXiv:2104.09864, equation 16; the shift of keys as in llama.cpp.
     """
-    terms = [_rotation(k, at, rotary, name) for name, at in (("old", old), ("new", new))]
-    before, after = terms
+    before, after = _rotation(k, old, rotary, "old"), _rotation(k, new, rotary, "new")
     assert before.k_angle is not None
     assert after.k_angle is not None
     dtype = arithmetic(k)
@@ -51,17 +50,18 @@ def rerotate(
         return rotate_pairs(k, cos, sin, before.layout, before.start).to(k.dtype)
 
 
-def _rotation(k: Tensor, at: Positions | Tensor, rotary: Encoding, name: str) -> Rotate:
+def _rotation(k: Tensor, positions: Positions | Tensor, rotary: Encoding, name: str) -> Rotate:
     call = f"rerotate(k of shape {tuple(k.shape)}, ..., {rotary!r})"
-    if not isinstance(at, Positions) and rotary.tags.length_dependent:
+    if not isinstance(positions, Positions) and rotary.tags.length_dependent:
         raise PositionsError(
             f"{call}: its frequencies depend on the length, which {name}= does not tell: "
             "give Positions.build(ids=..., extent=...)"
         )
-    count = at.k_len if isinstance(at, Positions) else at.shape[min(at.ndim - 1, 1)]
+    bare = isinstance(positions, Tensor)
+    count = positions.shape[min(positions.ndim - 1, 1)] if bare else positions.k_len
     if count != k.shape[-2]:
         raise PositionsError(f"{call}: {name}= places {count} keys: give one position per key")
-    positions = at if isinstance(at, Positions) else as_positions(at, count)
+    positions = as_positions(positions, count) if bare else positions
     # Of all terms the keys' angles alone are read, so that causality makes no difference.
     terms = lower(rotary, replace(positions, causal=True)).terms
     term = terms[0] if len(terms) == 1 else None

@@ -41,12 +41,9 @@ from posenc.encodings.xpos import XPos as XPos
 
 def members() -> dict[str, type[Encoding]]:
     """Every encoding class by its name."""
-    kinds = [value for value in globals().values() if _is_member(value)]
+    classes = [value for value in globals().values() if isinstance(value, type)]
+    kinds = [kind for kind in classes if issubclass(kind, Encoding) and kind is not Encoding]
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
-
-
-def _is_member(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Encoding) and value is not Encoding
 
 
 class _Catalogue(ModuleType):

@@ -57,8 +57,8 @@ class Absolute(Encoding):
 
     def coordinates(self, positions: Positions) -> Tensor:
         """The one coordinate of each query, (1|b, t, 1); PositionsError where it has several."""
-        at = one_axis(positions.queries.position, type(self).__name__)
-        return at.view(-1, at.shape[-1], 1)
+        tokens = one_axis(positions.queries.position, type(self).__name__)
+        return tokens.view(-1, tokens.shape[-1], 1)
 
     def embedded_width(self, dim: int) -> int:
         return dim + self.columns if self.merge == "concat" else dim

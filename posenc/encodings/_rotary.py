@@ -25,8 +25,8 @@ def geometric(
 
 def angle(coordinates: Tensor, frequencies: Float64[Tensor, "*#bht r"]) -> Angles:
     """Coordinates (t,) or (b, t) times frequencies (r,), (h, 1, r) or (b, 1, t, r), in radians."""
-    at = coordinates.double()
-    return at.view(-1, 1, at.shape[-1], 1) * frequencies
+    tokens = coordinates.double()
+    return tokens.view(-1, 1, tokens.shape[-1], 1) * frequencies
 
 
 def angle_by_axis(
@@ -89,8 +89,8 @@ class RotaryEncoding(Encoding):
 
     def angles(self, coordinates: Tensor) -> Angles:
         """By how much each pair is rotated at coordinates (t,), (b, t) or (b, t, axes)."""
-        at = one_axis(coordinates, type(self).__name__)
-        return angle(at, geometric(self.base, self.rotated_dim, at.device))
+        tokens = one_axis(coordinates, type(self).__name__)
+        return angle(tokens, geometric(self.base, self.rotated_dim, tokens.device))
 
     def rotation(self, positions: Positions) -> Rotate:
         """One rotation of queries and keys, whose angles are made once for shared positions."""

@@ -48,7 +48,7 @@ class ALiBi(Encoding):
         axes: int = 1,
     ) -> None:
         super().__init__()
-        positive("ALiBi", heads=heads, axes=axes, future=1.0 if future is None else future)
+        positive("ALiBi", heads=heads, axes=axes, future=future)
         if axes > 1 and (future is not None or inside):
             raise SettingError(
                 f"ALiBi(axes={axes}, future={future}, inside={inside}): with several axes no key "

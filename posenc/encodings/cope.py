@@ -34,7 +34,7 @@ class CoPE(Encoding):
 
     def __init__(self, dim: int, max_position: int = 64, heads: int | None = None) -> None:
         super().__init__()
-        positive("CoPE", dim=dim, heads=1 if heads is None else heads)
+        positive("CoPE", dim=dim, heads=heads)
         if max_position < 2:
             raise SettingError(
                 f"CoPE(max_position={max_position}): it is the number of rows, and one row holds "

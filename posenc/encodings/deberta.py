@@ -132,10 +132,10 @@ class DeBERTa(Encoding):
     def _projected(
         self, term: str, table: Float[Tensor, "rows c"], context: Context | None
     ) -> Float[Tensor, "h rows d"]:
-        given = Context() if context is None else context
-        linear, project = self.key_projection, given.project_k
+        context = Context() if context is None else context
+        linear, project = self.key_projection, context.project_k
         if term == "p2c":
-            linear, project = self.query_projection, given.project_q
+            linear, project = self.query_projection, context.project_q
         if linear is not None:
             rows = linear_in_dtype(table, linear)
             return rows.unflatten(-1, (self.heads, -1)).transpose(0, 1)

@@ -39,7 +39,7 @@ class LearnedRotary(RotaryEncoding):
         rotary_dim: int | None = None,
     ) -> None:
         super().__init__(dim, base, layout, rotary_dim)
-        positive("LearnedRotary", heads=1 if heads is None else heads)
+        positive("LearnedRotary", heads=heads)
         self.heads, self.rotary_dim = heads, rotary_dim
         # Frequencies span decades: a step of the logarithm moves each by the same share.
         start = geometric(base, self.rotated_dim, None).log().float()

@@ -87,7 +87,7 @@ class Temperature(Encoding):
             least = {"original_length": 2, "factor": 1}.get(name)
             if least is not None and not value >= least:
                 raise SettingError(f"Temperature({name}={value}): {name} must be at least {least}")
-        positive("Temperature", strength=1 if self.strength is None else self.strength)
+        positive("Temperature", strength=self.strength)
         self.tags = replace(self.tags, translation_invariant=kind == "yarn")
 
     @classmethod
@@ -100,8 +100,8 @@ class Temperature(Encoding):
         yield from (cls("llama4", original_length=4), cls("ministral", 4, strength=0.3))
 
     def _own(self) -> dict[str, float]:
-        given = (("original_length", self.original_length), ("factor", self.factor))
-        return {n: v for n, v in (*given, ("strength", self.strength)) if v is not None}
+        names = ("original_length", "factor", "strength")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def lower(
         self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32

@@ -44,7 +44,7 @@ class TransformerXL(Encoding):
         base: float = 10_000.0,
     ) -> None:
         super().__init__()
-        positive("TransformerXL", base=base, clamp=1 if clamp is None else clamp)
+        positive("TransformerXL", base=base, clamp=clamp)
         head_dim = head_dim_of("TransformerXL", dim, heads, head_dim)
         self.dim = self.model_dim = even("TransformerXL", "dim", dim)
         self.heads, self.head_dim, self.clamp, self.base = heads, head_dim, clamp, base

@@ -105,14 +105,14 @@ class Waveform(Absolute):
                     f"Waveform(frequencies={frequencies!r}): 'geometric', 'one' or a sequence"
                 )
             return frequencies
-        given = tuple(float(frequency) for frequency in frequencies)
+        numbers = tuple(float(frequency) for frequency in frequencies)
         need = (self.dim + 1) // 2 if self.pairing == "quadrature" else self.dim
-        if len(given) != need or not all(0 < frequency < math.inf for frequency in given):
+        if len(numbers) != need or not all(0 < frequency < math.inf for frequency in numbers):
             raise SettingError(
-                f"Waveform(dim={self.dim}, pairing={self.pairing!r}, frequencies={given}): "
+                f"Waveform(dim={self.dim}, pairing={self.pairing!r}, frequencies={numbers}): "
                 f"{need} positive numbers of radians per token are needed"
             )
-        return given
+        return numbers
 
     @classmethod
     def for_model(cls, *, model_dim: int, **_: object) -> Encoding:
@@ -134,8 +134,8 @@ class Waveform(Absolute):
             first = column - column % 2 if self.pairing == "quadrature" else column
             radians = self.base ** (-first.double() / self.dim)
         else:
-            given = torch.tensor(self.frequencies, dtype=torch.float64, device=device)
-            radians = given[column // 2] if self.pairing == "quadrature" else given
+            radians = torch.tensor(self.frequencies, dtype=torch.float64, device=device)
+            radians = radians[column // 2] if self.pairing == "quadrature" else radians
         return radians / (2 * math.pi)
 
     def vectors(self, positions: Positions) -> Float[Tensor, "#b t c"]:

@@ -65,17 +65,18 @@ def linear_attention(
     check_shapes(q, k, v)
     if isinstance(rotary, Lowered):
         positions, causal = lower(rotary, positions, causal=causal).positions, None
-    at = as_positions(positions, q.shape[2], k.shape[2], causal=causal, device=q.device)
+    placed = as_positions(positions, q.shape[2], k.shape[2], causal=causal, device=q.device)
     with autocast_off(q.device):
-        tokens, lowered = features_of(q, k, v, rotary, at, feature_map)
-        at, chunk = lowered.positions, 1 if form == "recurrent" else chunk
+        tokens, lowered = features_of(q, k, v, rotary, placed, feature_map)
+        placed, chunk = lowered.positions, 1 if form == "recurrent" else chunk
         if form == "parallel":
-            visible = at.visible()
+            visible = placed.visible()
             sums = within(tokens, None if visible is None else visible[:, 0])
-        elif at.causal:
-            sums, _ = scan(tokens, place_of(at, "linear_attention"), tokens.empty(), chunk)
-        elif at.keys.document is not None:
-            sums = both_ways(tokens, place_of(at, "linear_attention"), chunk)
+        elif placed.causal:
+            sums, _ = scan(tokens, place_of(placed, "linear_attention"), tokens.empty(), chunk)
+        elif placed.keys.document is not None:
+            sums = both_ways(tokens, place_of(placed, "linear_attention"), chunk)
         else:
-            sums = read(absorb(tokens.empty(), tokens, Place(valid=at.keys.valid)), tokens, None)
+            place = Place(valid=placed.keys.valid)
+            sums = read(absorb(tokens.empty(), tokens, place), tokens, None)
         return divided(sums).flatten(1, 2).to(v.dtype)

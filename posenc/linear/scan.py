@@ -40,14 +40,14 @@ Sums = tuple[Float[Tensor, "b g s tq d_v"], Float[Tensor, "b g s tq"]]
 class Features:
     """phi of queries and of keys, turned and not, and values."""
 
-    turned_q: Float[Tensor, "b g s tq f"]
+    rotated_q: Float[Tensor, "b g s tq f"]
     q: Float[Tensor, "b g s tq f"]
-    turned_k: Float[Tensor, "b g 1 tk f"]
+    rotated_k: Float[Tensor, "b g 1 tk f"]
     k: Float[Tensor, "b g 1 tk f"]
     v: Float[Tensor, "b g 1 tk d_v"]
 
     def map(self, of_queries: Callable, of_keys: Callable) -> "Features":
-        queries, keys = (self.turned_q, self.q), (self.turned_k, self.k, self.v)
+        queries, keys = (self.rotated_q, self.q), (self.rotated_k, self.k, self.v)
         return Features(*map(of_queries, queries), *map(of_keys, keys))
 
     def part(self, queries: slice, keys: slice) -> "Features":
@@ -78,7 +78,7 @@ class Place:
 
 def within(tokens: Features, visible: Bool[Tensor, "#b #tq tk"] | None) -> Sums:
     """The sums over visible keys, by weights (b, g, s, tq, tk)."""
-    weights, plain = tokens.turned_q @ tokens.turned_k.mT, tokens.q @ tokens.k.mT
+    weights, plain = tokens.rotated_q @ tokens.rotated_k.mT, tokens.q @ tokens.k.mT
     if visible is not None:
         hidden = ~visible[:, None, None]
         weights, plain = weights.masked_fill(hidden, 0.0), plain.masked_fill(hidden, 0.0)
@@ -87,7 +87,7 @@ def within(tokens: Features, visible: Bool[Tensor, "#b #tq tk"] | None) -> Sums:
 
 def read(state: LinearState, tokens: Features, document: Int[Tensor, "#b tq"] | None) -> Sums:
     """The sums over what the state holds, for queries of these documents."""
-    numerator = tokens.turned_q @ state.numerator[:, :, None]
+    numerator = tokens.rotated_q @ state.numerator[:, :, None]
     denominator = (tokens.q @ state.denominator[:, :, None, :, None])[..., 0]
     if document is None or state.document is None:
         return numerator, denominator
@@ -97,7 +97,7 @@ def read(state: LinearState, tokens: Features, document: Int[Tensor, "#b tq"] | 
 
 def absorb(state: LinearState, tokens: Features, place: Place) -> LinearState:
     """The state after these tokens: that of the last one's document alone."""
-    turned, plain, kept, last = tokens.turned_k, tokens.k, place.valid, state.document
+    turned, plain, kept, last = tokens.rotated_k, tokens.k, place.valid, state.document
     numerator, denominator = state.numerator, state.denominator
     if place.document is not None:
         last = place.document[:, -1]
@@ -129,16 +129,16 @@ def scan(
     before = slice(0, keys - queries)
     if queries < keys:
         state = absorb(state, tokens.part(slice(0, 0), before), place.part(before))
-    found: list[Sums] = []
+    sums: list[Sums] = []
     for start in range(0, queries, chunk):
-        at = slice(start, min(start + chunk, queries))
-        own = slice(before.stop + at.start, before.stop + at.stop)
-        part, where = tokens.part(at, own), place.part(own)
-        inside = within(part, _causal(where, at.stop - at.start, strict, tokens.k.device))
+        stop = min(start + chunk, queries)
+        own = slice(before.stop + start, before.stop + stop)
+        part, where = tokens.part(slice(start, stop), own), place.part(own)
+        inside = within(part, _causal(where, stop - start, strict, tokens.k.device))
         carried = read(state, part, where.document)
-        found.append((inside[0] + carried[0], inside[1] + carried[1]))
+        sums.append((inside[0] + carried[0], inside[1] + carried[1]))
         state = absorb(state, part, where)
-    numerators, denominators = zip(*found, strict=True)
+    numerators, denominators = zip(*sums, strict=True)
     return (torch.cat(numerators, dim=-2), torch.cat(denominators, dim=-1)), state
 
 

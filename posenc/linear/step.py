@@ -49,19 +49,21 @@ def linear_step(
             "linear_step takes queries and keys of the same new tokens, in chunks of 1 or more: "
             f"got {q.shape[2]} queries, {t} keys and chunk={chunk}"
         )
-    given = rotary.positions if positions is None and isinstance(rotary, Lowered) else positions
-    at = _counted_on(state, t, q.device) if given is None else _ending_with(given, t)
+    if positions is None and isinstance(rotary, Lowered):
+        positions = rotary.positions
+    counting = positions is None
+    placed = _counted_on(state, t, q.device) if positions is None else _ending_with(positions, t)
     with autocast_off(q.device):
-        tokens, lowered = features_of(q, k, v, rotary, at, feature_map)
-        at, before = lowered.positions, tokens.empty() if state is None else state
-        place = place_of(at, "linear_step").part(slice(at.k_len - t, None))
+        tokens, lowered = features_of(q, k, v, rotary, placed, feature_map)
+        placed, before = lowered.positions, tokens.empty() if state is None else state
+        place = place_of(placed, "linear_step").part(slice(placed.k_len - t, None))
         if state is not None:
             _check_state(state, tokens.empty(), place)
             if place.document is None and state.document is not None:
                 place = replace(place, document=state.document[:, None].expand(-1, t))
         extent = _extent(lowered, state)
         sums, after = scan(tokens, place, before, chunk)
-        position = _following(at, place, state, counting=given is None)
+        position = _following(placed, place, state, counting)
         out = divided(sums).flatten(1, 2).to(v.dtype)
         return out, replace(after, position=position, extent=extent)
 
@@ -75,8 +77,7 @@ def _counted_on(state: LinearState | None, t: int, device: torch.device) -> Posi
             "linear_step: the coordinates so far were explicit, so the next ones cannot be counted "
             "on: give those of the new tokens as positions"
         )
-    at = state.position[:, None] + torch.arange(t, device=device)
-    tokens = Tokens(at)
+    tokens = Tokens(state.position[:, None] + torch.arange(t, device=device))
     return Positions(tokens, tokens, causal=True, extent=state.extent)
 
 
@@ -90,15 +91,15 @@ def _ending_with(positions: Positions | Tensor, t: int) -> Positions:
 
 
 def _following(
-    at: Positions, place: Place, state: LinearState | None, counting: bool
+    placed: Positions, place: Place, state: LinearState | None, counting: bool
 ) -> Int[Tensor, "#b"] | None:
     """The coordinate after the last real token; None after explicit ones, which have no next."""
     before = None if state is None else state.position
     if counting and before is not None:
-        return before + at.k_len
-    if not at.unit_step:
+        return before + placed.k_len
+    if not placed.unit_step:
         return None
-    end = at.keys.position.view(-1, at.k_len)[:, at.k_len - at.q_len :] + 1
+    end = placed.keys.position.view(-1, placed.k_len)[:, placed.k_len - placed.q_len :] + 1
     if place.valid is not None:
         end = torch.where(place.valid, end, 0)
     if place.document is not None:
@@ -112,11 +113,11 @@ def _following(
 
 
 def _check_state(state: LinearState, empty: LinearState, place: Place) -> None:
-    made, need = ((tuple(s.numerator.shape), tuple(s.denominator.shape)) for s in (state, empty))
-    if made != need:
+    held, need = ((tuple(s.numerator.shape), tuple(s.denominator.shape)) for s in (state, empty))
+    if held != need:
         raise CacheError(
-            f"linear_step got a state with a numerator of shape {made[0]} and a denominator of "
-            f"{made[1]}, but these tokens make {need[0]} and {need[1]}: use one state per layer "
+            f"linear_step got a state with a numerator of shape {held[0]} and a denominator of "
+            f"{held[1]}, but these tokens make {need[0]} and {need[1]}: use one state per layer "
             "and per batch"
         )
     if place.document is not None and state.document is None:

@@ -1,5 +1,6 @@
-"""What every scaling is."""
+"""What every scaling is, and the ramp that some of them share."""
 
+import math
 from typing import ClassVar
 
 from jaxtyping import Float64, Int
@@ -18,7 +19,7 @@ class Scaling:
 
     length_dependent  the frequencies change with the length of the input
     fewest_pairs      how many pairs must turn for the formula to have a meaning
-    gain              multiplies the turned dimensions of q and of k
+    gain              multiplies the rotated dimensions of q and of k
     """
 
     length_dependent: ClassVar[bool] = False
@@ -38,11 +39,11 @@ class Scaling:
     def gain(self) -> float:
         return 1.0
 
-    def check(self, base: float, turned: int) -> None:
-        """Raise SettingError where these settings do not fit a Rotary of `turned` dimensions."""
-        if turned < 2 * self.fewest_pairs:
+    def check(self, base: float, dim: int) -> None:
+        """Raise SettingError where these settings do not fit a Rotary of `dim` rotated ones."""
+        if dim < 2 * self.fewest_pairs:
             raise SettingError(
-                f"{self!r} in a Rotary that turns {turned} dimensions: its formula needs "
+                f"{self!r} in a Rotary that turns {dim} dimensions: its formula needs "
                 f"{2 * self.fewest_pairs} or more"
             )
 
@@ -50,10 +51,22 @@ class Scaling:
         """The scaled frequencies of all pairs."""
         return theta
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
         """The scaled frequency of pair i, for an input of this length."""
-        return base ** (-2 * i / turned)
+        return base ** (-2 * i / dim)
 
     def reference_gain(self) -> float:
         """The paper's factor of the scores of turned dimensions."""
         return 1.0
+
+
+def by_turns(theta: Theta, original_length: int, low: float, high: float) -> Theta:
+    """A ramp from 0 to 1 in how often each pair turns within the original length."""
+    turns = original_length * theta / (2 * math.pi)
+    # A ramp of no width is a step.
+    return ((turns - low) / (high - low or 1e-12)).clamp(0.0, 1.0)
+
+
+def check_ramp(scaling: Scaling, slow: str, fast: str) -> None:
+    if not 0 < getattr(scaling, slow) <= getattr(scaling, fast):
+        raise SettingError(f"{scaling!r}: 0 < {slow} <= {fast} is needed")

@@ -1,8 +1,7 @@
 import math
 from dataclasses import dataclass
 
-from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
-from posenc.encodings.scaling.ramp import by_turns, check_ramp
+from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta, by_turns, check_ramp
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class Llama3(Scaling):
         share = by_turns(theta, self.original_length, *ends)
         return share * theta + (1 - share) * theta / self.factor
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
-        theta = base ** (-2 * i / turned)
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
+        theta = base ** (-2 * i / dim)
         wavelength = 2 * math.pi / theta
         if wavelength < self.original_length / self.high_freq_factor:
             return theta

@@ -38,15 +38,14 @@ class LongRoPE(Scaling):
             # As tuples the value can be hashed, and shows itself alike however it was given.
             object.__setattr__(self, name, tuple(getattr(self, name)))
             positive("LongRoPE", **{f"min({name})": min(getattr(self, name), default=0.0)})
-        if self.attention_factor is not None:
-            positive("LongRoPE", attention_factor=self.attention_factor)
+        positive("LongRoPE", attention_factor=self.attention_factor)
 
-    def check(self, base: float, turned: int) -> None:
-        super().check(base, turned)
-        if not len(self.short) == len(self.long) == turned // 2:
+    def check(self, base: float, dim: int) -> None:
+        super().check(base, dim)
+        if not len(self.short) == len(self.long) == dim // 2:
             raise SettingError(
                 f"LongRoPE with {len(self.short)} short and {len(self.long)} long divisors in a "
-                f"Rotary that turns {turned} dimensions: one per pair, {turned // 2}, is needed"
+                f"Rotary that turns {dim} dimensions: one per pair, {dim // 2}, is needed"
             )
 
     @property
@@ -64,9 +63,9 @@ class LongRoPE(Scaling):
             return theta / short
         return theta / torch.where(length > self.original_length, long, short)
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
         divisor = self.long[i] if length > self.original_length else self.short[i]
-        return 1 / (divisor * base ** (2 * i / turned))
+        return 1 / (divisor * base ** (2 * i / dim))
 
     def reference_gain(self) -> float:
         if self.attention_factor is not None:

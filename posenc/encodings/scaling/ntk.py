@@ -1,5 +1,7 @@
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from posenc.encodings._rotary import geometric
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
 
@@ -19,9 +21,44 @@ class NTK(Scaling):
 
     fewest_pairs = 2
 
-    def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
-        turned = 2 * theta.shape[-1]
-        return geometric(base * self.factor ** (turned / (turned - 2)), turned, theta.device)
+    def growth(self, length: Length) -> float | Tensor:
+        """What the factor is for inputs of this length."""
+        return self.factor
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
-        return base ** (-2 * i / turned) * self.factor ** (-2 * i / (turned - 2))
+    def reference_growth(self, length: float) -> float:
+        """The same by the paper's formula."""
+        return self.factor
+
+    def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
+        dim = 2 * theta.shape[-1]
+        return geometric(base * self.growth(length) ** (dim / (dim - 2)), dim, theta.device)
+
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
+        return base ** (-2 * i / dim) * self.reference_growth(length) ** (-2 * i / (dim - 2))
+
+
+@dataclass(frozen=True)
+class DynamicNTK(NTK):
+    """NTK that grows with the length L of the input, beyond the original length L0.
+
+        h[i] = (base * (factor * L/L0 - (factor - 1))**(d/(d-2)))**(-2i/d),   L = max(L, L0)
+
+    Each row and each packed document is scaled by its own length, whoever shares its batch
+    (transformers takes the longest of the batch for all). Decoding needs Cache(length=...). Raises
+    SettingError for factor < 1, original_length < 1, and a Rotary that turns a single pair.
+
+    Source: bloc97 and emozilla 2023, as in transformers; arXiv:2309.00071, section 3.3.
+    """
+
+    original_length: int
+
+    length_dependent = True
+
+    def growth(self, length: Length) -> float | Tensor:
+        if length is None:
+            return 1.0
+        reach = length.double().clamp(min=self.original_length)
+        return self.factor * reach / self.original_length - (self.factor - 1)
+
+    def reference_growth(self, length: float) -> float:
+        return 1 + self.factor * max(length / self.original_length - 1, 0.0)

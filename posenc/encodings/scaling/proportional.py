@@ -21,18 +21,18 @@ class Proportional(Scaling):
 
     fraction: float
 
-    def check(self, base: float, turned: int) -> None:
-        super().check(base, turned)
-        if not 2 <= self.fraction * turned <= turned:
+    def check(self, base: float, dim: int) -> None:
+        super().check(base, dim)
+        if not 2 <= self.fraction * dim <= dim:
             raise SettingError(
-                f"{self!r} in a Rotary that turns {turned} dimensions: fraction is at most 1, and "
-                f"at least {2 / turned}, so that a pair turns"
+                f"{self!r} in a Rotary that turns {dim} dimensions: fraction is at most 1, and "
+                f"at least {2 / dim}, so that a pair turns"
             )
 
     def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
-        turned = 2 * theta.shape[-1]
+        dim = 2 * theta.shape[-1]
         i = torch.arange(theta.shape[-1], device=theta.device)
-        return theta * (i < int(self.fraction * turned // 2))
+        return theta * (i < int(self.fraction * dim // 2))
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
-        return base ** (-2 * i / turned) if i + 1 <= self.fraction * turned / 2 else 0.0
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
+        return base ** (-2 * i / dim) if i + 1 <= self.fraction * dim / 2 else 0.0

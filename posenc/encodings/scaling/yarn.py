@@ -4,8 +4,7 @@ from typing import Literal
 
 import torch
 
-from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
-from posenc.encodings.scaling.ramp import by_turns, check_ramp
+from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta, by_turns, check_ramp
 from posenc.errors import SettingError, positive
 
 
@@ -52,18 +51,17 @@ class YaRN(Scaling):
                 f"{self!r}: libraries differ on what mscale or mscale_all_dim alone means; "
                 "give both, or attention_factor"
             )
-        gains = ("attention_factor", "mscale", "mscale_all_dim")
-        given = {name: getattr(self, name) for name in gains}
-        positive("YaRN", **{name: value for name, value in given.items() if value is not None})
+        gains = {"mscale": self.mscale, "mscale_all_dim": self.mscale_all_dim}
+        positive("YaRN", attention_factor=self.attention_factor, **gains)
 
-    def check(self, base: float, turned: int) -> None:
-        super().check(base, turned)
+    def check(self, base: float, dim: int) -> None:
+        super().check(base, dim)
         if self.ramp == "paper":
             return
-        first, last = self._ends(base, turned) if base > 1 else (1, 0)
+        first, last = self._ends(base, dim) if base > 1 else (1, 0)
         if first > last:
             raise SettingError(
-                f"{self!r} in a Rotary of base {base} that turns {turned} dimensions: the ramp of "
+                f"{self!r} in a Rotary of base {base} that turns {dim} dimensions: the ramp of "
                 "the authors' code would run backwards; ramp='paper' has a meaning here"
             )
 
@@ -85,25 +83,25 @@ class YaRN(Scaling):
             share = 1 - ((i - first) / (last - first or 0.001)).clamp(0.0, 1.0)
         return share * theta + (1 - share) * theta / self.factor
 
-    def _ends(self, base: float, turned: int) -> tuple[float, float]:
+    def _ends(self, base: float, dim: int) -> tuple[float, float]:
         """Between which pairs the ramp of the code runs."""
         first, last = (
-            turned * math.log(self.original_length / (turns * 2 * math.pi)) / (2 * math.log(base))
+            dim * math.log(self.original_length / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (self.beta_fast, self.beta_slow)
         )
         if self.truncate:
             first, last = math.floor(first), math.ceil(last)
-        return max(first, 0), min(last, turned - 1)
+        return max(first, 0), min(last, dim - 1)
 
-    def reference(self, i: int, base: float, turned: int, length: float) -> float:
-        theta = base ** (-2 * i / turned)
+    def reference(self, i: int, base: float, dim: int, length: float) -> float:
+        theta = base ** (-2 * i / dim)
         if self.ramp == "paper":
             turns = self.original_length * theta / (2 * math.pi)
             share = (turns - self.beta_slow) / (self.beta_fast - self.beta_slow)
         else:
             reach = self.original_length / (2 * math.pi)
-            first = max(turned / 2 * math.log(reach / self.beta_fast, base), 0)
-            last = min(turned / 2 * math.log(reach / self.beta_slow, base), turned - 1)
+            first = max(dim / 2 * math.log(reach / self.beta_fast, base), 0)
+            last = min(dim / 2 * math.log(reach / self.beta_slow, base), dim - 1)
             if self.truncate:
                 first, last = math.floor(first), math.ceil(last)
             share = (last - i) / (last - first) if last > first else float(i <= first)

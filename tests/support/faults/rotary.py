@@ -81,8 +81,8 @@ FAULTS = [
     Fault(
         "a length stored as a number",
         "posenc.encodings._rotary:angle",
-        "at.view(-1, 1, at.shape[-1], 1)",
-        "at.view(-1, 1, int(at.shape[-1]), 1)",
+        "tokens.view(-1, 1, tokens.shape[-1], 1)",
+        "tokens.view(-1, 1, int(tokens.shape[-1]), 1)",
         rope,
         "check_exports",
         alone=True,
