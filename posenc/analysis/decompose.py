@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.analysis.decomposition import Decomposition, check_total
+from posenc.analysis.probe_context import embeds
 from posenc.analysis.sources import Sources, embedded, normed, of_tokens, projected
 from posenc.attention import build_call
 from posenc.backends.backend import Call
@@ -26,7 +27,7 @@ from posenc.equation import (
     rotated_content,
 )
 from posenc.errors import ShapeError, UnsupportedError
-from posenc.lowering import Lowerable, Lowered, Part, embeds_only, flatten
+from posenc.lowering import Lowerable, Lowered, embeds_only, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
     CountTable,
@@ -140,19 +141,24 @@ def decompose(
     Source: Dai et al. 2019, arXiv:1901.02860, section 3.3, where Transformer-XL's four come from;
     Ke et al. 2021, arXiv:2006.15595, section 3.1, for the four of absolute embeddings.
     """
-    if isinstance(second, Tensor) and fourth is not None:
-        raise UnsupportedError(
-            "decompose(tensor, tensor, ...) with four arguments: it takes (q, k, encoding) or "
-            "(x, encoding, w_q, w_k)"
-        )
     if isinstance(second, Tensor):
+        if fourth is not None:
+            raise UnsupportedError(
+                "decompose(tensor, tensor, ...) with four arguments: it takes (q, k, encoding) or "
+                "(x, encoding, w_q, w_k)"
+            )
         if norm is not None or b_q is not None or b_k is not None:
             raise UnsupportedError(
                 "decompose(q, k, ...) with norm=, b_q= or b_k=: these lie before q and k, and "
                 "belong to decompose(x, encoding, w_q, w_k)"
             )
         q, k, encoding = of_tokens(first), of_tokens(second), third
-        _refuse_embeddings(encoding)
+        for part in [] if isinstance(encoding, Lowered) else flatten(encoding):
+            if embeds_only(part):
+                raise UnsupportedError(
+                    f"decompose(q, k, {part!r}): {type(part).__name__} changes the embeddings, and "
+                    "q and k do not tell by how much: call decompose(x, encoding, w_q, w_k)"
+                )
     else:
         if first.ndim != 3:
             raise ShapeError(
@@ -161,58 +167,25 @@ def decompose(
             )
         positions = as_positions(positions, first.shape[1], causal=causal, device=first.device)
         causal = None
-        weights, biases = (third, fourth), (b_q, b_k)
-        q, k, encoding, positions = _projections(first, second, weights, biases, norm, positions)
-    whole = q.whole(), k.whole()
-    call = build_call(
-        *whole,
-        whole[1],
-        encoding,
-        causal=causal,
-        positions=positions,
-        context=context,
-        scale=scale,
-    )
+        embedding: list[Encoding] = []
+        encoding = []
+        for part in flatten(second):
+            if isinstance(part, Documents):
+                positions = part.place(positions)
+            elif isinstance(part, Encoding) and embeds(part):
+                embedding.append(part)
+            else:
+                encoding.append(part)
+        sources = normed(embedded(first, embedding, positions), norm)
+        q, k = projected(sources, "q", third, b_q), projected(sources, "k", fourth, b_k)
+    whole_q, whole_k = q.whole(), k.whole()
+    options = {"causal": causal, "positions": positions, "context": context, "scale": scale}
+    call = build_call(whole_q, whole_k, whole_k, encoding, **options)
     with autocast_off(first.device):
         parts = _decomposed(q, k, call)
         if scores is not None:
             check_total(parts, scores)
         return parts
-
-
-def _refuse_embeddings(encoding: Lowerable) -> None:
-    for part in [] if isinstance(encoding, Lowered) else flatten(encoding):
-        if embeds_only(part):
-            raise UnsupportedError(
-                f"decompose(q, k, {part!r}): {type(part).__name__} changes the embeddings, and q "
-                "and k do not tell by how much: call decompose(x, encoding, w_q, w_k)"
-            )
-
-
-def _projections(
-    x: Tensor,
-    encoding: Lowerable,
-    weights: tuple[Tensor | None, Tensor | None],
-    biases: tuple[Tensor | None, Tensor | None],
-    norm: nn.Module | None,
-    positions: Positions,
-) -> tuple[Sources, Sources, list[Part], Positions]:
-    """Sources of q and k; then what is left to attention."""
-    embedding: list[Encoding] = []
-    attending: list[Part] = []
-    for part in flatten(encoding):
-        if isinstance(part, Documents):
-            positions = part.place(positions)
-        elif isinstance(part, Encoding) and type(part).embed is not Encoding.embed:
-            embedding.append(part)
-        else:
-            attending.append(part)
-    sources = normed(embedded(x, embedding, positions), norm)
-    q, k = (
-        projected(sources, name, weight, bias)
-        for name, weight, bias in zip("qk", weights, biases, strict=True)
-    )
-    return q, k, attending, positions
 
 
 def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
@@ -244,9 +217,8 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     part["position_position"] = part["position_position"] + bias
     seen = part["position_position"] != -torch.inf
     seen = seen if visible is None else seen & visible
-    return Decomposition(
-        **{name: value.masked_fill(~seen, 0.0) for name, value in part.items()}, visible=seen
-    )
+    hidden = {name: value.masked_fill(~seen, 0.0) for name, value in part.items()}
+    return Decomposition(**hidden, visible=seen)
 
 
 def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -9,18 +9,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.analysis.diagnosis.computation import Computation, Kind, Results
+from posenc.analysis.diagnosis.difference import Difference, Place, rounding_of
 from posenc.analysis.diagnosis.hypotheses import only
 from posenc.analysis.diagnosis.inputs import (
     DTYPES,
     as_results,
-    check,
+    check_alike,
     check_kind,
     hidden,
     kind_of,
     starts,
 )
-from posenc.analysis.diagnosis.pattern import Place, element, excess_of, first_place, pattern_of
-from posenc.analysis.diagnosis.rounding import rounding_of
 from posenc.analysis.diagnosis.search import Candidate, Search, tried_tokens, within
 from posenc.encoding import Context
 from posenc.errors import ShapeError
@@ -96,57 +95,55 @@ def diagnose(
     UnsupportedError for turned pairs of an encoding that turns nothing.
     """
     one, two = as_results(ours, "ours"), as_results(theirs, "theirs")
-    check(one, two)
+    check_alike(one, two)
     kind = kind or kind_of(one, q, k, v, encoding)
     check_kind(one, kind)
     check_kind(two, kind)
+    if dtype not in (None, *DTYPES):
+        raise ShapeError(f"diagnose(dtype={dtype!r}): dtype is one of {DTYPES}, or None")
+    if dtype is None:
+        dtype = max((x.dtype for x in (*one, *two)), key=lambda each: torch.finfo(each).eps)
     if kind == "scores":
         one, two = hidden(one, two), hidden(two, one)
     raw = {"q": q, "k": k, "v": v, "x": x}
     # Encodings that are made on trial draw initial weights, and leave the user's numbers alone.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        found = starts(one, kind, encoding, raw, positions, causal, scale, context)
-        sure = encoding is not None or kind != "turned"
-        return _compared(one, two, kind, found, dtype, sure, q is not None)
+        computations = starts(one, kind, encoding, raw, positions, causal, scale, context)
+        sure = bool(computations) and (encoding is not None or kind != "turned")
+        return _diagnosed(one, two, kind, computations, dtype, sure, q is not None)
 
 
-def _compared(
+def _diagnosed(
     ours: Results,
     theirs: Results,
     kind: Kind,
-    found: list[Computation],
-    dtype: torch.dtype | None,
+    computations: list[Computation],
+    dtype: torch.dtype,
     sure: bool,
-    given: bool,
+    raw: bool,
 ) -> Diagnosis:
-    if dtype not in (None, *DTYPES):
-        raise ShapeError(f"diagnose(dtype={dtype!r}): dtype is one of {DTYPES}, or None")
-    dtypes = [one.dtype for one in (*ours, *theirs)] if dtype is None else [dtype]
-    dtype = max(dtypes, key=lambda each: torch.finfo(each).eps)
-    known = found[0] if sure and found else None
-    allowed = _of_tokens(rounding_of(ours, kind, dtype, known), kind, known)
-    excess = excess_of(ours, theirs, allowed)
-    place = first_place(excess, kind)
-    error, most = _largest(ours, theirs, allowed)
+    known = computations[0] if sure else None
+    difference = Difference(ours, theirs, rounding_of(ours, kind, dtype, known), kind)
+    place, (error, most) = difference.first(), difference.largest()
     limit = f"what rounding to {str(dtype).removeprefix('torch.')} allows there, {most:.3g}"
     if place is None:
         says = f"They agree: they differ by {error:.3g} at most, which is within {limit}."
-        if given and known is not None and known.rotate is not None:
+        if raw and known is not None and known.rotate is not None:
             says += f" {_SAME_RAW}"
         return Diagnosis(None, error, most, "none", says)
     keys = known.positions.k_len if known is not None and kind == "output" else 0
     tokens = tried_tokens(ours, place.token, keys)
-    exchanged, note = False, ""
+    allowed, exchanged, note = difference.allowed, False, ""
     if known is not None:
-        exchanged, note = _who(known, ours, theirs, allowed, tokens)
+        exchanged, note = _who(known, difference, tokens)
     search = Search(*((theirs, ours) if exchanged else (ours, theirs)), allowed, tokens)
-    search.run(found, kind, sure)
+    search.run(computations, kind, sure)
     best = search.best()
-    where = f"They differ, first at {place.shown(kind)}: ours is {element(ours, place, kind):.6g}"
+    where = f"They differ, first at {place.shown(kind)}: ours is {place.of(ours, kind):.6g}"
     sentences = [
-        f"{where}, theirs {element(theirs, place, kind):.6g}.",
+        f"{where}, theirs {place.of(theirs, kind):.6g}.",
         f"The difference is {error:.3g} at its largest, against {limit}.",
-        pattern_of(excess, kind),
+        difference.pattern(),
         note,
         _unknown(search, known is not None) if best is None else _likely(best, exchanged),
     ]
@@ -154,6 +151,19 @@ def _compared(
     candidates = tuple(candidate for candidate, _ in search.ranked())
     cause = "unknown" if best is None else best.cause
     return Diagnosis(place, error, most, cause, evidence, candidates)
+
+
+def _who(known: Computation, difference: Difference, tokens: Tensor | None) -> tuple[bool, str]:
+    """Whether it is ours that is not what the encoding gives, and a sentence if so."""
+    right = known.cut(tokens).results()
+    sides = (difference.ours, difference.theirs, difference.allowed)
+    ours, theirs, allowed = (only(side, tokens) for side in sides)
+    if all(map(within, right, ours, allowed)):
+        return False, ""
+    encoding = " with ".join(map(repr, known.parts)) or "no encoding"
+    if all(map(within, right, theirs, allowed)):
+        return True, f"Theirs is what {encoding} gives for the raw tensors; ours is not."
+    return False, f"Ours is not what {encoding} gives for the raw tensors: check the settings too."
 
 
 def _likely(best: Candidate, exchanged: bool) -> str:
@@ -167,51 +177,11 @@ def _likely(best: Candidate, exchanged: bool) -> str:
     return f"Likely cause: {best.cause}. {who} {says}. That explains {explained}"
 
 
-def _of_tokens(allowed: Results, kind: Kind, known: Computation | None) -> Results:
-    """The same, but anything for padding, which means nothing."""
-    valid = None if known is None else known.positions.keys.valid
-    if valid is None or kind == "embedded":
-        return allowed
-    sides = (valid[:, valid.shape[1] - allowed[0].shape[-2] :], valid)
-    return tuple(
-        most.masked_fill(~side[:, None, :, None], torch.inf)
-        for most, side in zip(allowed, sides, strict=False)
-    )
-
-
-def _largest(ours: Results, theirs: Results, allowed: Results) -> tuple[float, float]:
-    """The largest difference of what is compared, and what is allowed there."""
-    found = []
-    for one, two, most in zip(ours, theirs, allowed, strict=True):
-        apart = (one.double() - two.double()).abs()
-        apart = apart.masked_fill((one == two) | (most == torch.inf), 0.0).flatten()
-        index = apart.argmax()
-        found.append((apart[index].item(), most.expand_as(one).flatten()[index].item()))
-    return max(found)
-
-
-def _who(
-    known: Computation, ours: Results, theirs: Results, allowed: Results, tokens: Tensor | None
-) -> tuple[bool, str]:
-    """Whether it is ours that is not what the encoding gives, and a sentence if so."""
-    found = (known if tokens is None else known.cut(tokens)).results()
-    if tokens is not None:
-        ours, theirs, allowed = (only(side, tokens) for side in (ours, theirs, allowed))
-    if all(map(within, found, ours, allowed)):
-        return False, ""
-    given = " with ".join(map(repr, known.parts)) or "no encoding"
-    if all(map(within, found, theirs, allowed)):
-        return True, f"Theirs is what {given} gives for the raw tensors; ours is not."
-    return False, f"Ours is not what {given} gives for the raw tensors: check the settings too."
-
-
 def _unknown(search: Search, known: bool) -> str:
-    tried = len(search.tried)
-    says = f"Cause: unknown. None of {tried} hypotheses explains most of the difference"
-    ranked = search.ranked()
-    if ranked:
-        best = ranked[0][0]
+    says = f"None of {len(search.tried)} hypotheses explains most of the difference"
+    if search.tried:
+        best = search.ranked()[0][0]
         says += f"; the nearest, {best.cause}, leaves {100 * best.left:.3g} % of it"
-    if known:
-        return says + "."
-    return says + ". With raw tensors and the encoding of ours more can be tried."
+    if not known:
+        says += ". With raw tensors and the encoding of ours more can be tried"
+    return f"Cause: unknown. {says}."

@@ -67,17 +67,22 @@ def normed(sources: Sources, norm: nn.Module | None) -> Sources:
         return sources
     whole = sources.whole()
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
-    eps = next((e for n in ("eps", "variance_epsilon") if (e := getattr(norm, n, None))), None)
-    eps = torch.finfo(whole.dtype).eps if eps is None else eps
-    centred = sources
-    if isinstance(norm, nn.LayerNorm):
-        centred = sources.map(lambda part: part - part.mean(dim=-1, keepdim=True))
-    scale = (centred.whole().square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    scale = scale if weight is None else scale * weight
-    result = centred.map(lambda part: part * scale).with_constant(bias)
+    result = None
+    if all(p is None or p.shape == whole.shape[-1:] for p in (weight, bias)):
+        eps = getattr(norm, "eps", None) or getattr(norm, "variance_epsilon", None)
+        eps = eps or torch.finfo(whole.dtype).eps
+        centred = sources
+        if isinstance(norm, nn.LayerNorm):
+            centred = sources.map(lambda part: part - part.mean(dim=-1, keepdim=True))
+        scale = (centred.whole().square().mean(dim=-1, keepdim=True) + eps).rsqrt()
+        scale = scale if weight is None else scale * weight
+        result = centred.map(lambda part: part * scale).with_constant(bias)
     expected = norm(whole)
-    if expected.shape != whole.shape or not torch.allclose(
-        result.whole(), expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item()
+    allowed = {"rtol": 1e-4, "atol": 1e-4 * expected.abs().max().item()}
+    if (
+        result is None
+        or expected.shape != whole.shape
+        or not torch.allclose(result.whole(), expected, **allowed)
     ):
         raise UnsupportedError(
             f"decompose(..., norm={norm!r}): it is neither a LayerNorm nor an RMSNorm over the "

@@ -151,8 +151,9 @@ def test_bad_norms_biases_and_scores_are_refused() -> None:
     draw = drawing(9)
     x, w, q = draw(1, 5, 16), draw(16, 2, 4), draw(1, 2, 5, 4)
     sinusoidal = pe.Sinusoidal(16)
-    with pytest.raises(UnsupportedError, match="neither a LayerNorm nor an RMSNorm"):
-        decompose(x, sinusoidal, w, w, norm=nn.Tanh())
+    for norm in (nn.Tanh(), nn.Linear(16, 16), nn.BatchNorm1d(5)):
+        with pytest.raises(UnsupportedError, match="neither a LayerNorm nor an RMSNorm"):
+            decompose(x, sinusoidal, w, w, norm=norm.double())
     with pytest.raises(ShapeError, match=r"b_q has shape \(8,\), but w_q makes \(2, 4\)"):
         decompose(x, sinusoidal, w, w, b_q=draw(8))
     with pytest.raises(UnsupportedError, match="these lie before q and k"):

@@ -35,29 +35,54 @@ class Fit:
     says: Callable[[float], str]
 
 
+def fitted(
+    ours: Computation, theirs: Results, causes: Collection[str] | None = None
+) -> Iterator[Hypothesis]:
+    """Each cause with a number, or these alone, at the number that comes nearest to theirs."""
+    if ours.kind == "turned" and (causes is None or "offset" in causes):
+        yield from by_phase(ours, theirs)
+    for fit in fits(ours):
+        if causes is not None and fit.cause not in causes:
+            continue
+        # An offset of 0 is no difference.
+        if number := _nearest(fit, ours, theirs):
+            again = partial(_changed, fit, number)
+            if (changed := again(ours)) is not None:
+                yield Hypothesis(fit.cause, fit.says(number), changed, again=again)
+
+
+def _changed(fit: Fit, number: float, ours: Computation) -> Computation | None:
+    return fit.change(ours, number)
+
+
 def fits(ours: Computation) -> Iterator[Fit]:
     """Every number that our computation has and theirs may have otherwise."""
+    invariant = (isinstance(p, Encoding) and p.tags.translation_invariant for p in ours.parts)
+    if ours.kind != "turned" and not all(invariant):
+        yield Fit(
+            "offset",
+            range(-64, 65),
+            lambda other, n: moved(other, round(n), round(n)),
+            lambda n: offset(ours, round(n), round(n))[1],
+        )
     for index, part in enumerate(ours.parts):
         if isinstance(part, Encoding) and getattr(part, "base", None) is not None:
             yield _base(index, part)
     if ours.rotate is not None:
-        yield Fit("linear factor", _powers(1 / 256, 256, 81), _faster, _faster_says)
+        grid = _powers(1 / 256, 256, 81)
+        yield Fit("linear factor", grid, lambda c, x: by_angle(c, lambda a: a * x), _faster)
     if ours.kind not in ("scores", "output"):
         return
-    own = ours.scale
+    own, grid = ours.scale, _powers(1e-3, 1e3, 31)
     yield Fit(
         "scale",
-        [own * factor for factor in _powers(1e-3, 1e3, 31)],
-        lambda at, scale: replace(at, scale=scale),
+        [own * factor for factor in grid],
+        lambda other, scale: replace(other, scale=scale),
         lambda scale: f"scales q . k by {scale:.6g}, ours by {own:.6g}",
     )
     if ours.has(*BIASES):
-        yield Fit(
-            "size of the bias",
-            _powers(1e-3, 1e3, 31),
-            times_bias,
-            lambda factor: f"multiplies the bias by {factor:.6g}",
-        )
+        size = "size of the bias"
+        yield Fit(size, grid, times_bias, lambda x: f"multiplies the bias by {x:.6g}")
 
 
 def _base(index: int, part: Encoding) -> Fit:
@@ -78,70 +103,29 @@ def _base(index: int, part: Encoding) -> Fit:
     return Fit("base", _powers(3.0, 1e9, 61), change, says)
 
 
-def _faster(ours: Computation, factor: float) -> Computation:
-    return by_angle(ours, lambda angle: angle * factor)
-
-
-def _faster_says(factor: float) -> str:
+def _faster(factor: float) -> str:
     verb, number = ("divides", 1 / factor) if factor < 1 else ("multiplies", factor)
     return f"{verb} positions by {number:.6g}, or every frequency"
-
-
-def fitted(
-    ours: Computation, theirs: Results, causes: Collection[str] | None = None
-) -> Iterator[Hypothesis]:
-    """Each cause with a number, or these alone, at the number that comes nearest to theirs."""
-    for fit in fits(ours):
-        number = None
-        if causes is None or fit.cause in causes:
-            number = _nearest(lambda x, fit=fit: fit.change(ours, x), ours, theirs, fit.grid)
-        changed = None if number is None else fit.change(ours, number)
-        if number is not None and changed is not None:
-            again = partial(_changed, fit, number)
-            yield Hypothesis(fit.cause, fit.says(number), changed, again=again)
-
-
-def offsets(
-    ours: Computation, theirs: Results, causes: Collection[str] | None = None
-) -> Iterator[Hypothesis]:
-    """By how many positions theirs is off, where that shows."""
-    if causes is not None and "offset" not in causes:
-        return
-    if ours.kind == "turned":
-        yield from _by_phase(ours, theirs)
-    elif not all(isinstance(p, Encoding) and p.tags.translation_invariant for p in ours.parts):
-        step = _nearest(lambda n: moved(ours, q=round(n), k=round(n)), ours, theirs, range(-64, 65))
-        if step:
-            yield _offset(ours, round(step), round(step))
-
-
-def _changed(fit: Fit, number: float, ours: Computation) -> Computation | None:
-    return fit.change(ours, number)
-
-
-def _offset(ours: Computation, q: int, k: int) -> Hypothesis:
-    return Hypothesis(*offset(ours, q, k), again=lambda other: moved(other, q, k))
 
 
 def _powers(low: float, high: float, count: int) -> list[float]:
     return [low * (high / low) ** (i / (count - 1)) for i in range(count)]
 
 
-def _nearest(
-    change: Callable[[float], Computation | None],
-    ours: Computation,
-    theirs: Results,
-    grid: Sequence[float],
-) -> float | None:
+def _first_tokens(theirs: Results) -> Tensor:
+    return torch.arange(min(FITTED_TOKENS, theirs[0].shape[-2]), device=theirs[0].device)
+
+
+def _nearest(fit: Fit, ours: Computation, theirs: Results) -> float | None:
     """The number that comes nearest to theirs, a round one where it does as well; None if hopeless.
 
     The best of the grid, refined by golden section between its neighbours where all are positive.
     """
-    tokens = torch.arange(min(FITTED_TOKENS, theirs[0].shape[-2]), device=theirs[0].device)
+    tokens, grid = _first_tokens(theirs), fit.grid
 
     def off(x: float, tokens: Tensor, wanted: Results) -> float:
         try:
-            changed = change(x)
+            changed = fit.change(ours, x)
             return torch.inf if changed is None else misfit(changed.cut(tokens).results(), wanted)
         except IMPOSSIBLE:
             return torch.inf
@@ -183,9 +167,9 @@ def _golden(off: Callable[[float], float], low: float, high: float) -> float:
     return (low + high) / 2
 
 
-def _by_phase(ours: Computation, theirs: Results) -> Iterator[Hypothesis]:
+def by_phase(ours: Computation, theirs: Results) -> Iterator[Hypothesis]:
     """The number of positions whose phases fit all rotated pairs at once, for rows and sides."""
-    tokens = torch.arange(min(FITTED_TOKENS, theirs[0].shape[-2]), device=theirs[0].device)
+    tokens = _first_tokens(theirs)
     some = ours.cut(tokens)
     now, later = some.rotate, moved(some, 1, 1).rotate
     if now is None or later is None:
@@ -204,9 +188,12 @@ def _by_phase(ours: Computation, theirs: Results) -> Iterator[Hypothesis]:
     def best(turn: Tensor) -> Tensor:
         return n[(turn.real @ cos.T + turn.imag @ sin.T).argmax(-1)].long()
 
+    def off(q: int, k: int) -> Hypothesis:
+        return Hypothesis(*offset(ours, q, k), again=lambda other: moved(other, q, k))
+
     whole = int(best(torch.stack(turns).sum((0, 1))))
     if whole:
-        yield _offset(ours, whole, whole)
+        yield off(whole, whole)
     rows = best(torch.stack(turns).sum(0))
     if len(rows) > 1 and bool((rows != rows[0]).any()):
         each = rows.view(-1, *[1] * max(ours.positions.queries.position.ndim - 1, 1))
@@ -218,4 +205,4 @@ def _by_phase(ours: Computation, theirs: Results) -> Iterator[Hypothesis]:
         yield Hypothesis("padding counted", says, moved(ours, each, each))
     sides = [int(best(turn.sum(0))) for turn in turns]
     if len(set(sides)) > 1:
-        yield _offset(ours, *sides)
+        yield off(*sides)

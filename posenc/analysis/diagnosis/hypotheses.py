@@ -37,15 +37,17 @@ class Hypothesis:
     def results(self, tokens: Tensor | None = None) -> Results | None:
         """What it predicts, of these queries alone; None where it cannot be computed."""
         if not isinstance(self.theirs, Computation):
-            return self.theirs if tokens is None else only(self.theirs, tokens)
+            return only(self.theirs, tokens)
         try:
-            return (self.theirs if tokens is None else self.theirs.cut(tokens)).results()
+            return self.theirs.cut(tokens).results()
         except IMPOSSIBLE:
             return None
 
 
-def only(results: Results, tokens: Tensor) -> Results:
-    """The results of these queries."""
+def only(results: Results, tokens: Tensor | None) -> Results:
+    """The results of these queries, None for all."""
+    if tokens is None:
+        return results
     return tuple(result.index_select(-2, tokens) for result in results)
 
 
@@ -73,9 +75,9 @@ def exchanging(ours: Computation, part: Encoding, other: Encoding) -> Computatio
 
 def orders_of(width: int) -> dict[str, Tensor]:
     """Other orders of dimensions that are common."""
-    orders = {"in reverse": torch.arange(width - 1, -1, -1)}
+    index = torch.arange(width)
+    orders = {"in reverse": index.flip(0)}
     if width % 2 == 0:
-        index = torch.arange(width)
         orders["even dimensions first, odd ones after"] = index.view(-1, 2).T.flatten()
         orders["dimensions of the two halves in turn"] = index.view(2, -1).T.flatten()
         orders["the two halves of the dimensions exchanged"] = index.roll(width // 2)

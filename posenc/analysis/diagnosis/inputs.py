@@ -2,12 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit, rotated_back
+from posenc.analysis.diagnosis.computation import (
+    NAMES,
+    RAW,
+    Computation,
+    Kind,
+    Results,
+    misfit,
+    rotated_back,
+)
 from posenc.encoding import Context
 from posenc.encodings.rotary import Rotary
 from posenc.errors import ShapeError, UnsupportedError
@@ -17,38 +25,38 @@ from posenc.terms import Rotate
 
 # Bases of published models: what an encoding is taken for when none is given.
 GUESSED_BASES = (10_000.0, 500_000.0, 1_000_000.0)
-
-
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def as_results(given: Tensor | Sequence[Tensor], name: str) -> Results:
-    pair = given if isinstance(given, (tuple, list)) else ()
-    results = (given,) if isinstance(given, Tensor) else tuple(pair)
-    if not 1 <= len(results) <= 2 or not all(isinstance(one, Tensor) for one in results):
+def as_results(value: Tensor | Sequence[Tensor], name: str) -> Results:
+    """One tensor or two as a tuple; ShapeError for anything else."""
+    results = (value,) if isinstance(value, Tensor) else value
+    pair = isinstance(results, (tuple, list)) and all(isinstance(one, Tensor) for one in results)
+    if not pair or not 1 <= len(results) <= 2:
         raise ShapeError(f"diagnose({name}=...): give one tensor, or a pair (q, k) after rotation")
     for one in results:
         check_numbers(one, name)
     return tuple(one.detach() for one in results)
 
 
-def check_numbers(given: Tensor, name: str) -> None:
+def check_numbers(x: Tensor, name: str) -> None:
     """Raise ShapeError for what holds no numbers that could be compared."""
-    if not isinstance(given, Tensor):
-        raise ShapeError(f"diagnose({name}=...): a tensor is needed, not {type(given).__name__}")
-    shown = f"diagnose({name}=...): a tensor of shape {tuple(given.shape)} and {given.dtype}"
-    if given.dtype not in DTYPES or not given.numel():
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"diagnose({name}=...): a tensor is needed, not {type(x).__name__}")
+    shown = f"diagnose({name}=...): a tensor of shape {tuple(x.shape)} and {x.dtype}"
+    if x.dtype not in DTYPES or not x.numel():
         raise ShapeError(f"{shown}: float16 to float64, at least one number, is needed")
-    if given.is_meta or given.layout != torch.strided:
-        raise ShapeError(f"{shown} on {given.device}, {given.layout}: give one that holds numbers")
-    if given.isnan().any():
-        place = tuple(given.isnan().nonzero()[0].tolist())
+    if x.is_meta or x.layout != torch.strided:
+        raise ShapeError(f"{shown} on {x.device}, {x.layout}: give one that holds numbers")
+    if x.isnan().any():
+        place = tuple(x.isnan().nonzero()[0].tolist())
         raise ShapeError(f"{shown} has NaN, first at {place}: find out where it comes from")
-    if (given == torch.inf).any():
+    if (x == torch.inf).any():
         raise ShapeError(f"{shown} holds inf: only hidden scores may be infinite, as -inf")
 
 
-def check(ours: Results, theirs: Results) -> None:
+def check_alike(ours: Results, theirs: Results) -> None:
+    """Raise ShapeError for two results of other shapes, or on other devices."""
     shapes = [[tuple(one.shape) for one in side] for side in (ours, theirs)]
     if shapes[0] != shapes[1]:
         raise ShapeError(
@@ -60,14 +68,14 @@ def check(ours: Results, theirs: Results) -> None:
 
 
 def check_kind(results: Results, kind: Kind) -> None:
-    if kind not in ("turned", "scores", "output", "embedded"):
+    """Raise ShapeError for results that cannot be of this kind."""
+    if kind not in NAMES:
         raise ShapeError(
             f"diagnose(kind={kind!r}): kind is 'turned', 'scores', 'output' or 'embedded'"
         )
-    dims, most = (3, 1) if kind == "embedded" else (4, 2 if kind == "turned" else 1)
+    form = "(b, t, c)" if kind == "embedded" else "(b, h, t, d)"
     shapes = [tuple(one.shape) for one in results]
-    if len(results) > most or any(one.ndim != dims for one in results):
-        form = "(b, t, c)" if dims == 3 else "(b, h, t, d)"
+    if len(results) > len(NAMES[kind]) or any(len(one) != form.count(",") + 1 for one in shapes):
         raise ShapeError(f"diagnose: {kind} of shapes {shapes}, but {form} is needed of each")
     if kind != "scores" and any(one.isinf().any() for one in results):
         raise ShapeError(f"diagnose: {kind} with -inf in it, which only scores may hold")
@@ -76,6 +84,7 @@ def check_kind(results: Results, kind: Kind) -> None:
 def kind_of(
     ours: Results, q: Tensor | None, k: Tensor | None, v: Tensor | None, encoding: Lowerable
 ) -> Kind:
+    """What ours is, by its shape and by what it is said to come from."""
     if len(ours) == 2:
         return "turned"
     if ours[0].ndim == 3:
@@ -86,9 +95,11 @@ def kind_of(
         return "scores"
     if q is not None or encoding is None:
         return "turned"
-    terms = encoding.terms if isinstance(encoding, Lowered) else ()
-    rotary = any(getattr(part, "family", "") == "rotary" for part in _parts(encoding))
-    return "turned" if rotary or any(isinstance(term, Rotate) for term in terms) else "output"
+    rotates = any(
+        isinstance(part, Rotate) or getattr(part, "family", "") == "rotary"
+        for part in _parts(encoding)
+    )
+    return "turned" if rotates else "output"
 
 
 def hidden(results: Results, others: Results) -> Results:
@@ -108,7 +119,7 @@ def starts(
     ours: Results,
     kind: Kind,
     encoding: Lowerable,
-    given: dict[str, Tensor | None],
+    tensors: dict[str, Tensor | None],
     positions: Positions | Tensor | None,
     causal: bool | None,
     scale: float | None,
@@ -117,68 +128,66 @@ def starts(
     """How ours may have come about: one way where enough is given, else guesses, or none."""
     if scale is not None and not math.isfinite(scale):
         raise ShapeError(f"diagnose(scale={scale}): a finite number is needed")
-    q, k = given["q"], given["k"]
-    needed = {
-        "turned": ("q", "k")[: len(ours)],
-        "scores": ("q", "k"),
-        "output": ("q", "k", "v"),
-        "embedded": ("x",),
-    }[kind]
-    missing = [name for name in needed if given[name] is None]
-    if missing and len(missing) < len(needed):
+    names = ("q",) if kind == "turned" and len(ours) == 1 else RAW[kind]
+    raw = {name: x for name in names if (x := tensors[name]) is not None}
+    if 0 < len(raw) < len(names):
+        missing = ", ".join(name for name in names if name not in raw)
         raise ShapeError(
-            f"diagnose: {kind} of {', '.join(n for n in needed if n not in missing)} without "
-            f"{', '.join(missing)}: give all of {', '.join(needed)}, or none"
+            f"diagnose: {kind} of {', '.join(raw)} without {missing}: give all of "
+            f"{', '.join(names)}, or none"
         )
-    if not missing:
-        _check_raw(kind, given, ours)
-    q_len = ours[0].shape[-2]
-    k_len = q_len if kind == "embedded" else (ours[-1] if missing or k is None else k).shape[-2]
+    if raw:
+        _check_raw(kind, tensors, ours)
+    sides = tuple(raw.values()) or ours
+    q, k, v = (*sides, sides[-1], sides[-1])[:3]
     if isinstance(encoding, Lowered):
-        at = lower(encoding, positions, causal=causal).positions
+        placed = lower(encoding, positions, causal=causal).positions
     else:
-        at = as_positions(positions, q_len, k_len, causal=causal, device=ours[0].device)
+        lengths = q.shape[-2], k.shape[-2]
+        placed = as_positions(positions, *lengths, causal=causal, device=q.device)
         for part in flatten(encoding):
-            at = part.place(at) if isinstance(part, Documents) else at
-    parts = _parts(encoding)
-    if not missing and (kind != "turned" or encoding is not None):
-        scale = (1.0 if q is None else q.shape[-1] ** -0.5) if scale is None else scale
-        raw: dict[str, Any] = {name: given[name] for name in needed}
-        start = Computation(kind, parts, at, **raw, scale=scale, context=context)
-        _check_turns(start)
-        return [start]
+            placed = part.place(placed) if isinstance(part, Documents) else placed
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    start = Computation(kind, _parts(encoding), placed, q, k, v, len(sides) == 1, factor, context)
     if kind != "turned":
-        return []
-    if encoding is not None:
-        _check_turns(Computation(kind, parts, at, ours[0], ours[-1]))
-        return [rotated_back(ours, parts, at)]
-    width = ours[0].shape[-1]
-    guesses = [
-        Rotary(width, base, layout, turned)
-        for turned in (width, width // 2, width // 4)
+        return [start] if raw else []
+    if encoding is None:
+        guessed = [replace(start, parts=(guess,)) for guess in _guesses(q.shape[-1])]
+        if raw:
+            return sorted(guessed, key=lambda guess: misfit(guess.results(), ours))[:1]
+        return [rotated_back(guess) for guess in guessed]
+    if start.rotate is None:
+        raise UnsupportedError(
+            f"diagnose: {list(start.parts)} turns neither q nor k, or turns them twice over, so "
+            "that no turned q and k can be compared: give scores or outputs"
+        )
+    return [start if raw else rotated_back(start)]
+
+
+def _guesses(width: int) -> list[Rotary]:
+    """The usual rotations of heads of this width."""
+    return [
+        Rotary(width, base, layout, rotated)
+        for rotated in (width, width // 2, width // 4)
         for base in GUESSED_BASES
         for layout in ("half", "interleaved")
-        if width % 2 == 0 and turned % 2 == 0 and turned
+        if width % 2 == 0 and rotated % 2 == 0 and rotated
     ]
-    if missing:
-        return [rotated_back(ours, (guess,), at) for guess in guesses]
-    made = [Computation(kind, (guess,), at, q, k) for guess in guesses]
-    return sorted(made, key=lambda start: misfit(start.results(), ours))[:1]
 
 
-def _check_raw(kind: Kind, given: dict[str, Tensor | None], ours: Results) -> None:
+def _check_raw(kind: Kind, tensors: dict[str, Tensor | None], ours: Results) -> None:
     """Raise ShapeError where these raw tensors cannot have led to ours."""
-    for name, one in given.items():
-        if one is None:
+    for name, x in tensors.items():
+        if x is None:
             continue
-        check_numbers(one, name)
-        if one.device != ours[0].device:
+        check_numbers(x, name)
+        if x.device != ours[0].device:
             raise ShapeError(
-                f"diagnose: {name} is on {one.device}, ours on {ours[0].device}: move one of them"
+                f"diagnose: {name} is on {x.device}, ours on {ours[0].device}: move one of them"
             )
-        if one.isinf().any():
+        if x.isinf().any():
             raise ShapeError(f"diagnose({name}=...) holds -inf: raw tensors are finite")
-    q, k, v, x = (None if one is None else tuple(one.shape) for one in given.values())
+    q, k, v, x = (None if one is None else tuple(one.shape) for one in tensors.values())
     expected = {
         "turned": (q, k)[: len(ours)],
         "scores": ((*q[:3], k[2]) if q and k else None,),
@@ -194,13 +203,4 @@ def _check_raw(kind: Kind, given: dict[str, Tensor | None], ours: Results) -> No
             f"diagnose: raw tensors of shapes {[one for one in (q, k, v, x) if one]} give "
             f"{kind} of shapes {list(expected)}, but ours has {list(shapes)}: give those "
             "that ours was computed from"
-        )
-
-
-def _check_turns(start: Computation) -> None:
-    """Raise UnsupportedError for turned q and k of an encoding that does not turn them once."""
-    if start.kind == "turned" and start.rotate is None:
-        raise UnsupportedError(
-            f"diagnose: {list(start.parts)} turns neither q nor k, or turns them twice over, so "
-            "that no turned q and k can be compared: give scores or outputs"
         )

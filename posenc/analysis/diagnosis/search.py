@@ -1,9 +1,8 @@
 """The search for a cause: how much of the difference each hypothesis leaves."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from posenc.analysis.diagnosis.causes.rotation import rotation
 from posenc.analysis.diagnosis.causes.score import score
 from posenc.analysis.diagnosis.causes.setting import any_setting, exchanged, known_setting
 from posenc.analysis.diagnosis.computation import Computation, Kind, Results, misfit
-from posenc.analysis.diagnosis.fits import fitted, offsets
+from posenc.analysis.diagnosis.fits import by_phase, fitted
 from posenc.analysis.diagnosis.hypotheses import Hypothesis, only
 
 CAUSES = (rotation, known_setting, score, position, any_setting, exchanged, embedding)
@@ -47,34 +46,50 @@ class Candidate:
     fits: bool
 
 
-class Wanted(NamedTuple):
+class Wanted:
     """What hypotheses are to give for some tokens, within what is allowed; how far off ours is."""
 
-    theirs: Results
-    allowed: Results
-    apart: float
+    def __init__(
+        self, ours: Results, theirs: Results, allowed: Results, tokens: Tensor | None
+    ) -> None:
+        self.tokens, self.allowed = tokens, only(allowed, tokens)
+        self.theirs = self.masked(only(theirs, tokens))
+        self.apart = misfit(self.masked(only(ours, tokens)), self.theirs)
+
+    def masked(self, side: Results) -> Results:
+        """The same number on every side where anything is allowed."""
+        pairs = zip(side, self.allowed, strict=True)
+        return tuple(one.masked_fill(most == torch.inf, 0.0) for one, most in pairs)
+
+    def weigh(self, hypothesis: Hypothesis) -> Candidate | None:
+        """How a hypothesis fits these tokens; None where it gives nothing to compare."""
+        results = hypothesis.results(self.tokens)
+        if results is None or [x.shape for x in results] != [x.shape for x in self.theirs]:
+            return None
+        results = self.masked(results)
+        if any(one.isnan().any() for one in results):
+            return None
+        left = misfit(results, self.theirs) / self.apart if self.apart else 1.0
+        fits = left < 0.5 and all(map(within, results, self.theirs, self.allowed))
+        return Candidate(hypothesis.cause, hypothesis.says, left, fits)
 
 
-@dataclass(eq=False)
 class Search:
-    """Two results, what rounding allows between them, and the candidates found so far.
+    """Two results, what rounding allows between them, and the candidates tried so far.
 
-    tokens  those that hypotheses are tried on, None for all
+    Hypotheses are tried on some tokens, None for all; the likely ones are confirmed on all.
     """
 
-    ours: Results
-    theirs: Results
-    allowed: Results
-    tokens: Tensor | None
-    tried: list[tuple[Candidate, Hypothesis]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        tokens = self.tokens
-        if tokens is None:
-            tokens = torch.arange(self.ours[0].shape[-2], device=self.ours[0].device)
-        self.few = tokens[::4]
-        self.wanted = self._wanted(self.tokens)
-        self.wanted_of_few = self._wanted(self.few)
+    def __init__(
+        self, ours: Results, theirs: Results, allowed: Results, tokens: Tensor | None
+    ) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.tried: list[tuple[Candidate, Hypothesis]] = []
+        every = torch.arange(ours[0].shape[-2], device=ours[0].device)
+        few = (every if tokens is None else tokens)[::4]
+        self.everything, self.some, self.few = (
+            Wanted(ours, theirs, allowed, some) for some in (None, tokens, few)
+        )
 
     def run(self, starts: list[Computation], kind: Kind, sure: bool) -> None:
         """Try what is simple first, and stop where something fits.
@@ -87,61 +102,49 @@ class Search:
 
         # Without raw tensors what one result says of the other comes before any guess; with them
         # a cause that names a step says more than the number by which results differ.
-        if not (sure and starts) and self.add(of_results()):
+        if not sure and self.add(of_results()):
             return
         # Of guesses the usual two are tried in full before any of the others.
         stages: tuple[tuple[Callable[..., Iterator[Hypothesis]], list[Computation]], ...] = (
             (exact, starts[:2]),
-            (of_results, starts[:1] if sure else []),
+            (of_results, starts if sure else []),
             (self._fitted, starts[:2]),
             (exact, starts[2:]),
-            (self._offsets, starts[2:]),
+            (lambda start: by_phase(start, self.theirs), starts[2:]),
         )
         for generator, from_starts in stages:
             for start in from_starts:
                 generated = generator(start)
                 if self.add(generated if sure else _taken_for(start, generated)):
                     return
-        if sure and starts and not self._in_pairs():
+        if sure and not self._in_pairs():
             self._two_numbers(starts[0])
 
     def best(self) -> Candidate | None:
         """The likely cause, confirmed on all tokens; None where nothing explains enough."""
-        likely = [
-            hypothesis
-            for candidate, hypothesis in self.ranked()
-            if _explains(candidate, hypothesis)
-        ]
-        everything = self.wanted if self.tokens is None else self._wanted(None)
-        for hypothesis in likely[:4]:
-            candidate = self.weigh(hypothesis, None, everything)
+        likely = [pair for pair in self.ranked() if _explains(*pair)]
+        for _, hypothesis in likely[:4]:
+            candidate = self.everything.weigh(hypothesis)
             if candidate is not None and _explains(candidate, hypothesis):
                 return candidate
         return None
 
-    def _offsets(self, ours: Computation) -> Iterator[Hypothesis]:
-        return offsets(ours, self.theirs)
-
     def _fitted(
         self, ours: Computation, causes: tuple[str, ...] | None = None
     ) -> Iterator[Hypothesis]:
-        yield from offsets(ours, self.theirs, causes)
-        yield from fitted(ours, self.theirs, causes)
+        return fitted(ours, self.theirs, causes)
 
     def _in_pairs(self) -> bool:
         """Each hypothesis on top of the best ones, and of those that hide all others."""
         ranked = [
-            (candidate, hypothesis, theirs)
+            (hypothesis, theirs, candidate.left)
             for candidate, hypothesis in self.ranked()
             if isinstance(theirs := hypothesis.theirs, Computation)
         ]
-        best = [(h, theirs) for c, h, theirs in ranked if c.left < PARTIAL][:2]
-        hiding = [
-            pair
-            for cause, count in HIDING.items()
-            for pair in [(h, theirs) for _, h, theirs in ranked if h.cause == cause][:count]
-        ]
-        for first, theirs in dict.fromkeys([*best, *hiding]):
+        firsts = [(first, theirs) for first, theirs, left in ranked if left < PARTIAL][:2]
+        for cause, count in HIDING.items():
+            firsts += [pair[:2] for pair in ranked if pair[0].cause == cause][:count]
+        for first, theirs in dict.fromkeys(firsts):
             for generator in (exact, self._fitted):
                 if self.add(_on_top(first, generator(theirs))):
                     return True
@@ -179,37 +182,14 @@ class Search:
         for hypothesis in hypotheses:
             # Of pairs, of which there are many, some tokens tell those that explain something.
             if hypothesis.steps:
-                hint = self.weigh(hypothesis, self.few, self.wanted_of_few)
+                hint = self.few.weigh(hypothesis)
                 if hint is None or hint.left > PARTIAL:
                     continue
-            candidate = self.weigh(hypothesis, self.tokens, self.wanted)
+            candidate = self.some.weigh(hypothesis)
             if candidate is not None:
                 self.tried.append((candidate, hypothesis))
                 fits = fits or candidate.fits
         return fits
-
-    def weigh(
-        self, hypothesis: Hypothesis, tokens: Tensor | None, wanted: Wanted
-    ) -> Candidate | None:
-        """How it fits these tokens; None where it gives nothing to compare."""
-        theirs, allowed, apart = wanted
-        results = hypothesis.results(tokens)
-        if results is None or any(a.shape != b.shape for a, b in zip(results, theirs, strict=True)):
-            return None
-        results = _compared(results, allowed)
-        if any(one.isnan().any() for one in results):
-            return None
-        left = misfit(results, theirs) / apart if apart else 1.0
-        fits = left < 0.5 and all(map(within, results, theirs, allowed))
-        return Candidate(hypothesis.cause, hypothesis.says, left, fits)
-
-    def _wanted(self, tokens: Tensor | None) -> Wanted:
-        sides = (self.ours, self.theirs, self.allowed)
-        if tokens is not None:
-            sides = tuple(only(side, tokens) for side in sides)
-        ours, theirs, allowed = sides
-        ours, theirs = _compared(ours, allowed), _compared(theirs, allowed)
-        return Wanted(theirs, allowed, misfit(ours, theirs))
 
     def ranked(self) -> list[tuple[Candidate, Hypothesis]]:
         """The best first: those that fit before others, by what they leave, the simple before."""
@@ -232,12 +212,6 @@ def exact(ours: Computation) -> Iterator[Hypothesis]:
 def _explains(candidate: Candidate, hypothesis: Hypothesis) -> bool:
     most = EXPLAINED_BY_TWO if hypothesis.steps else EXPLAINED
     return candidate.fits or candidate.left <= most
-
-
-def _compared(side: Results, allowed: Results) -> Results:
-    """The same number on every side where anything is allowed."""
-    pairs = zip(side, allowed, strict=True)
-    return tuple(one.masked_fill(most == torch.inf, 0.0) for one, most in pairs)
 
 
 def _taken_for(start: Computation, guessed: Iterable[Hypothesis]) -> Iterator[Hypothesis]:

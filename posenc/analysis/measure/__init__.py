@@ -12,82 +12,39 @@ permutation  how the output of a whole model follows the order of its input
 budget       what is trained at one length and read at another
 """
 
-from posenc.analysis.measure.biases import Bias, position_bias, receptive_field, visibility
-from posenc.analysis.measure.budget import Budget, budget
-from posenc.analysis.measure.curves import (
-    ByDistance,
-    Decay,
-    abel_bound,
-    by_distance,
-    cosine_sum,
-    decay,
-    direction_sensitivity,
-    equal_scores,
-    score_curve,
-    token_scores,
-)
-from posenc.analysis.measure.permutation import (
-    equivariance_error,
-    permutation_sensitivity,
-    permutations,
-)
-from posenc.analysis.measure.rotations import (
-    frequencies,
-    largest_angles,
-    pair_cosines,
-    relative_angles,
-    turns,
-    wavelengths,
-)
-from posenc.analysis.measure.tables import (
-    Shift,
-    Uniqueness,
-    boundedness,
-    distance_table,
-    groups,
-    inner_products,
-    pair_points,
-    position_table,
-    resolution,
-    shift,
-    uniqueness,
-)
-
-__all__ = [
-    "Bias",
-    "Budget",
-    "ByDistance",
-    "Decay",
-    "Shift",
-    "Uniqueness",
-    "abel_bound",
-    "boundedness",
-    "budget",
-    "by_distance",
-    "cosine_sum",
-    "decay",
-    "direction_sensitivity",
-    "distance_table",
-    "equal_scores",
-    "equivariance_error",
-    "frequencies",
-    "groups",
-    "inner_products",
-    "largest_angles",
-    "pair_cosines",
-    "pair_points",
-    "permutation_sensitivity",
-    "permutations",
-    "position_bias",
-    "position_table",
-    "receptive_field",
-    "relative_angles",
-    "resolution",
-    "score_curve",
-    "shift",
-    "token_scores",
-    "turns",
-    "uniqueness",
-    "visibility",
-    "wavelengths",
-]
+from posenc.analysis.measure.biases import Bias as Bias
+from posenc.analysis.measure.biases import position_bias as position_bias
+from posenc.analysis.measure.biases import receptive_field as receptive_field
+from posenc.analysis.measure.biases import visibility as visibility
+from posenc.analysis.measure.budget import Budget as Budget
+from posenc.analysis.measure.budget import budget as budget
+from posenc.analysis.measure.curves import ByDistance as ByDistance
+from posenc.analysis.measure.curves import Decay as Decay
+from posenc.analysis.measure.curves import abel_bound as abel_bound
+from posenc.analysis.measure.curves import by_distance as by_distance
+from posenc.analysis.measure.curves import cosine_sum as cosine_sum
+from posenc.analysis.measure.curves import decay as decay
+from posenc.analysis.measure.curves import direction_sensitivity as direction_sensitivity
+from posenc.analysis.measure.curves import equal_scores as equal_scores
+from posenc.analysis.measure.curves import score_curve as score_curve
+from posenc.analysis.measure.curves import token_scores as token_scores
+from posenc.analysis.measure.permutation import equivariance_error as equivariance_error
+from posenc.analysis.measure.permutation import permutation_sensitivity as permutation_sensitivity
+from posenc.analysis.measure.permutation import permutations as permutations
+from posenc.analysis.measure.rotations import frequencies as frequencies
+from posenc.analysis.measure.rotations import largest_angles as largest_angles
+from posenc.analysis.measure.rotations import pair_cosines as pair_cosines
+from posenc.analysis.measure.rotations import relative_angles as relative_angles
+from posenc.analysis.measure.rotations import turns as turns
+from posenc.analysis.measure.rotations import wavelengths as wavelengths
+from posenc.analysis.measure.tables import Shift as Shift
+from posenc.analysis.measure.tables import Uniqueness as Uniqueness
+from posenc.analysis.measure.tables import boundedness as boundedness
+from posenc.analysis.measure.tables import distance_table as distance_table
+from posenc.analysis.measure.tables import groups as groups
+from posenc.analysis.measure.tables import inner_products as inner_products
+from posenc.analysis.measure.tables import pair_points as pair_points
+from posenc.analysis.measure.tables import position_table as position_table
+from posenc.analysis.measure.tables import resolution as resolution
+from posenc.analysis.measure.tables import shift as shift
+from posenc.analysis.measure.tables import uniqueness as uniqueness

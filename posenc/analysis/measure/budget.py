@@ -2,6 +2,7 @@
 
 import copy
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -93,7 +94,7 @@ def budget(
     budget(Rotary(64, scaling=YaRN(4, 4096)), 4096, 16384, trained=Rotary(64)); its angles and what
     it said are compared.
 
-        budget(Learned(64, 512), 128, 512).untrained["weight"]   # True for rows 128 to 511
+        budget(pe.Learned(64, 512), 128, 512).untrained["weight"]   # True for rows 128 to 511
 
     Raises SettingError for lengths below 1 and train_length > length, and what the encoding raises
     for inputs that it cannot read, as tables do that are too short.
@@ -108,14 +109,14 @@ def budget(
     first = encoding if trained is None else trained
     before, distance = _reached(encoding, train_length, causal)
     after, _ = _reached(encoding, length, causal)
-    turned, farther = _angles(first, train_length), _angles(encoding, length)
-    counted = new = None
-    if turned is not None and farther is not None:
-        counted = turned / (2 * math.pi)
+    turns = new = None
+    with suppress(UnsupportedError):
+        angles, farther = largest_angles(first, train_length), largest_angles(encoding, length)
+        turns = angles / (2 * math.pi)
         # A larger angle of a pair that turned whole has been seen as a smaller one. Interpolation
         # ends within a token of what training reached.
-        reach = turned * (train_length / max(train_length - 1, 1))
-        new = (counted < 1) & (farther > reach * (1 + NEAR))
+        reach = angles * (train_length / max(train_length - 1, 1))
+        new = (turns < 1) & (farther > reach * (1 + NEAR))
     said_of, known = _said(first, train_length)
     _, said = _said(encoding, length)
     return Budget(
@@ -128,16 +129,9 @@ def budget(
         {name: ~after[name] & ~mask for name, mask in before.items()},
         said_of,
         _unlike(said, known),
-        counted,
+        turns,
         new,
     )
-
-
-def _angles(encoding: Encoding, length: int) -> Float64[Tensor, "#h r"] | None:
-    try:
-        return largest_angles(encoding, length)
-    except UnsupportedError:
-        return None
 
 
 def _said(

@@ -55,6 +55,8 @@ def cosine_sum(
     The inner product of two sinusoidal positions k apart, and half the score of q = k = ones under
     RoPE. It starts at r, and oscillates while it falls.
 
+        cosine_sum(frequencies(pe.Rotary(64)), torch.arange(512))   # (1, 512)
+
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
     """
     angle = frequencies.detach().double()[..., None] * distance.double()
@@ -71,6 +73,8 @@ def abel_bound(
     By Abel's summation |score| is at most r max |h[i+1] - h[i]| times it, where h[i] are the
     complex products of the pairs of q and k, and h[r] = 0. The paper's figure 2 is this curve. It
     is not monotone either.
+
+        abel_bound(frequencies(pe.Rotary(64)), torch.arange(512))   # (1, 512)
 
     Source: Su et al. 2021, arXiv:2104.09864, section 3.4.3, equations 35 to 37.
     """
@@ -91,7 +95,9 @@ def token_scores(
 
     -inf where a key is not visible. A number of tokens stands for plain positions without
     causality, or with it where the encoding is causal only. Of an absolute encoding take
-    `inner_products(position_table(...))` instead, for scores raises UnsupportedError.
+    `inner_products(position_table(...))` instead. Raises what `posenc.scores` raises.
+
+        token_scores(pe.ALiBi(8), 16)[0, 5]   # the first head's penalties, seen from token 5
 
     Source: q = k = ones is the common picture of RoFormer's decay, arXiv:2104.09864, figure 2.
     """
@@ -134,7 +140,9 @@ def score_curve(
 ) -> Float64[Tensor, "h t"]:
     """The score of the last query with a key n tokens back, n = 0 .. length - 1, as `token_scores`.
 
-    Linear in the length, where the whole matrix is quadratic.
+    Linear in the length, where the whole matrix is quadratic. Raises what `token_scores` raises.
+
+        score_curve(pe.Rotary(64), 512)[0]   # falls from 64, as in RoFormer's figure 2
     """
     at = Positions.build(1, length, causal=True, device=device_of(encoding))
     return token_scores(encoding, at, q, k, scale=scale)[:, 0].flip(-1)
@@ -145,6 +153,8 @@ def decay(curve: Float[Tensor, "t"]) -> Decay:
 
     Keys that are not visible (-inf) are left out: what follows them is compared with what was
     before. Steps within 1e-12 of the largest value are rounding, and rise nowhere.
+
+        decay(score_curve(pe.ALiBi(8), 512)[0]).monotone   # True
     """
     value = curve.detach().double()
     seen = _finite(value)
@@ -161,6 +171,9 @@ def by_distance(matrix: Float[Tensor, "*batch t t"]) -> ByDistance:
     """Scores by distance k - q; what is not visible (-inf) counts nowhere.
 
     A spread of 0 is what a relative encoding promises: RoFormer, arXiv:2104.09864, equation 11.
+    Raises ShapeError for a matrix that is not square.
+
+        by_distance(token_scores(pe.Rotary(64), 32)).spread.max()   # rounding
     """
     length = _square(matrix, "by_distance")
     value = matrix.detach().double()
@@ -182,7 +195,9 @@ def direction_sensitivity(matrix: Float[Tensor, "*batch t t"]) -> Float64[Tensor
 
     0 where a token before and the same token after score alike, as sinusoidal inner products do,
     and ALiBi. Use scores without a causal mask: with it no two tokens see each other, and the mask
-    itself tells the direction.
+    itself tells the direction. Raises ShapeError for a matrix that is not square.
+
+        direction_sensitivity(equal_scores(pe.Sinusoidal(64), 32))   # rounding
 
     Source: Yan et al. 2019, arXiv:1911.04474 (TENER), which finds sinusoids blind to direction.
     """

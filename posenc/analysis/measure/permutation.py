@@ -18,17 +18,19 @@ Change = Float64[Tensor, "n"]
 def permutations(length: int, count: int = 16, seed: int = 0) -> Int64[Tensor, "n t"]:
     """`count` random orders of `length` tokens, none of them the order as it is.
 
+        permutations(5, count=3)   # (3, 5)
+
     Raises ShapeError for fewer than two tokens, which have one order alone.
     """
     if length < 2:
         raise ShapeError(f"permutations(length={length}): two tokens at least can change places")
     generator = torch.Generator().manual_seed(seed)
-    plain, found = torch.arange(length), []
-    while len(found) < count:
+    plain, orders = torch.arange(length), []
+    while len(orders) < count:
         order = torch.randperm(length, generator=generator)
         if not torch.equal(order, plain):
-            found.append(order)
-    return torch.stack(found)
+            orders.append(order)
+    return torch.stack(orders)
 
 
 @torch.no_grad()
@@ -42,6 +44,8 @@ def permutation_sensitivity(model: Model, x: Tensor, orders: Int64[Tensor, "n t"
     given as 0: a model without position sums the same numbers in another order. A model is
     position-insensitive where all are 0, as a Transformer encoder without position is; recurrent
     and convolutional ones are sensitive.
+
+        permutation_sensitivity(TextCNN(100, 32), tokens, permutations(tokens.shape[1]))
 
     Raises ShapeError for orders that do not fit x.
     """
@@ -58,6 +62,8 @@ def equivariance_error(model: Model, x: Tensor, orders: Int64[Tensor, "n t"]) ->
 
     0 where what is said of a token does not depend on where it and the others stand. The mean over
     tokens can hide a change that is seen here. Raises ShapeError for orders that do not fit x.
+
+        equivariance_error(pe.Transformer(100, 32, 2, 4), tokens, permutations(tokens.shape[1]))
     """
     _check(x, orders)
     plain = model(x)
@@ -66,8 +72,8 @@ def equivariance_error(model: Model, x: Tensor, orders: Int64[Tensor, "n t"]) ->
 
 def _changes(plain: Float[Tensor, "b *shape"], others: Iterator[Tensor]) -> Change:
     size = plain.double().norm()
-    found = torch.stack([(other - plain).double().norm() / size for other in others])
-    return found.masked_fill(found < ROUNDING * torch.finfo(plain.dtype).eps, 0.0)
+    changes = torch.stack([(other - plain).double().norm() / size for other in others])
+    return changes.masked_fill(changes < ROUNDING * torch.finfo(plain.dtype).eps, 0.0)
 
 
 def _check(x: Tensor, orders: Tensor) -> None:

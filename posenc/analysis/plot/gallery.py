@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.analysis import measure
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
 from posenc.analysis.plot.canvas import Figure, checked_length, note_of
@@ -18,23 +19,11 @@ from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.tables import curves, heatmap
 from posenc.analysis.probe_context import context_for, context_of_one_token, device_of, sizes_for
 from posenc.encoding import Encoding
-from posenc.encodings._absolute import Absolute
 from posenc.encodings.rotary import Rotary
-from posenc.encodings.sinusoidal import Sinusoidal
+from posenc.errors import UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
-from posenc.terms import (
-    DenseBias,
-    DistanceTable,
-    GatherTable,
-    Mask,
-    Offset,
-    Rotate,
-    Slope,
-    Term,
-    ValueTable,
-    Zones,
-)
+from posenc.terms import Mask, Term
 
 TRAINED = 4096
 Draw = Callable[..., Figure]
@@ -57,31 +46,22 @@ class Subject:
         reach = getattr(self.encoding, "max_length", None)
         return min(usual, reach) if isinstance(reach, int) and reach >= 2 else usual
 
-    def has(self, *kinds: type) -> bool:
-        """Whether one of its terms is of these kinds."""
-        return any(isinstance(term, kinds) for term in self.terms)
-
     @property
     def embeds(self) -> bool:
         return embeds_only(self.encoding)
 
     @property
-    def turns(self) -> bool:
-        """Whether pairs of dimensions turn with position: of queries and keys, or as sinusoids."""
-        return self.has(Rotate, Zones) or isinstance(self.encoding, Sinusoidal)
-
-    @property
-    def in_pairs(self) -> bool:
-        """Whether each position has a vector of two numbers at least."""
-        if not self.embeds:
-            return self.has(Rotate)
-        encoding = self.encoding
-        width = encoding.columns if isinstance(encoding, Absolute) else encoding.model_dim
-        return (width or 1) >= 2
-
-    @property
-    def more_than_hides(self) -> bool:
+    def scores(self) -> bool:
+        """Whether it does more than hide."""
         return self.embeds or any(not isinstance(term, Mask) for term in self.terms)
+
+    def tells(self, measured_by: Callable[[Encoding, int], object]) -> bool:
+        """Whether a measure finds something in it."""
+        try:
+            return measured_by(self.encoding, 1) is not None
+        except (UnsupportedError, AttributeError):
+            # The repr of an encoding that keeps no settings fails within the error's own words.
+            return False
 
 
 def figures(
@@ -162,40 +142,47 @@ def _decomposition(of: Subject, **look: Any) -> Figure:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of figure: whether it says something of a subject, what draws it, and of what."""
+    """A kind of figure: whether it shows something of a subject, what draws it, and of what."""
 
     applies: Callable[[Subject], bool]
     draw: Draw
     inputs: Callable[[Subject], tuple[Any, ...]]
 
 
-ADDING = (DistanceTable, Slope, GatherTable, DenseBias)
-SHOWN = (Rotate, Zones, ValueTable, *ADDING)
+def _told(of: Subject) -> bool:
+    return of.embeds or of.tells(measure.distance_table)
+
+
+def _in_waves(of: Subject) -> bool:
+    return of.embeds or of.tells(measure.relative_angles)
+
+
+def _turns(of: Subject) -> bool:
+    return of.tells(measure.relative_angles)
+
+
+def _in_pairs(of: Subject) -> bool:
+    return of.tells(measure.pair_points)
+
 
 FIGURES = {
-    "heatmap": Kind(
-        lambda of: of.embeds or of.has(*SHOWN), heatmap, lambda of: (of.encoding, of.tokens(64))
-    ),
-    "curves": Kind(
-        lambda of: of.embeds or of.turns, curves, lambda of: (of.encoding, of.tokens(64))
-    ),
-    "circle": Kind(
-        lambda of: of.in_pairs, circle, lambda of: (of.encoding, of.pair, of.tokens(32))
-    ),
-    "helix": Kind(lambda of: of.in_pairs, helix, lambda of: (of.encoding, of.pair, of.tokens(64))),
+    "heatmap": Kind(_told, heatmap, lambda of: (of.encoding, of.tokens(64))),
+    "curves": Kind(_in_waves, curves, lambda of: (of.encoding, of.tokens(64))),
+    "circle": Kind(_in_pairs, circle, lambda of: (of.encoding, of.pair, of.tokens(32))),
+    "helix": Kind(_in_pairs, helix, lambda of: (of.encoding, of.pair, of.tokens(64))),
     "inner_product": Kind(
-        lambda of: of.embeds or of.turns,
-        inner_product,
-        lambda of: (of.encoding, of.length, True, of.head),
+        _in_waves, inner_product, lambda of: (of.encoding, of.length, True, of.head)
     ),
-    "scores": Kind(
-        lambda of: of.more_than_hides, scores, lambda of: (of.encoding, of.tokens(48), of.head)
+    "scores": Kind(lambda of: of.scores, scores, lambda of: (of.encoding, of.tokens(48), of.head)),
+    "bias": Kind(
+        lambda of: of.tells(measure.position_bias), bias, lambda of: (of.encoding, of.tokens(48))
     ),
-    "bias": Kind(lambda of: of.has(Offset, *ADDING), bias, lambda of: (of.encoding, of.tokens(48))),
-    "angles": Kind(lambda of: of.turns, angles, lambda of: (of.encoding, of.tokens(64), of.head)),
-    "wavelengths": Kind(lambda of: of.turns, wavelengths, _in_training),
-    "decomposition": Kind(
-        lambda of: not of.terms or of.more_than_hides, _decomposition, lambda of: (of,)
+    "angles": Kind(_turns, angles, lambda of: (of.encoding, of.tokens(64), of.head)),
+    "wavelengths": Kind(_turns, wavelengths, _in_training),
+    "decomposition": Kind(lambda of: not of.terms or of.scores, _decomposition, lambda of: (of,)),
+    "mask": Kind(
+        lambda of: any(isinstance(term, Mask) for term in of.terms),
+        mask,
+        lambda of: (of.encoding, of.tokens(32)),
     ),
-    "mask": Kind(lambda of: of.has(Mask), mask, lambda of: (of.encoding, of.tokens(32))),
 }

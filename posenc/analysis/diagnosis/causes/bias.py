@@ -26,11 +26,8 @@ def bias(ours: Computation) -> Rows:
             changed = _of_heads(ours, lambda table: table.flip(0))
             yield "order of heads", "gives the biases of the heads in reverse order", changed
             changed = _of_heads(ours, lambda table: table[:1].expand_as(table))
-            yield (
-                "one head's bias for all",
-                "gives the bias of the first head to every head",
-                changed,
-            )
+            says = "gives the bias of the first head to every head"
+            yield "one head's bias for all", says, changed
         if isinstance(term, Offset):
             says = "counts the gate of each key too, ours only those after it"
             yield "gate of the key", says, ours.edited(_one_gate_more, Offset)
@@ -41,24 +38,22 @@ def bias(ours: Computation) -> Rows:
 
 
 def _sizes(ours: Computation) -> Rows:
-    assert ours.q is not None
     inside = any(getattr(term, "inside", False) for term in ours.terms)
     factor, side = (1 / ours.scale, "after") if inside else (ours.scale, "before")
-    says = f"adds the bias {side} the scale of q . k, so that it is {factor:.6g} times ours"
-    yield "scale placement", says, times_bias(ours, factor)
-    says = "multiplies the bias by sqrt(d)"
-    yield "scale placement", says, times_bias(ours, ours.q.shape[-1] ** 0.5)
-    yield "sign of the bias", "adds the bias with the opposite sign", times_bias(ours, -1.0)
-    yield "bias missing", "adds no bias", times_bias(ours, 0.0)
-    yield "bias added twice", "adds the bias twice", times_bias(ours, 2.0)
+    placed = f"adds the bias {side} the scale of q . k, so that it is {factor:.6g} times ours"
+    for cause, says, by in (
+        ("scale placement", placed, factor),
+        ("scale placement", "multiplies the bias by sqrt(d)", ours.q.shape[-1] ** 0.5),
+        ("sign of the bias", "adds the bias with the opposite sign", -1.0),
+        ("bias missing", "adds no bias", 0.0),
+        ("bias added twice", "adds the bias twice", 2.0),
+    ):
+        yield cause, says, times_bias(ours, by)
     reach = max(ours.positions.q_len, ours.positions.k_len)
     for low, name in LOW.items():
         says = f"rounds the bias to {name}: the error grows with the bias"
-        yield (
-            "precision of the bias",
-            says,
-            ours.edited(_rounded_bias(reach, low), DistanceTable, Slope),
-        )
+        changed = ours.edited(_rounded_bias(reach, low), DistanceTable, Slope)
+        yield "precision of the bias", says, changed
 
 
 def times_bias(ours: Computation, factor: float) -> Computation:
@@ -67,8 +62,9 @@ def times_bias(ours: Computation, factor: float) -> Computation:
     def edit(term: Any) -> Term:
         names = ("past", "future", "q", "k", "values")
         tables = {name: getattr(term, name, None) for name in names}
-        changed = {name: table * factor for name, table in tables.items() if table is not None}
-        return replace(term, **changed)
+        return replace(
+            term, **{n: table * factor for n, table in tables.items() if table is not None}
+        )
 
     return ours.edited(edit, *BIASES)
 

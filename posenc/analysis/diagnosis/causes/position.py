@@ -18,7 +18,7 @@ def position(ours: Computation) -> Rows:
     q, k = positions.queries.position, positions.keys.position
     missing = positions.k_len - positions.q_len
     through = Positions.build(positions.q_len, positions.k_len, device=positions.device)
-    counted = _elsewhere(ours, through.queries.position, through.keys.position, positions.k_len)
+    counted = ours.at(through.queries.position, through.keys.position, extent=positions.k_len)
     if positions.keys.valid is not None:
         yield "padding counted", "counts padding as tokens, ours does not", counted
     if positions.keys.document is not None:
@@ -30,18 +30,16 @@ def position(ours: Computation) -> Rows:
         new = (-missing * new).view(-1, *[1] * (k.ndim == 3))
         says = "counts the new tokens, queries and keys, from the first one: no offset is added"
         yield start, says, moved(ours, q=-missing, k=new)
-        if ours.k is not None:
-            says = "has the new keys in front of the old ones"
-            yield "order of keys", says, replace(ours, k=ours.k.roll(-missing, -2))
+        says = "has the new keys in front of the old ones"
+        yield "order of keys", says, replace(ours, k=ours.k.roll(-missing, -2))
     for step in (1, -1, 2):
         for steps in ((step, step), (step, 0), (0, step))[: 1 if ours.kind == "embedded" else 3]:
             yield offset(ours, *steps)
     if ours.kind != "embedded" and ours.rotate is None:
         says = "counts q - k where ours counts k - q"
-        changed = _elsewhere(ours, -q, -k, positions.bound)
-        yield "sign of the distance", says, changed
+        yield "sign of the distance", says, ours.at(-q, -k, extent=positions.bound)
     far = k.amax() if k.numel() else 0
-    changed = _elsewhere(ours, far - q, far - k, positions.bound)
+    changed = ours.at(far - q, far - k, extent=positions.bound)
     yield "positions reversed", "counts positions from the last token", changed
     yield from _lengths(ours)
     yield from _axes(ours)
@@ -72,10 +70,6 @@ def offset(ours: Computation, q: int, k: int) -> tuple[str, str, Computation]:
     return "offset", says, moved(ours, q, k)
 
 
-def _elsewhere(ours: Computation, q: Tensor, k: Tensor, extent: int | None) -> Computation:
-    return ours.placed({"position": q}, {"position": k}, unit_step=False, extent=extent)
-
-
 def _lengths(ours: Computation) -> Rows:
     if not any(isinstance(part, Encoding) and part.tags.length_dependent for part in ours.parts):
         return
@@ -99,31 +93,30 @@ def _axes(ours: Computation) -> Rows:
     for order in permutations(range(k.shape[-1])) if k.ndim == 3 else ():
         if list(order) != sorted(order):
             says = f"reads the axes of positions in the order {list(order)}"
-            changed = _elsewhere(ours, q[..., order], k[..., order], ours.positions.extent)
-            yield "order of axes", says, changed
+            yield "order of axes", says, ours.at(q[..., order], k[..., order])
 
 
 def embedding(ours: Computation) -> Rows:
     """What goes wrong where positions join the embeddings."""
-    if ours.x is None:
+    if ours.kind != "embedded":
         return
     yield "position missing", "adds no position", replace(ours, parts=())
-    width = ours.x.shape[-1]
+    width = ours.q.shape[-1]
     for factor, name in ((width**0.5, "sqrt(c)"), (width**-0.5, "1/sqrt(c)")):
         says = f"multiplies the embeddings by {name} before position joins them"
-        yield "scale", says, replace(ours, x=ours.x * factor)
+        yield "scale", says, replace(ours, q=ours.q * factor)
     for order, index in orders_of(width).items():
-        index = index.to(ours.x.device)
-        (other,) = replace(ours, x=ours.x[..., index.argsort()]).results()
-        if other.shape == ours.x.shape:
+        index = index.to(ours.q.device)
+        (other,) = replace(ours, q=ours.q[..., index.argsort()]).results()
+        if other.shape == ours.q.shape:
             says = f"has the dimensions of a position in another order: {order}"
             yield "order of dimensions", says, (other[..., index],)
     for low, name in LOW.items():
         q = ours.positions.queries.position
         q = q.to(low).to(q.dtype)
         says = f"rounds positions to {name}: neighbours far out become equal"
-        yield "precision of positions", says, _elsewhere(ours, q, q, ours.positions.extent)
-        (alone,) = replace(ours, x=torch.zeros_like(ours.x)).results()
-        if alone.shape == ours.x.shape:
+        yield "precision of positions", says, ours.at(q, q)
+        (alone,) = replace(ours, q=torch.zeros_like(ours.q)).results()
+        if alone.shape == ours.q.shape:
             says = f"rounds what it adds to {name}"
-            yield "precision of tables", says, (ours.x + alone.to(low).to(alone.dtype),)
+            yield "precision of tables", says, (ours.q + alone.to(low).to(alone.dtype),)

@@ -13,18 +13,19 @@ def result(ours: Results, theirs: Results, kind: Kind) -> Rows:
         yield "q and k swapped", "gives q for k and k for q", ours[::-1]
     yield from _constant(ours, theirs)
     if kind in ("turned", "output"):
-        yield from _order_of_dimensions(ours)
+        for order, index in orders_of(ours[0].shape[-1]).items():
+            changed = tuple(one[..., index.to(one.device)] for one in ours)
+            says = f"has our numbers in another order: {order} (scores of q and k do not change)"
+            yield "order of dimensions", says, changed
     if kind != "embedded":
         yield from _order_of_heads(ours, theirs)
     if kind == "scores":
         yield from _of_scores(ours[0], theirs[0])
         return
     for step, way in ((1, "later"), (-1, "earlier")):
-        changed = tuple(one.roll(step, -2) for one in ours)
         says = f"has our tokens one place {way}, with what they say, not their positions alone"
-        yield "tokens shifted", says, changed
-    changed = tuple(one.flip(-2) for one in ours)
-    yield "tokens reversed", "has our tokens in reverse order", changed
+        yield "tokens shifted", says, tuple(one.roll(step, -2) for one in ours)
+    yield "tokens reversed", "has our tokens in reverse order", tuple(one.flip(-2) for one in ours)
 
 
 def _constant(ours: Results, theirs: Results) -> Rows:
@@ -43,22 +44,15 @@ def _constant(ours: Results, theirs: Results) -> Rows:
         yield "constant factor", says, changed
 
 
-def _order_of_dimensions(ours: Results) -> Rows:
-    for order, index in orders_of(ours[0].shape[-1]).items():
-        changed = tuple(one[..., index.to(one.device)] for one in ours)
-        says = f"has our numbers in another order: {order} (scores of q and k do not change)"
-        yield "order of dimensions", says, changed
-
-
 def _order_of_heads(ours: Results, theirs: Results) -> Rows:
     """Each head of theirs beside the head of ours that it is nearest to."""
     orders = []
     for one, two in zip(ours, theirs, strict=True):
         own, other = (side.transpose(0, 1).flatten(1) for side in finite_pair(one, two))
         orders.append(torch.cdist(other[None], own[None])[0].argmin(-1))
-    last = orders[-1].tolist()
     if all(order.tolist() == list(range(len(order))) for order in orders):
         return
+    last = orders[-1].tolist()
     cause, says = "order of heads", f"has our heads in the order {last}"
     for groups in range(2, len(last)):
         share = len(last) // groups
@@ -67,8 +61,7 @@ def _order_of_heads(ours: Results, theirs: Results) -> Rows:
             cause = "key heads tiled"
             says += ": its key heads are tiled (0 1 0 1), ours repeated (0 0 1 1)"
             break
-    changed = tuple(one[:, order] for one, order in zip(ours, orders, strict=True))
-    yield cause, says, changed
+    yield cause, says, tuple(one[:, order] for one, order in zip(ours, orders, strict=True))
 
 
 def _of_scores(ours: Tensor, theirs: Tensor) -> Rows:

@@ -50,7 +50,6 @@ def by_angle(ours: Computation, q: OnAngle, k: OnAngle | None = None) -> Computa
 
 
 def _layouts(ours: Computation, rotate: Rotate) -> Rows:
-    assert ours.q is not None
     own, other = rotate.layout, _other(rotate.layout)
     pairs = {"half": "(i, i + d/2)", "interleaved": "(2i, 2i + 1)"}
     says = f'pairs dimensions {pairs[other]}, layout "{other}"; ours {pairs[own]}'
@@ -78,11 +77,9 @@ def _layouts(ours: Computation, rotate: Rotate) -> Rows:
 
 def _reordered(ours: Computation, rotate: Rotate, order: Tensor) -> Computation:
     """The computation with the dimensions of q and k that rotate in another order."""
-    assert ours.q is not None
     index = torch.arange(ours.q.shape[-1], device=ours.q.device)
     index[rotate.start : rotate.start + len(order)] = rotate.start + order.to(index)
-    k = None if ours.k is None else ours.k[..., index]
-    return replace(ours, q=ours.q[..., index], k=k)
+    return replace(ours, q=ours.q[..., index], k=ours.k[..., index])
 
 
 def _angles(ours: Computation, rotate: Rotate) -> Rows:
@@ -92,8 +89,9 @@ def _angles(ours: Computation, rotate: Rotate) -> Rows:
         ("turned twice", "turns {} twice, or ours once too few", lambda angle: 2 * angle),
     ):
         sides = {"q and k": (change, change), "q": (change, _same), "k": (_same, change)}
-        for side in sides if ours.k is not None else ["q"]:
-            changes = sides[side] if ours.k is not None else sides["q and k"]
+        if ours.alone:
+            sides = {"q": (change, change)}
+        for side, changes in sides.items():
             yield cause, says.format(side), by_angle(ours, *changes)
     changed = by_angle(ours, lambda angle: torch.pi / 2 - angle)
     yield "cos and sin exchanged", "exchanges cos and sin", changed
@@ -103,14 +101,12 @@ def _angles(ours: Computation, rotate: Rotate) -> Rows:
         return
     step = per_token(ours)
 
-    def by_head(x: Tensor | None) -> OnAngle:
-        heads = torch.arange(1 if x is None else x.shape[1], device=step.device)
-        each = step * heads.view(1, -1, 1, 1)
+    def by_head(x: Tensor) -> OnAngle:
+        each = step * torch.arange(x.shape[1], device=step.device).view(1, -1, 1, 1)
         return lambda angle: each.expand(-1, -1, angle.shape[-2], -1)
 
     says = "turns by the index of the head, not of the token: its axes are (b, t, h, d)"
-    changed = by_angle(ours, by_head(ours.q), by_head(ours.q if ours.k is None else ours.k))
-    yield "heads taken for tokens", says, changed
+    yield "heads taken for tokens", says, by_angle(ours, by_head(ours.q), by_head(ours.k))
 
 
 def _gains(ours: Computation, gain: float) -> Rows:
@@ -145,16 +141,14 @@ def _precision(ours: Computation, rotate: Rotate) -> Rows:
     sides = (ours.positions.queries.position, ours.positions.keys.position)
     for low, name in LOW.items():
         tie = round(2 / torch.finfo(low).eps)
-        queries, keys = ({"position": side.to(low).to(side.dtype)} for side in sides)
         says = f"rounds positions to {name}: neighbours beyond {tie} become equal"
-        yield "precision of positions", says, ours.placed(queries, keys, unit_step=False)
+        changed = ours.at(*(side.to(low).to(side.dtype) for side in sides))
+        yield "precision of positions", says, changed
         ratio = torch.where(step == 0, 1.0, step.to(low).double() / step)
         says = f"rounds frequencies to {name}: the error grows with position"
-        changed = by_angle(ours, lambda angle, r=ratio: angle * r)
-        yield "precision of frequencies", says, changed
+        yield "precision of frequencies", says, by_angle(ours, lambda a, r=ratio: a * r)
         says = f"rounds angles to {name}: the error grows with position"
-        changed = by_angle(ours, lambda angle, to=low: angle.to(to).double())
-        yield "precision of angles", says, changed
+        yield "precision of angles", says, by_angle(ours, lambda a, to=low: a.to(to).double())
         if _is_plain(rotate):
             says = f"rounds cos and sin to {name}: the error is alike at every position"
             yield "precision of tables", says, replace(ours, rotator=_in_low(low))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.diagnosis.causes.bias import BIASES, bias
-from posenc.analysis.diagnosis.computation import Computation
+from posenc.analysis.diagnosis.computation import Computation, Edit
 from posenc.analysis.diagnosis.hypotheses import Rows
 from posenc.encodings.temperature import Temperature
 from posenc.equation import counted, mask_rules
@@ -46,7 +46,6 @@ def score(ours: Computation) -> Rows:
 
 
 def _scale(ours: Computation) -> Rows:
-    assert ours.q is not None
     heads, width = ours.q.shape[1], ours.q.shape[-1]
     known = {
         1.0: "does not scale q . k",
@@ -64,9 +63,7 @@ def _temperatures(ours: Computation) -> Rows:
     cause = "size of the temperature"
     for which, _ in _groups(ours, "", Scale):
         for power, says in ((-1.0, "divides by the temperature"), (2.0, "applies it twice")):
-            changed = ours.edited(
-                lambda term, p=power: replace(term, factor=term.factor**p), which=which
-            )
+            changed = ours.edited(lambda t, p=power: replace(t, factor=t.factor**p), which=which)
             yield cause, says, changed
     for part in ours.parts:
         if isinstance(part, Temperature) and part.kind == "log_n":
@@ -74,37 +71,32 @@ def _temperatures(ours: Computation) -> Rows:
             position = ours.positions.queries.position.double()
             growth = (position + 1).log() / math.log(part.original_length)
             warmer = Scale(growth.view(-1, 1, growth.shape[-1]))
-            changed = replace(
-                ours,
-                parts=tuple(p for p in ours.parts if p is not part),
-                edits=(*ours.edits, lambda terms, warmer=warmer: (*terms, warmer)),
-            )
+            parts = tuple(p for p in ours.parts if p is not part)
+            edits = (*ours.edits, lambda terms, warmer=warmer: (*terms, warmer))
+            changed = replace(ours, parts=parts, edits=edits)
             yield cause, "cools scores before the training length too", changed
 
 
 def _content_terms(ours: Computation) -> Rows:
     for kind, name in NAMES.items():
         for which, some in _groups(ours, name, kind):
-            changed = ours.edited(lambda _: None, which=which)
-            yield f"{name} missing", f"leaves {some} out", changed
+            leaves = f"leaves {some} out"
+            yield f"{name} missing", leaves, ours.edited(lambda _: None, which=which)
     if ours.has(GatherTable):
-        says = "adds the terms of position after the scale of q . k, ours inside it"
-        yield "scale placement", says, _weighted(ours, 1 / ours.scale)
-        yield "sign of the content term", "subtracts the terms of position", _weighted(ours, -1.0)
-
-
-def _weighted(ours: Computation, factor: float) -> Computation:
-    return ours.edited(lambda term: replace(term, weight=term.weight * factor), GatherTable)
+        after = "adds the terms of position after the scale of q . k, ours inside it"
+        for cause, says, by in (
+            ("scale placement", after, 1 / ours.scale),
+            ("sign of the content term", "subtracts the terms of position", -1.0),
+        ):
+            changed = ours.edited(lambda t, x=by: replace(t, weight=t.weight * x), GatherTable)
+            yield cause, says, changed
 
 
 def _tables(ours: Computation) -> Rows:
     for which, some in _groups(ours, "table", *TABLES):
         for step, way in ((1, "later"), (-1, "earlier")):
             says = f"reads {some} one row {way}, as if distances were off by one"
-            changed = ours.edited(
-                lambda term, n=step: replace(term, zero=term.zero + n, saturates=True), which=which
-            )
-            yield "row of a table", says, changed
+            yield "row of a table", says, ours.edited(_moved(step), which=which)
         says = f"reads {some} at q - k where ours reads at k - q"
         yield "sign of the distance", says, ours.edited(_reversed, which=which)
     for reach in range(1, min(ours.positions.k_len, 256)) if ours.has(*TABLES) else ():
@@ -133,6 +125,10 @@ def _rows(term: DistanceTable | GatherTable | ValueTable) -> tuple[str, Tensor, 
     return ("weight", term.weight, -2) if term.row_of is None else ("row_of", term.row_of, 0)
 
 
+def _moved(step: int) -> Edit:
+    return lambda term: replace(term, zero=term.zero + step, saturates=True)
+
+
 def _reversed(term: Any) -> Term:
     name, rows, axis = _rows(term)
     return replace(term, zero=rows.shape[axis] - 1 - term.zero, **{name: rows.flip(axis)})
@@ -149,7 +145,7 @@ def _narrowed(term: Any, reach: int) -> Term:
 def _gates(ours: Computation) -> Rows:
     """Contextual counts of other gates than those of the scaled, visible content."""
     table = next((term for term in ours.terms if isinstance(term, CountTable)), None)
-    if table is None or ours.q is None:
+    if table is None:
         return
     with_bias = ours.edited(lambda _: None, CountTable, Mask)
     content = with_bias.edited(lambda _: None, *BIASES)
@@ -196,25 +192,25 @@ def _masks(ours: Computation) -> Rows:
         yield "documents", "lets tokens see other documents of the row", changed
     if any(isinstance(term, Mask) and isinstance(term.rule, Window) for term in ours.terms):
         for step, way in ((1, "wider"), (-1, "narrower")):
-            changed = ours.edited(lambda term, step=step: _wider(term, step), Mask)
+            changed = ours.edited(_wider(step), Mask)
             yield "width of the window", f"has a window one token {way}", changed
 
 
-def _wider(term: Mask, step: int) -> Term:
-    if isinstance(term.rule, Window):
-        return replace(term, rule=Window(max(term.rule.width + step, 1)))
-    return term
+def _wider(step: int) -> Edit:
+    def edit(term: Mask) -> Term:
+        rule = term.rule
+        return Mask(Window(max(rule.width + step, 1))) if isinstance(rule, Window) else term
+
+    return edit
 
 
 def _heads(ours: Computation) -> Rows:
-    if ours.q is None or ours.k is None:
-        return
     repeats = ours.q.shape[1] // ours.k.shape[1]
     if 1 < repeats < ours.q.shape[1]:
-        k, v = (None if x is None else x.repeat(1, repeats, 1, 1) for x in (ours.k, ours.v))
+        k, v = (x.repeat(1, repeats, 1, 1) for x in (ours.k, ours.v))
         says = "tiles key heads: query head i reads key head i mod g, ours i // (h / g)"
         yield "key heads tiled", says, replace(ours, k=k, v=v)
-        if ours.v is not None:
+        if ours.kind == "output":
             own_k, own_v = (x.repeat_interleave(repeats, 1) for x in (ours.k, ours.v))
             says = "tiles value heads, and repeats key heads as ours"
             yield "value heads tiled", says, replace(ours, k=own_k, v=v)
