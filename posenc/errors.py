@@ -94,4 +94,5 @@ def one_of(owner: str, known: Sequence[str], **values: object) -> None:
     for name, value in values.items():
         if value not in known:
             names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-            raise SettingError(f"{owner}({name}={value!r}): {name} must be {names}")
+            verb = "are" if name.endswith("s") else "is"
+            raise SettingError(f"{owner}({name}={value!r}): {name} {verb} {names}")

@@ -262,46 +262,38 @@ class Transformer(nn.Module):
         caches: Sequence[Cache] | None = None,
     ) -> Float[Tensor, "b t vocab"]:
         with unchanged_on_error(caches or ()):
-            return self._logits(tokens, self._positions(tokens, positions, caches), caches)
-
-    def _logits(
-        self, tokens: Tensor, positions: Positions, caches: Sequence[Cache] | None
-    ) -> Tensor:
-        x = self.embedding(tokens, positions)
-        lowered: Lowerable = None
-        for layer, block in enumerate(self.blocks):
-            parts = self.encodings_of(layer)
-            cache = None if caches is None else caches[layer]
-            if cache is not None:
-                cache.check(parts, tokens.shape[1])
-            for part in parts if layer else []:
-                if part.tags.every_layer or len(self.later_encodings):
-                    x = part.embed(x, positions, layer=layer)
-            relative = [part for part in parts if not embeds_only(part)]
-            if any(part.tags.needs_context for part in relative):
-                x = block(x, relative, positions, cache)
-                continue
-            if layer == 0 or len(self.later_encodings):
-                dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-                prerotated = caches is not None and all(c.policy == "rotated" for c in caches)
-                lowered = lower(relative, positions, dtype=dtype, keys_prerotated=prerotated)
-            x = block(x, lowered, None, cache)
-        return F.linear(self.norm(x), self.embedding.token.weight)
+            placed = self._positions(tokens, positions, caches)
+            x = self.embedding(tokens, placed)
+            lowered: Lowerable = None
+            for layer, block in enumerate(self.blocks):
+                parts = self.encodings_of(layer)
+                cache = None if caches is None else caches[layer]
+                if cache is not None:
+                    cache.check(parts, tokens.shape[1])
+                for part in parts if layer else []:
+                    if part.tags.every_layer or len(self.later_encodings):
+                        x = part.embed(x, placed, layer=layer)
+                relative = [part for part in parts if not embeds_only(part)]
+                if any(part.tags.needs_context for part in relative):
+                    x = block(x, relative, placed, cache)
+                    continue
+                if layer == 0 or len(self.later_encodings):
+                    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+                    prerotated = caches is not None and all(c.policy == "rotated" for c in caches)
+                    lowered = lower(relative, placed, dtype=dtype, keys_prerotated=prerotated)
+                x = block(x, lowered, None, cache)
+            return F.linear(self.norm(x), self.embedding.token.weight)
 
     def _positions(
-        self,
-        tokens: Tensor,
-        positions: Positions | Tensor | None,
-        caches: Sequence[Cache] | None,
+        self, tokens: Tensor, positions: Positions | Tensor | None, caches: Sequence[Cache] | None
     ) -> Positions:
-        length = tokens.shape[1]
         place: dict[str, Any] = {"causal": self.causal, "device": tokens.device}
         if caches is None:
-            return as_positions(positions, length, **place)
+            return as_positions(positions, tokens.shape[1], **place)
         different = len({id(cache) for cache in caches})
         if len(caches) != len(self.blocks) or different < len(caches):
             raise ShapeError(
                 f"Transformer has {len(self.blocks)} layers, but {len(caches)} caches were "
                 f"given, {different} of them different: use one Cache per layer"
             )
-        return caches[0].place(length, positions, **place)
+        return caches[0].place(tokens.shape[1], positions, **place)

@@ -145,7 +145,7 @@ def test_binary_of_every_int64_needs_no_extent() -> None:
 
 REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
     r"Sinusoidal\(dim=0\): dim must be greater than 0": (SettingError, lambda: Sinusoidal(0)),
-    r"Sinusoidal\(denominator='fairseq'\): denominator must be 'paper' or 'tensor2tensor'": (
+    r"Sinusoidal\(denominator='fairseq'\): denominator is 'paper' or 'tensor2tensor'": (
         SettingError,
         lambda: Sinusoidal(8, denominator="fairseq"),
     ),
@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         SettingError,
         lambda: Sinusoidal(1, layout="half", denominator="tensor2tensor"),
     ),
-    r"Ordinal\(merge='sum'\): merge must be 'add', 'multiply' or 'concat'": (
+    r"Ordinal\(merge='sum'\): merge is 'add', 'multiply' or 'concat'": (
         SettingError,
         lambda: Ordinal("sum"),
     ),

@@ -116,7 +116,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     r"ALiBi\(future=0.0\)": lambda: ALiBi(4, future=0.0),
     r"ALiBi\(axes=2, future=0.5.*no key is ahead": lambda: ALiBi(4, axes=2, future=0.5),
     r"stands outside the scale": lambda: ALiBi(4, axes=2, inside=True),
-    r"KERPLE\(kind='linear'\): kind must be 'log' or 'power'": lambda: KERPLE(4, kind="linear"),
+    r"KERPLE\(kind='linear'\): kind is 'log' or 'power'": lambda: KERPLE(4, kind="linear"),
     r"Sandwich\(dim=7\).*must be even": lambda: Sandwich(4, dim=7),
     r"Sandwich\(base=-1.0\)": lambda: Sandwich(4, base=-1.0),
     r"FIRE\(width=0\)": lambda: FIRE(4, width=0),

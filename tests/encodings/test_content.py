@@ -57,7 +57,7 @@ def tables(encoding: Encoding, length: int = 4, context: Context | None = None) 
         (lambda: DeBERTa(16, 4, terms=()), r"terms=\(\)\): terms are 'c2p', 'p2c' or both"),
         (lambda: DeBERTa(16, 4, terms=("c2p", "p2p")), "terms are"),
         (lambda: DeBERTa(16, 4, terms=("c2p", "c2p")), "terms are"),
-        (lambda: DeBERTa(16, 4, projections="mine"), "projections must be 'layer' or 'own'"),
+        (lambda: DeBERTa(16, 4, projections="mine"), "projections are 'layer' or 'own'"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(made: Any, said: str) -> None:

@@ -212,7 +212,7 @@ BAD: dict[str, Callable[[], Encoding]] = {
     r"ReRoPE\(dim=7\).*even": lambda: ReRoPE(7, 3),
     r"ReRoPE\(window=0\): window must be greater than 0": lambda: ReRoPE(8, 0),
     r"ReRoPE\(base=-1.0\)": lambda: ReRoPE(8, 3, base=-1.0),
-    r"ReRoPE\(layout='meta'\): layout must be 'half' or": lambda: ReRoPE(8, 3, layout="meta"),
+    r"ReRoPE\(layout='meta'\): layout is 'half' or": lambda: ReRoPE(8, 3, layout="meta"),
     r"ReRoPE\(leak=0.5\).*at least 1": lambda: ReRoPE(8, 3, leak=0.5),
     r"ReRoPE\(leak=nan\)": lambda: ReRoPE(8, 3, leak=float("nan")),
     r"SelfExtend\(dim=9\)": lambda: SelfExtend(9, 3, 2),

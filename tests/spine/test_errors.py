@@ -37,7 +37,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     ),
     r"Sinusoidal\(dim=0.*": lambda: pe.Sinusoidal(0),
     r"Sinusoidal\(base=-1\)": lambda: pe.Sinusoidal(8, base=-1),
-    r"Sinusoidal\(layout='paper'\): 'interleaved' or 'half'": lambda: pe.Sinusoidal(
+    r"Sinusoidal\(layout='paper'\): layout is 'interleaved' or 'half'": lambda: pe.Sinusoidal(
         8, layout="paper"
     ),
     r"Sinusoidal\(merge='sum'\): merge is 'add', 'multiply' or 'concat'": lambda: pe.Sinusoidal(
