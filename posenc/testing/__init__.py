@@ -25,22 +25,3 @@ from posenc.testing.suite import claim_of as claim_of
 from posenc.testing.suite import parametrize_with_checks as parametrize_with_checks
 from posenc.testing.suite import run_check as run_check
 from posenc.testing.suite import run_checks as run_checks
-
-__all__ = [
-    "Agreement",
-    "Case",
-    "Peer",
-    "Result",
-    "all_checks",
-    "all_peers",
-    "check_encoding",
-    "claim_of",
-    "parametrize_with_checks",
-    "peer",
-    "peers_in",
-    "report_of",
-    "run_check",
-    "run_checks",
-    "run_peer",
-    "versions",
-]

@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+Status = Literal["agrees", "disagrees", "failed", "not installed"]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -55,7 +57,7 @@ class Agreement:
     allowed_forward: float
     allowed_gradient: float
     cap: str
-    status: Literal["agrees", "disagrees", "failed", "not installed"]
+    status: Status
     detail: str = ""
 
 

@@ -13,8 +13,8 @@ import torch
 
 from posenc.catalogue import find
 from posenc.encodings import members
-from posenc.errors import PosencError, SettingError
-from posenc.testing.agreement import Agreement, Peer, errors_of
+from posenc.errors import SettingError
+from posenc.testing.agreement import Agreement, Peer, Status, errors_of
 from posenc.testing.paper import paper_of
 from posenc.testing.suite import Result
 
@@ -54,15 +54,18 @@ def peers_in(package: str) -> list[Peer]:
 
 def run_peer(peer: Peer) -> Agreement:
     """The largest errors of a peer over its cases; nothing is raised for one that disagrees."""
-    oracle = f"{peer.package}: {peer.what}"
-    caps = (peer.forward, peer.gradient, peer.cap)
+    oracle, caps = f"{peer.package}: {peer.what}", (peer.forward, peer.gradient, peer.cap)
+
+    def agreement(status: Status, detail: str, *errors: float | None) -> Agreement:
+        forward, gradient = errors or (None, None)
+        return Agreement(peer.encoding, oracle, count, forward, gradient, *caps, status, detail)
+
+    count, worst, where = 0, [0.0, 0.0], ["", ""]
     if peer.package != "paper":
         try:
             oracle = f"{peer.package} {version(peer.package)}: {peer.what}"
         except PackageNotFoundError:
-            missing = f"pip install {peer.package}"
-            return Agreement(peer.encoding, oracle, 0, None, None, *caps, "not installed", missing)
-    count, worst, where = 0, [0.0, 0.0], ["", ""]
+            return agreement("not installed", f"pip install {peer.package}")
     try:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # What other people's code is warned of is not ours to mend.
@@ -73,20 +76,12 @@ def run_peer(peer: Peer) -> Agreement:
                 for i, error in enumerate(errors_of(case)):
                     if error is not None and error >= worst[i]:
                         worst[i], where[i] = error, case.name
-    except (PosencError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        detail = f"raised {type(error).__name__}: {error}"
-        return Agreement(peer.encoding, oracle, count, None, None, *caps, "failed", detail)
+    except Exception as error:
+        return agreement("failed", f"raised {type(error).__name__}: {error}")
     good = count > 0 and worst[0] <= peer.forward and worst[1] <= peer.gradient
-    return Agreement(
-        peer.encoding,
-        oracle,
-        count,
-        worst[0],
-        worst[1] if where[1] else None,
-        *caps,
-        "agrees" if good else "disagrees",
-        f"forward: {where[0]}; gradient: {where[1] or 'none'}",
-    )
+    detail = f"forward: {where[0]}; gradient: {where[1] or 'none'}"
+    gradient = worst[1] if where[1] else None
+    return agreement("agrees" if good else "disagrees", detail, worst[0], gradient)
 
 
 def report_of(

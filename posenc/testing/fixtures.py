@@ -4,40 +4,43 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from posenc.analysis.probe_context import context_for, embeds, sizes_for
-from posenc.attention import attend
+from posenc.attention import attend, build_call
+from posenc.attention_parts import scores
 from posenc.backends import BACKENDS
-from posenc.encoding import Context, Encoding, Pairs
+from posenc.encoding import Context, Encoding
 from posenc.errors import CheckError
-from posenc.lowering import embeds_only, lower
+from posenc.lowering import Part, embeds_only, lower
 from posenc.model import Transformer
 from posenc.positions import Positions
 from posenc.terms import Mask, Term
+from posenc.testing.agreement import distance
 
 VOCABULARY = 19
 LENGTH = 9
+Check = Callable[[Encoding], None]
 
 
-def when(condition: Callable[[Encoding], object]) -> Callable:
+def when(condition: Callable[[Encoding], object]) -> Callable[[Check], Check]:
     """Mark a check as asked only of encodings that meet a condition on their tags or kind."""
-
-    def mark(check: Callable[[Encoding], None]) -> Callable[[Encoding], None]:
-        setattr(check, "when", condition)  # noqa: B010 - functions have no declared attributes
-        return check
-
-    return mark
+    return _marked("when", condition)
 
 
-def needs(*modules: str) -> Callable:
+def needs(*modules: str) -> Callable[[Check], Check]:
     """Mark a check as skipped where one of these modules is not installed."""
+    return _marked("needs", modules)
 
-    def mark(check: Callable[[Encoding], None]) -> Callable[[Encoding], None]:
-        setattr(check, "needs", modules)  # noqa: B010 - functions have no declared attributes
+
+def _marked(name: str, value: object) -> Callable[[Check], Check]:
+    def mark(check: Check) -> Check:
+        # Functions have no declared attributes.
+        setattr(check, name, value)
         return check
 
     return mark
@@ -59,15 +62,19 @@ def terms_of(encoding: Encoding) -> tuple[Term, ...]:
     return lower(encoding, Positions.build(LENGTH, causal=True), context=context).terms
 
 
-def copy_of(encoding: Encoding, dtype: torch.dtype = torch.float64) -> Encoding:
-    """A copy with its parameters moved off their initial values, so that zeros hide nothing."""
-    made = copy.deepcopy(encoding)
+def causalities(encoding: Encoding) -> list[bool]:
+    return [True] if encoding.tags.causal_only else [True, False]
+
+
+def copy_of(encoding: Encoding) -> Encoding:
+    """A float64 copy with its parameters moved off their initial values, so zeros hide nothing."""
+    moved = copy.deepcopy(encoding)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in moved.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_(0.5 * noise.to(parameter.dtype))
-    return made.to(dtype).eval()
+    return moved.double().eval()
 
 
 def qkv(
@@ -90,9 +97,82 @@ def qkv(
 
 def in_float64(context: Context | None) -> Context | None:
     """The same context for a float64 copy of the encoding, which makes its own payload."""
+    return _moved(context, torch.float64)
+
+
+def _moved(context: Context | None, to: torch.dtype | str) -> Context | None:
     if context is None or context.x is None:
         return context
-    return replace(context, x=context.x.double(), payload=None)
+    return replace(context, x=context.x.to(to), payload=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """An encoding off its initial values, with inputs of its sizes, random but fixed.
+
+    x        what it may embed, (b, tq, c)
+    q, k, v  queries, and as many or more keys and values, of grouped heads
+    context  what it may read of its layer
+    """
+
+    encoding: Encoding
+    x: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    context: Context | None
+
+    @classmethod
+    def of(
+        cls,
+        encoding: Encoding,
+        q_len: int = LENGTH,
+        k_len: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        batch: int = 2,
+    ) -> "Trial":
+        k_len = q_len if k_len is None else k_len
+        generator = torch.Generator().manual_seed(17)
+        shape = (batch, q_len, sizes_for(encoding).model_dim)
+        x = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        context = context_for(encoding, k_len, dtype, batch)
+        drawn = qkv(encoding, q_len, k_len, dtype, batch)
+        return cls(copy_of(encoding).to(dtype), x, *drawn, context)
+
+    @property
+    def qkv(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.q, self.k, self.v
+
+    def to(self, to: torch.dtype | str) -> "Trial":
+        """The same in another dtype or on another device."""
+        x, q, k, v = (tensor.to(to) for tensor in (self.x, *self.qkv))
+        return Trial(copy.deepcopy(self.encoding).to(to), x, q, k, v, _moved(self.context, to))
+
+    def embed(self, positions: Positions) -> Tensor:
+        return self.encoding.embed(self.x, positions)
+
+    def scores(self, *beside: Part, **where: Any) -> Tensor:
+        """`posenc.scores` of this encoding and what stands beside it; `where` as there."""
+        return scores(self.q, self.k, [self.encoding, *beside], context=self.context, **where)
+
+    def attend(self, *beside: Part, **where: Any) -> Tensor:
+        """`posenc.attend` of this encoding and what stands beside it; `where` as there."""
+        return attend(*self.qkv, [self.encoding, *beside], context=self.context, **where)
+
+    def results(self, positions: Positions) -> dict[str, Tensor]:
+        """What it embeds, and scores and output of attention: those of them that it has."""
+        results = {"embed": self.embed(positions)} if embeds(self.encoding) else {}
+        if attends(self.encoding):
+            results["scores"] = self.scores(positions=positions)
+            results["output"] = self.attend(positions=positions)
+        return results
+
+
+def backends_for(encoding: Encoding) -> list[str]:
+    """Backends that do not refuse this encoding."""
+    trial = Trial.of(encoding)
+    call = build_call(*trial.qkv, trial.encoding, causal=True, context=trial.context)
+    return [name for name, module in BACKENDS.items() if module.unsupported_reason(call) is None]
 
 
 def repeated(k: Tensor, heads: int) -> Tensor:
@@ -125,24 +205,15 @@ def tokens_for(length: int = LENGTH, batch: int = 2, seed: int = 3) -> Tensor:
     return torch.randint(VOCABULARY, (batch, length), generator=generator)
 
 
-def causalities(encoding: Encoding) -> list[bool]:
-    return [True] if encoding.tags.causal_only else [True, False]
-
-
-def backends_for(encoding: Encoding) -> list[str]:
-    """Backends that do not refuse this encoding."""
-    from posenc.attention import build_call
-
-    q, k, v = qkv(encoding)
-    context = context_for(encoding)
-    call = build_call(q, k, v, copy_of(encoding), causal=True, context=context)
-    return [name for name, module in BACKENDS.items() if module.unsupported_reason(call) is None]
-
-
 def shifted(offset: int, length: int = LENGTH, causal: bool = True) -> Positions:
     """Consecutive positions that start at offset."""
-    at = torch.arange(offset, offset + length)
-    return Positions.build(ids=at, causal=causal)
+    return Positions.build(ids=torch.arange(offset, offset + length), causal=causal)
+
+
+def unordered() -> Positions:
+    """Unordered, repeated positions, different in each row."""
+    rows = torch.stack([torch.arange(LENGTH) * 7 % 11, torch.arange(LENGTH).flip(0)])
+    return Positions.build(ids=rows)
 
 
 def scattered(axes: int) -> Tensor:
@@ -150,25 +221,16 @@ def scattered(axes: int) -> Tensor:
     return torch.arange(2 * LENGTH * axes).view(2, LENGTH, axes).square() % 11
 
 
-def pairs_for(q: Tensor, positions: Positions, context: Context | None = None) -> Pairs:
-    """What references read of these positions, for a batch as large as that of q."""
-
-    def rows(values: Tensor) -> Tensor:
-        return values.expand(len(q), *values.shape[min(values.ndim - 1, 1) :])
-
-    q_at, k_at = (rows(side.position).double() for side in (positions.queries, positions.keys))
-    q_order, k_order = map(rows, positions.orders())
-    return Pairs(q_at, k_at, q.shape[-1] ** -0.5, context, q_order, k_order)
-
-
 class Whole(nn.Module):
     """Embedding and attention of one encoding as one graph, from x and its projections."""
 
     def __init__(self, encoding: Encoding) -> None:
         super().__init__()
-        sizes = sizes_for(encoding)
-        self.encoding, self.heads = encoding, sizes.heads
-        self.causal = True
+        self.encoding, self.heads = encoding, sizes_for(encoding).heads
+
+    def input(self, length: int) -> Tensor:
+        width = self.heads * sizes_for(self.encoding).head_dim
+        return torch.randn(2, length, width, dtype=torch.float64)
 
     def forward(self, x: Tensor) -> Tensor:
         if embeds(self.encoding):
@@ -206,16 +268,11 @@ def tolerating(tolerance: float) -> Iterator[None]:
 
 
 def require_close(actual: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
-    """Raise CheckError with the largest error, relative to values above 1."""
+    """Raise CheckError with the largest error, relative to values above 1; NaN equals NaN."""
     if tolerance > 0:
         tolerance = max(tolerance, _TOLERATED.get())
-    require(
-        actual.shape == expected.shape,
-        f"{what}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}",
-    )
-    actual, expected = actual.detach().double(), expected.detach().double()
-    same = (actual == expected) | (actual.isnan() & expected.isnan())
-    error = ((actual - expected).abs() / expected.abs().clamp(min=1.0)).masked_fill(same, 0.0)
-    error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)
-    worst = error.max().item() if error.numel() else 0.0
+    shapes = f"shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+    require(actual.shape == expected.shape, f"{what}: {shapes}")
+    both = actual.isnan() & expected.isnan()
+    worst = distance(actual.masked_fill(both, 0.0), expected.masked_fill(both, 0.0))
     require(worst <= tolerance, f"{what}: off by {worst:.3g}, at most {tolerance:.3g} is allowed")

@@ -2,7 +2,6 @@
 
 import torch
 
-from posenc.analysis.probe_context import context_for
 from posenc.attention_parts import scores
 from posenc.encoding import Encoding
 from posenc.lowering import lower
@@ -12,11 +11,10 @@ from posenc.terms import DenseBias, Rotate, Zones
 from posenc.testing.fixtures import (
     LENGTH,
     VOCABULARY,
+    Trial,
     attends,
     causalities,
-    copy_of,
     model_for,
-    qkv,
     require,
     require_close,
     shifted,
@@ -28,28 +26,25 @@ from posenc.testing.fixtures import (
 @when(lambda e: e.tags.translation_invariant and attends(e))
 def check_translation_invariance(encoding: Encoding) -> None:
     """Scores depend on differences of positions only: moving all of them changes nothing."""
-    made = copy_of(encoding)
-    context = context_for(made)
-    q, k, _ = qkv(made)
-    for causal in causalities(made):
-        expected = scores(q, k, made, positions=shifted(0, causal=causal), context=context)
+    trial = Trial.of(encoding)
+    for causal in causalities(encoding):
+        expected = trial.scores(positions=shifted(0, causal=causal))
         for offset in (3, 1_000):
-            at = shifted(offset, causal=causal)
-            actual = scores(q, k, made, positions=at, context=context)
+            actual = trial.scores(positions=shifted(offset, causal=causal))
             require_close(actual, expected, 1e-9, f"moved by {offset}, causal={causal}")
 
 
 @when(lambda e: e.tags.norm_preserving and attends(e))
 def check_norms(encoding: Encoding) -> None:
-    """Turning preserves the length of every query and key."""
-    made = copy_of(encoding)
-    q, k, _ = qkv(made)
-    lowered = lower(made, shifted(7), dtype=torch.float64, context=context_for(made))
+    """Rotating preserves the length of every query and key."""
+    trial = Trial.of(encoding)
+    lowered = lower(trial.encoding, shifted(7), dtype=torch.float64, context=trial.context)
     zoned = [[t.near, t.far] if isinstance(t, Zones) else [t] for t in lowered.terms]
     for term in [term for terms in zoned for term in terms]:
         if isinstance(term, Rotate):
-            given = q, per_query_head(k, term, q.shape[1])
-            for name, x, y in zip("qk", given, rotate_both(*given, term, q.dtype), strict=True):
+            before = trial.q, per_query_head(trial.k, term, trial.q.shape[1])
+            after = rotate_both(*before, term, torch.float64)
+            for name, x, y in zip("qk", before, after, strict=True):
                 require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
 
 
@@ -75,9 +70,8 @@ def check_position_matters(encoding: Encoding) -> None:
 @when(lambda e: e.family in ("none", "mask"))
 def check_position_does_not_matter(encoding: Encoding) -> None:
     """It gives no position: without any mask, scores are those of the content alone."""
-    made = copy_of(encoding)
-    q, k, _ = qkv(made)
-    actual, expected = scores(q, k, made, positions=shifted(5, causal=False)), scores(q, k)
+    trial = Trial.of(encoding)
+    actual, expected = trial.scores(positions=shifted(5, causal=False)), scores(trial.q, trial.k)
     expected = expected.masked_fill(actual == -torch.inf, -torch.inf)
     require_close(actual, expected, 1e-12, "scores of visible pairs")
 
@@ -99,15 +93,11 @@ def check_causal_leak(encoding: Encoding) -> None:
 @when(attends)
 def check_linear_memory(encoding: Encoding) -> None:
     """No term but DenseBias holds a value per pair of tokens."""
-    made, length = copy_of(encoding), 173
-    if made.tags.needs_extent:
-        length = 31
-    context = context_for(made, length)
-    lowered = lower(made, Positions.build(length, causal=True), context=context)
-    for term in lowered.terms:
-        if isinstance(term, DenseBias):
-            continue
-        for name, value in vars(term).items():
-            shape = getattr(value, "shape", ())
-            quadratic = tuple(shape[-2:]) == (length, length)
-            require(not quadratic, f"{type(term).__name__}.{name} has shape {tuple(shape)}")
+    length = 31 if encoding.tags.needs_extent else 173
+    trial = Trial.of(encoding, length)
+    positions = Positions.build(length, causal=True)
+    for term in lower(trial.encoding, positions, context=trial.context).terms:
+        for name, value in vars(term).items() if not isinstance(term, DenseBias) else ():
+            shape = tuple(getattr(value, "shape", ()))
+            quadratic = shape[-2:] == (length, length)
+            require(not quadratic, f"{type(term).__name__}.{name} has shape {shape}")

@@ -3,23 +3,26 @@
 from dataclasses import replace
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.attention import attend
-from posenc.attention_parts import scores
 from posenc.encoding import Context, Encoding
 from posenc.errors import PosencError, ShapeError
 from posenc.lowering import lower
 from posenc.positions import Positions
+from posenc.testing.backends import OUTPUTS, named
 from posenc.testing.fixtures import (
     LENGTH,
+    VOCABULARY,
+    Trial,
     Whole,
     attends,
+    backends_for,
     causalities,
     copy_of,
     model_for,
-    qkv,
     require,
     require_close,
     tokens_for,
@@ -27,48 +30,35 @@ from posenc.testing.fixtures import (
 )
 
 
-def with_gradients(out: Tensor, leaves: list[Tensor]) -> list[Tensor]:
-    """An output and the gradients of a fixed function of it."""
-    grads = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)
-    return [out, *(grad for grad in grads if grad is not None)]
-
-
 @when(attends)
 def check_inputs_untouched(encoding: Encoding) -> None:
     """attend, scores and lower write into none of their inputs, and repeat themselves."""
-    made = copy_of(encoding)
-    tensors = qkv(made)
-    before = [t.clone() for t in (*tensors, *made.parameters())]
-    context = context_for(made)
-    first = attend(*tensors, made, causal=True, context=context)
-    second = attend(*tensors, made, causal=True, context=context)
+    trial = Trial.of(encoding)
+    inputs = [*trial.qkv, *trial.encoding.parameters()]
+    before = [tensor.clone() for tensor in inputs]
+    first, second = trial.attend(causal=True), trial.attend(causal=True)
     require_close(second, first, 0.0, "a second call")
-    for now, then in zip((*tensors, *made.parameters()), before, strict=True):
+    for now, then in zip(inputs, before, strict=True):
         require_close(now, then, 0.0, "an input after the call")
 
 
 @when(attends)
 def check_lowered_once(encoding: Encoding) -> None:
     """Terms lowered once give what the encoding gives, in any order of the terms."""
-    made = copy_of(encoding)
-    q, k, v = qkv(made)
-    for causal in causalities(made):
+    trial = Trial.of(encoding)
+    for causal in causalities(encoding):
         positions = Positions.build(LENGTH, causal=causal)
-        context = context_for(made)
-        expected = attend(q, k, v, made, positions=positions, context=context)
-        lowered = lower(made, positions, dtype=torch.float64, context=context)
-        require_close(attend(q, k, v, lowered), expected, 1e-12, "lowered terms")
-        backwards = list(reversed(lowered.terms))
-        actual = attend(q, k, v, backwards, positions=positions)
-        require_close(actual, expected, 1e-12, "terms in reversed order")
+        expected = trial.attend(positions=positions)
+        lowered = lower(trial.encoding, positions, dtype=torch.float64, context=trial.context)
+        require_close(attend(*trial.qkv, lowered), expected, 1e-12, "lowered terms")
+        backwards = attend(*trial.qkv, list(reversed(lowered.terms)), positions=positions)
+        require_close(backwards, expected, 1e-12, "terms in reversed order")
 
 
 def check_packed(encoding: Encoding) -> None:
     """Packed documents get what each gets alone."""
     for causal in causalities(encoding):
-        model = model_for(encoding, causal=causal)
-        lengths = [3, 1, 5]
-        tokens = tokens_for(sum(lengths))
+        model, tokens, lengths = model_for(encoding, causal=causal), tokens_for(9), [3, 1, 5]
         packed = model(tokens, Positions.build(lengths=lengths, causal=causal))
         separate = torch.cat([model(part) for part in tokens.split(lengths, dim=1)], dim=1)
         require_close(packed, separate, 1e-9, f"causal={causal}")
@@ -79,44 +69,90 @@ def check_padding(encoding: Encoding) -> None:
     for causal in causalities(encoding):
         model, tokens = model_for(encoding, causal=causal), tokens_for(6)
         alone = model(tokens)
-        for side in ("left", "right"):
-            at = slice(3, LENGTH) if side == "left" else slice(0, 6)
-            padded = tokens_for(LENGTH, seed=23)
-            padded[:, at] = tokens
-            mask = torch.zeros(2, LENGTH)
-            mask[:, at] = 1
+        for side, real in (("left", slice(3, 9)), ("right", slice(0, 6))):
+            padded, mask = tokens_for(9, seed=23), torch.zeros(2, 9)
+            padded[:, real], mask[:, real] = tokens, 1
             positions = Positions.build(attention_mask=mask, causal=causal)
-            require_close(model(padded, positions)[:, at], alone, 1e-9, f"{side}, causal={causal}")
+            actual = model(padded, positions)[:, real]
+            require_close(actual, alone, 1e-9, f"{side}, causal={causal}")
+
+
+def check_other_rows(encoding: Encoding) -> None:
+    """What is not a number in one row of the batch reaches no other, forward or backward."""
+    first = torch.tensor([[True], [False]])
+    for causal in causalities(encoding):
+        for length in (LENGTH,) if encoding.tags.needs_extent else (LENGTH, 130):
+            positions = Positions.build(length, causal=causal)
+            _require_unspoilt(encoding, first.expand(-1, length), positions, "qkv")
+
+
+def check_hidden_tokens(encoding: Encoding) -> None:
+    """What is not a number in padding reaches no real token, forward or backward."""
+    hidden = torch.tensor([[True] * 3 + [False] * 6, [False] * 6 + [True] * 3])
+    for causal in causalities(encoding):
+        positions = Positions.build(attention_mask=~hidden, causal=causal)
+        # Queries of padding see real tokens, whose gradients know of them.
+        _require_unspoilt(encoding, hidden, positions, "kv")
+
+
+def _require_unspoilt(
+    encoding: Encoding, spoilt: Bool[Tensor, "2 t"], positions: Positions, sides: str
+) -> None:
+    """Models and backends say of the other tokens what they say where no `spoilt` one is NaN.
+
+    sides  which of q, k and v a backend is given with NaN
+    """
+    what, length = f"beside NaN, causal={positions.causal}", positions.k_len
+    model = model_for(encoding, causal=positions.causal)
+    # The last word of the vocabulary is the one that is spoilt, and what is said of it.
+    tokens = (tokens_for(length) % (VOCABULARY - 1)).masked_fill(spoilt, VOCABULARY - 1)
+    with torch.no_grad():
+        expected = model(tokens, positions)[~spoilt][:, :-1]
+        model.embedding.token.weight[-1] = torch.nan
+        require_close(model(tokens, positions)[~spoilt][:, :-1], expected, 1e-9, f"a model {what}")
+    if not attends(encoding):
+        return
+    trial, rows = Trial.of(encoding, length), spoilt[:, None, :, None]
+    nan = {side: getattr(trial, side).masked_fill(rows, torch.nan) for side in sides}
+    for backend in backends_for(encoding):
+        both = [
+            named(each, backend, positions=positions) for each in (trial, replace(trial, **nan))
+        ]
+        for name in both[0]:
+            expected, actual = (results[name] for results in both)
+            if name in OUTPUTS:
+                expected, actual = (x.masked_fill(rows, 0.0) for x in (expected, actual))
+            elif "q" in sides:
+                # Parameters learn of every query.
+                continue
+            require_close(actual, expected, 1e-9, f"{backend}, {name} {what}")
 
 
 @when(lambda e: e.heads not in (None, 1) and attends(e))
 def check_wrong_heads(encoding: Encoding) -> None:
     """A tensor with another number of heads is refused, not broadcast."""
-    sizes = sizes_for(encoding)
-    q = torch.zeros(1, 2 * sizes.heads, 3, sizes.head_dim)
+    trial, heads = Trial.of(encoding), sizes_for(encoding).heads
     try:
-        context = context_for(encoding, 3, q.dtype, batch=1)
-        scores(q, q, encoding, causal=True, context=context)
+        replace(trial, q=trial.q.repeat(1, 2, 1, 1)).scores(causal=True)
     except ShapeError as error:
-        require(str(sizes.heads) in str(error), f"the error does not name its heads: {error}")
+        require(str(heads) in str(error), f"the error does not name its heads: {error}")
     else:
-        require(False, f"{2 * sizes.heads} heads were accepted by {encoding!r}")
+        require(False, f"{2 * heads} heads were accepted by {encoding!r}")
 
 
 @when(lambda e: e.tags.needs_context and attends(e))
 def check_wrong_context(encoding: Encoding) -> None:
     """Without the layer's input, or with that of other tokens, it raises and guesses nothing."""
-    made = copy_of(encoding)
-    q, k, _ = qkv(made)
-    longer = context_for(made, LENGTH + 1)
+    trial = Trial.of(encoding)
     wrong = {"no context": None, "an empty context": Context()}
-    if longer is not None and longer.x is not None and made.payload(longer.x) is not None:
+    longer = context_for(encoding, LENGTH + 1)
+    if longer is not None and longer.x is not None and trial.encoding.payload(longer.x) is not None:
         wrong["x of one more token"] = longer
         wrong["x of another batch"] = replace(longer, x=longer.x[:1, :LENGTH].expand(3, -1, -1))
         wrong["x of another width"] = replace(longer, x=longer.x[:, :LENGTH, 1:])
     for what, context in wrong.items():
         try:
-            scores(q, k, made, causal=True, context=context)
+            replace(trial, context=context).scores(causal=True)
         except PosencError:
             continue
         require(False, f"{what} was accepted")
@@ -126,26 +162,31 @@ def check_wrong_context(encoding: Encoding) -> None:
 def check_compiles(encoding: Encoding) -> None:
     """torch.compile(fullgraph=True) gives the same output and gradients, at any length."""
     torch._dynamo.reset()
-    whole, sizes = Whole(copy_of(encoding)), sizes_for(encoding)
+    whole = Whole(copy_of(encoding))
     compiled = torch.compile(whole, fullgraph=True, backend="aot_eager")
     for length in (LENGTH, 2 * LENGTH):
-        x = torch.randn(2, length, sizes.heads * sizes.head_dim, dtype=torch.float64)
-        x.requires_grad_()
+        x = whole.input(length).requires_grad_()
         # Raises where the graph holds for one length only; other sizes may be numbers in it.
         torch._dynamo.mark_dynamic(x, 1)
-        leaves = [x, *whole.parameters()]
-        results = [with_gradients(run(x), leaves) for run in (compiled, whole)]
-        for got, wanted in zip(*results, strict=True):
-            require_close(got, wanted, 1e-9, f"length {length}")
+        actual, expected = (
+            _with_gradients(run(x), [x, *whole.parameters()]) for run in (compiled, whole)
+        )
+        for result, wanted in zip(actual, expected, strict=True):
+            require_close(result, wanted, 1e-9, f"length {length}")
 
 
 @when(lambda e: e.tags.exports is True)
 def check_exports(encoding: Encoding) -> None:
     """torch.export with a dynamic length gives the same output at other lengths."""
-    whole, sizes = Whole(copy_of(encoding)), sizes_for(encoding)
-    x = torch.randn(2, LENGTH, sizes.heads * sizes.head_dim, dtype=torch.float64)
-    length = torch.export.Dim("length", min=2, max=2 * LENGTH)
-    exported = torch.export.export(whole, (x,), dynamic_shapes={"x": {1: length}}).module()
-    for at in (2, LENGTH, 2 * LENGTH):
-        x = torch.randn(2, at, sizes.heads * sizes.head_dim, dtype=torch.float64)
-        require_close(exported(x), whole(x), 1e-12, f"length {at}")
+    whole = Whole(copy_of(encoding))
+    shapes = {"x": {1: torch.export.Dim("length", min=2, max=2 * LENGTH)}}
+    exported = torch.export.export(whole, (whole.input(LENGTH),), dynamic_shapes=shapes).module()
+    for length in (2, LENGTH, 2 * LENGTH):
+        x = whole.input(length)
+        require_close(exported(x), whole(x), 1e-12, f"length {length}")
+
+
+def _with_gradients(out: Tensor, leaves: list[Tensor]) -> list[Tensor]:
+    """An output and the gradients of a fixed function of it."""
+    grads = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)
+    return [out, *(grad for grad in grads if grad is not None)]

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -11,10 +11,8 @@ import torch
 
 from posenc.encoding import Encoding
 from posenc.errors import CheckError
-from posenc.testing import backends, caches, geometry, lowering, masks, numbers, objects, precision
-from posenc.testing.fixtures import tolerating
-
-Check = Callable[[Encoding], None]
+from posenc.testing import backends, caches, geometry, lowering, masks, numbers, objects
+from posenc.testing.fixtures import Check, tolerating
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Result:
 
 def all_checks() -> dict[str, Check]:
     """Every check by name, module after module."""
-    modules = (objects, numbers, geometry, masks, backends, precision, lowering, caches)
+    modules = (objects, numbers, geometry, masks, backends, lowering, caches)
     return {name: check for module in modules for name, check in _checks_of(module).items()}
 
 
@@ -59,9 +57,7 @@ def _checks_of(module: ModuleType) -> dict[str, Check]:
     return {
         name: value
         for name, value in vars(module).items()
-        if name.startswith("check_")
-        and inspect.isfunction(value)
-        and value.__module__ == module.__name__
+        if name.startswith("check_") and value.__module__ == module.__name__
     }
 
 
@@ -168,22 +164,26 @@ def run_check(
 ) -> Result:
     """The result of one check, by its name; arguments as in `run_checks`."""
     check = all_checks()[name]
-    shown, claim, expected = repr(encoding), claim_of(check), expected_failure
-    if not applies(check, encoding):
-        return Result(shown, name, claim, "skipped", "its tags do not claim this")
-    if (lack := lacks(check)) is not None:
-        return Result(shown, name, claim, "skipped", lack)
+    claim = claim_of(check)
+
+    def result(
+        status: Literal["passed", "failed", "expected", "skipped"], detail: str = ""
+    ) -> Result:
+        return Result(repr(encoding), name, claim, status, detail)
+
+    reason = "its tags do not claim this" if not applies(check, encoding) else lacks(check)
+    if reason is not None:
+        return result("skipped", reason)
     try:
         with torch.random.fork_rng(devices=[]), tolerating(tolerance):
             torch.manual_seed(0)
             check(encoding)
     except CheckError as error:
-        failure = str(error)
+        failure = f"{claim} {error}"
     except Exception as error:
-        failure = f"raised {type(error).__name__}: {error}"
+        failure = f"{claim} raised {type(error).__name__}: {error}"
     else:
-        if expected is None:
-            return Result(shown, name, claim, "passed")
-        return Result(shown, name, claim, "failed", f"expected to fail ({expected}), but it passed")
-    detail = f"{claim} {failure}"
-    return Result(shown, name, claim, "failed" if expected is None else "expected", detail)
+        if expected_failure is None:
+            return result("passed")
+        return result("failed", f"expected to fail ({expected_failure}), but it passed")
+    return result("failed" if expected_failure is None else "expected", failure)
