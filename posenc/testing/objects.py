@@ -97,8 +97,11 @@ def check_state_dict(encoding: Encoding) -> None:
 def check_instances_share_nothing(encoding: Encoding) -> None:
     """What one instance computes does not depend on other instances that ran before it."""
     kind = type(encoding)
-    instances = [copy_of(each) for each in (encoding, *kind.examples())]
-    before = [effect(instance) for instance in instances]
+    instances = [copy_of(encoding)]
+    before = [effect(instances[0])]
+    for other in kind.examples():
+        instances.append(copy_of(other))
+        before.append(effect(instances[-1]))
     for instance, alone in zip(reversed(instances), reversed(before), strict=True):
         require_close(effect(instance), alone, 0.0, f"{instance!r} after other instances")
     later = kind(**encoding.settings()).double().eval()

@@ -18,8 +18,8 @@ FALSE_CLAIMS = [
     Fault(
         "a fading rotation called one that keeps lengths",
         "posenc.encodings.xpos:XPos.__init__",
-        'check_layout("XPos", layout)',
-        'check_layout("XPos", layout); self.tags = Tags(True, norm_preserving=True)',
+        "self.gamma = scale_base, gamma",
+        "self.gamma = scale_base, gamma; self.tags = Tags(True, norm_preserving=True)",
         lambda: pe.XPos(16),
         "check_norms",
         alone=True,
@@ -49,7 +49,7 @@ ALONE = [
         "everything seen of more than 16 tokens",
         "posenc.model:Transformer._positions",
         '"causal": self.causal',
-        '"causal": self.causal and length <= 16',
+        '"causal": self.causal and (positions is not None or length <= 16)',
         rope,
         "check_causal_leak",
         alone=True,
@@ -129,7 +129,7 @@ ALONE = [
     ),
     Fault(
         "a refusal answered by the reference",
-        "posenc.attention:_chosen",
+        "posenc.attention:_named",
         "if reason is not None:",
         'if reason is not None:\n        return "reference"\n    if reason is not None:',
         shaw,
@@ -138,7 +138,7 @@ ALONE = [
     ),
     Fault(
         "a factor multiplied in place, and divided out",
-        "posenc.build_call:build_call",
+        "posenc.attention:build_call",
         "check_shapes(q, k, v)",
         "check_shapes(q, k, v); k.detach().mul_(0.3).div_(0.3)",
         rope,
@@ -165,7 +165,7 @@ ALONE = [
     ),
     Fault(
         "NaN of padding kept",
-        "posenc.build_call:_without_padding",
+        "posenc.attention:_without_padding",
         "valid is None or",
         "True or",
         alibi,

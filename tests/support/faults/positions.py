@@ -15,9 +15,9 @@ FAULTS = [
     ),
     Fault(
         "fewer queries taken for the first keys",
-        "posenc.positions.tokens:Tokens.last",
-        "self[self.count - count :]",
-        "self[:count]",
+        "posenc.positions.positions:as_positions",
+        "keys[k_len - q_len :]",
+        "keys[:q_len]",
         rope,
         "check_short_queries",
         alone=True,
