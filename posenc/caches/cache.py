@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from posenc.caches.cached_positions import continued
+from posenc.caches.cached_positions import bounded, continued
 from posenc.caches.checks import (
     check_alike,
     check_all_told,
@@ -45,8 +45,8 @@ class Cache:
 
     Cached decoding equals the full forward for every encoding that it accepts, with the same
     encoding at each step. Where the first call was padded or packed, later ones need no positions:
-    each row counts on from its last real token. Raises CacheError for everything else that it can
-    tell; a call that fails leaves it as it was.
+    each row counts on from its last real token. Raises SettingError for a length below 1, and
+    CacheError for everything else that it can tell; a call that fails leaves it as it was.
 
     k, v      what it holds, (b, g, t, d) and (b, g, t, d_v); None while it is empty
     payload   what `Encoding.payload` made of these tokens, (b, ..., t)
@@ -119,7 +119,7 @@ class Cache:
             positions = as_positions(None, q_len, self.keys(new), causal=causal, device=device)
         else:
             positions = self._following(self.placed, new, q_len, causal)
-        return self._bounded(positions)
+        return positions if self.length is None else bounded(positions, self.length)
 
     def check(self, encoding: Lowerable, new: int) -> None:
         """Raise CacheError where decoding `new` more tokens could not equal the full forward."""
@@ -176,7 +176,10 @@ class Cache:
         self.buffers = (None, None)
 
     def reorder(self, rows: Tensor) -> None:
-        """Take these rows of the batch, int64 (b_new,), as a beam search does after each step."""
+        """Take these rows of the batch, int64 (b_new,), as a beam search does after each step.
+
+        Raises CacheError for rows of another shape or dtype.
+        """
         if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
             raise CacheError(
                 f"{self!r}.reorder({rows!r}): rows of the batch, int64 (b,), are needed"
@@ -192,7 +195,10 @@ class Cache:
             self.placed = replace(self.placed, queries=queries, keys=keys)
 
     def truncate(self, length: int) -> None:
-        """Keep the first `length` tokens, as when speculative decoding rejects the others."""
+        """Keep the first `length` tokens, as when speculative decoding rejects the others.
+
+        Raises CacheError for more tokens than are held, or for less than none.
+        """
         self._check_kept(length)
         if length == 0:
             self.reset()
@@ -242,15 +248,6 @@ class Cache:
         if isinstance(positions, Tensor):
             check_all_told(self, positions, self.keys(new), new)
         return as_positions(positions, q_len, self.keys(new), causal=causal)
-
-    def _bounded(self, positions: Positions) -> Positions:
-        if self.length is None:
-            return positions
-        beyond, extent = 0, positions.extent
-        if extent is not None and extent < self.length and positions.unit_step:
-            # Positions that do not start at 0 end as far beyond the length.
-            beyond = max(0, extent - positions.k_len)
-        return positions.with_extent(self.length + beyond)
 
     def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values that are held, each with the new ones."""

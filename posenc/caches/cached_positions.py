@@ -1,4 +1,4 @@
-"""Positions of keys that a cache holds: carried on, thinned out."""
+"""Positions of keys that a cache holds: carried on, bounded, thinned out."""
 
 from dataclasses import replace
 
@@ -43,6 +43,14 @@ def continued(
         extent = extent + new
     causal = held.causal if causal is None else causal
     return Positions(tokens.last(q_len), keys + tokens, causal, extent, unit_step=True)
+
+
+def bounded(positions: Positions, length: int) -> Positions:
+    """Positions whose extent is `length`, or as far beyond it as they do not start at 0."""
+    extent, beyond = positions.extent, 0
+    if extent is not None and extent < length and positions.unit_step:
+        beyond = max(0, extent - positions.k_len)
+    return positions.with_extent(length + beyond)
 
 
 def selected(positions: Positions, columns: Tensor) -> Positions:

@@ -26,7 +26,7 @@ class RollingCache(Cache):
     forward under the same masks. Tokens keep their positions and orders; sinks are the first real
     tokens of each row, and of the last document. A payload is evicted alike where it adds up.
 
-    Raises CacheError for an encoding that could see evicted keys.
+    Raises CacheError for an encoding that could see evicted keys, SettingError for window < 1.
 
     Example: `attend(q, k, v, [Rotary(64), SlidingWindow(256), Sinks(4)], causal=True,
     cache=RollingCache(256, sinks=4))`.
@@ -55,10 +55,10 @@ class RollingCache(Cache):
     def _told(
         self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
     ) -> Positions:
-        if self.columns is None or (
-            isinstance(positions, Positions) and positions.k_len == self.keys(new)
-        ):
+        of_held = isinstance(positions, Positions) and positions.k_len == self.keys(new)
+        if self.columns is None or of_held:
             return super()._told(positions, new, q_len, causal)
+        # They are of all tokens so far, evicted ones too.
         whole = as_positions(positions, q_len, self.seen + new, causal=causal)
         return selected(whole, self._with_new(self.columns, new))
 

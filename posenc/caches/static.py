@@ -28,7 +28,7 @@ class StaticCache(Cache):
 
     Raises CacheError for more tokens than slots (in a compiled graph, which reads no values, it
     is torch's RuntimeError), for queries that need gradients, which writing in place would break,
-    for Documents, and for a payload that does not add up.
+    for Documents, and for a payload that does not add up; SettingError for length < 1.
 
     position  int64, without dimensions: how many slots are written
 
