@@ -32,10 +32,10 @@ RELATIVE = [example for example in EXAMPLES if attends(example)]
 ABSOLUTE = [example for example in EXAMPLES if not attends(example)]
 
 
-def places(made: Encoding, causal: bool) -> Iterator[Positions]:
+def places(encoding: Encoding, causal: bool) -> Iterator[Positions]:
     yield Positions.build(9, causal=causal)
-    if made.axes > 1:
-        yield Positions.build(ids=scattered(made.axes), causal=causal)
+    if encoding.axes > 1:
+        yield Positions.build(ids=scattered(encoding.axes), causal=causal)
         return
     mask = torch.tensor([[0] * 3 + [1] * 6, [1] * 8 + [0]])
     documents = torch.tensor([0] * 4 + [1] * 5)
@@ -44,53 +44,53 @@ def places(made: Encoding, causal: bool) -> Iterator[Positions]:
 
 @pytest.mark.parametrize("example", RELATIVE, ids=repr)
 def test_parts_of_relative_encodings_add_up_to_the_scores(example: Encoding) -> None:
-    made, context = copy_of(example), context_for(example)
-    q, k, _ = qkv(made)
-    for causal in causalities(made):
-        for at in places(made, causal):
-            how = {"positions": at, "context": context}
-            adds_up(decompose(q, k, made, **how), scores(q, k, made, **how))
-            found = decompose(q, k, made, scale=1.0, **how)
-            adds_up(found, scores(q, k, made, scale=1.0, **how))
+    encoding, context = copy_of(example), context_for(example)
+    q, k, _ = qkv(encoding)
+    for causal in causalities(encoding):
+        for positions in places(encoding, causal):
+            how = {"positions": positions, "context": context}
+            adds_up(decompose(q, k, encoding, **how), scores(q, k, encoding, **how))
+            parts = decompose(q, k, encoding, scale=1.0, **how)
+            adds_up(parts, scores(q, k, encoding, scale=1.0, **how))
 
 
 @pytest.mark.parametrize("example", RELATIVE, ids=repr)
 def test_parts_of_relative_encodings_are_what_zeros_leave(example: Encoding) -> None:
     """f(q, k) is taken for a black box: what is linear in q alone, in k alone, and in neither."""
-    made, context = copy_of(example), context_for(example)
-    q, k, _ = qkv(made)
-    for causal in causalities(made):
-        for at in places(made, causal):
-            found = decompose(q, k, made, positions=at, context=context).parts()
+    encoding, context = copy_of(example), context_for(example)
+    q, k, _ = qkv(encoding)
+    for causal in causalities(encoding):
+        for positions in places(encoding, causal):
+            parts = decompose(q, k, encoding, positions=positions, context=context).parts()
 
-            def f(q: Tensor, k: Tensor, at: Positions = at) -> Tensor:
-                raw = scores(q, k, made, positions=at, context=context)
+            def f(q: Tensor, k: Tensor, positions: Positions = positions) -> Tensor:
+                raw = scores(q, k, encoding, positions=positions, context=context)
                 return raw.masked_fill(raw == -torch.inf, 0.0)
 
             none, of_q, of_k = f(0 * q, 0 * k), f(q, 0 * k), f(0 * q, k)
             both = f(q, k) - of_q - of_k + none
-            close(found["position_position"], none, "position_position")
-            if isinstance(made, pe.CoPE):
+            close(parts["position_position"], none, "position_position")
+            if isinstance(encoding, pe.CoPE):
                 # Queries read its table by counts of gates, which stand half open without keys.
-                plain = scores(q, k, positions=at).masked_fill(f(q, k) == 0, 0.0)
-                close(found["token_token"], plain)
-                close(found["interaction"], f(q, k) - plain)
+                plain = scores(q, k, positions=positions).masked_fill(f(q, k) == 0, 0.0)
+                close(parts["token_token"], plain)
+                close(parts["interaction"], f(q, k) - plain)
                 continue
-            close(found["token_position"], of_q - none, "token_position")
-            close(found["position_token"], of_k - none, "position_token")
-            close(found["token_token"] + found["interaction"], both, "token_token, interaction")
-            if made.family in ("rotary", "scale"):
-                plain = scores(q, k, positions=at).masked_fill(f(q, k) == 0, 0.0)
-                if getattr(made, "kind", None) != "yarn":
-                    close(found["token_token"], plain)
+            close(parts["token_position"], of_q - none, "token_position")
+            close(parts["position_token"], of_k - none, "position_token")
+            close(parts["token_token"] + parts["interaction"], both, "token_token, interaction")
+            if encoding.family in ("rotary", "scale"):
+                plain = scores(q, k, positions=positions).masked_fill(f(q, k) == 0, 0.0)
+                if getattr(encoding, "kind", None) != "yarn":
+                    close(parts["token_token"], plain)
             else:
-                assert (found["interaction"] == 0).all()
+                assert (parts["interaction"] == 0).all()
 
 
-def widths(made: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+def widths(encoding: Encoding) -> tuple[Tensor, Tensor, Tensor]:
     """x and projections for two key heads and four query heads."""
-    draw, width = drawing(3), sizes_for(made).model_dim
-    out = made.embedded_width(width)
+    draw, width = drawing(3), sizes_for(encoding).model_dim
+    out = encoding.embedded_width(width)
     w_q, w_k = (draw(out, heads, 6) * out**-0.5 for heads in (4, 2))
     return draw(2, 9, width), w_q, w_k
 
@@ -101,18 +101,18 @@ def projected(x: Tensor, weight: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("example", ABSOLUTE, ids=repr)
 def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: Encoding) -> None:
-    made = copy_of(example)
-    x, w_q, w_k = widths(made)
+    encoding = copy_of(example)
+    x, w_q, w_k = widths(encoding)
     c = x.shape[-1]
     for causal in (True, False):
-        for at in places(made, causal):
-            out = made.embed(x, at)
-            expected = scores(projected(out, w_q), projected(out, w_k), positions=at)
-            found = decompose(x, made, w_q, w_k, positions=at)
-            adds_up(found, expected)
-            rows = at.queries.position.double().view(-1, 9).expand(2, -1)
-            p = made.reference_embed(torch.zeros_like(x), rows)
-            if made.merge == "concat":
+        for positions in places(encoding, causal):
+            out = encoding.embed(x, positions)
+            expected = scores(projected(out, w_q), projected(out, w_k), positions=positions)
+            parts = decompose(x, encoding, w_q, w_k, positions=positions)
+            adds_up(parts, expected)
+            rows = positions.queries.position.double().view(-1, 9).expand(2, -1)
+            p = encoding.reference_embed(torch.zeros_like(x), rows)
+            if encoding.merge == "concat":
                 sides = [(x, (w_q[:c], w_k[:c])), (p[..., c:], (w_q[c:], w_k[c:]))]
             else:
                 sides = [(x, (w_q, w_k)), (p, (w_q, w_k))]
@@ -122,9 +122,9 @@ def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: En
                     wanted = scores(
                         projected(from_q, q_weight), projected(from_k, k_weight), scale=6**-0.5
                     )
-                    wanted = wanted.masked_fill(~found.visible, 0.0)
-                    close(found.parts()[next(names)], wanted, f"{made.merge}, causal={causal}")
-            assert (found.interaction != 0).any() == (made.merge == "multiply")
+                    wanted = wanted.masked_fill(~parts.visible, 0.0)
+                    close(parts.parts()[next(names)], wanted, f"{encoding.merge}, causal={causal}")
+            assert (parts.interaction != 0).any() == (encoding.merge == "multiply")
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -136,10 +136,10 @@ def test_every_term_alone_adds_up(name: str, causal: bool) -> None:
     q, k, _ = inputs(s, drawing(1))
     term = TERMS[name](s, drawing(2))
     for kind in ARRANGEMENTS:
-        at, _ = arranged(kind, s, causal)
-        found = decompose(q, k, term, positions=at)
-        adds_up(found, scores(q, k, term, positions=at))
-        moved = {n for n, part in found.parts().items() if (part != 0).any()} - {"token_token"}
+        positions, _ = arranged(kind, s, causal)
+        parts = decompose(q, k, term, positions=positions)
+        adds_up(parts, scores(q, k, term, positions=positions))
+        moved = {n for n, part in parts.parts().items() if (part != 0).any()} - {"token_token"}
         if name in TURNS or name.startswith(("count", "scale per")):
             assert moved == {"interaction"}
         elif name.startswith(("table", "slope", "whole", "offset", "dense")):
@@ -149,36 +149,36 @@ def test_every_term_alone_adds_up(name: str, causal: bool) -> None:
 def test_all_terms_at_once_add_up() -> None:
     s = Sizes()
     q, k, _ = inputs(s, drawing(3))
-    at, _ = arranged("packed and padded", s, causal=True)
+    positions, _ = arranged("packed and padded", s, causal=True)
     terms = [maker(s, drawing(i)) for i, maker in enumerate(ADDITIONS.values())]
     terms.append(TURNS["rotate per row and head"](s, drawing(9)))
-    adds_up(decompose(q, k, terms, positions=at), scores(q, k, terms, positions=at))
+    adds_up(decompose(q, k, terms, positions=positions), scores(q, k, terms, positions=positions))
 
 
 def test_transformer_xl_has_its_published_four() -> None:
     """Content-content, content-position, and the two biases: equation of section 3.3, by hand."""
-    made = pe.TransformerXL(16, heads=4).double()
+    encoding = pe.TransformerXL(16, heads=4).double()
     draw = drawing(4)
     with torch.no_grad():
-        made.content_bias.copy_(draw(4, 4))
-        made.position_bias.copy_(draw(4, 4))
+        encoding.content_bias.copy_(draw(4, 4))
+        encoding.position_bias.copy_(draw(4, 4))
     q, k = draw(2, 4, 5, 4), draw(2, 4, 5, 4)
-    found = decompose(q, k, made)
+    parts = decompose(q, k, encoding)
     frequency = 10_000.0 ** (-torch.arange(0, 16, 2).double() / 16)
     for i in range(5):
         for j in range(5):
             waves = torch.cat((((i - j) * frequency).sin(), ((i - j) * frequency).cos()))
-            key = torch.einsum("c,chd->hd", waves, made.projection)
+            key = torch.einsum("c,chd->hd", waves, encoding.projection)
             q_i, k_j = q[:, :, i], k[:, :, j]
             by_hand = {
                 "token_token": (q_i * k_j).sum(-1),
                 "token_position": (q_i * key).sum(-1),
-                "position_token": (made.content_bias * k_j).sum(-1),
-                "position_position": (made.position_bias * key).sum(-1).expand(2, -1),
+                "position_token": (encoding.content_bias * k_j).sum(-1),
+                "position_position": (encoding.position_bias * key).sum(-1).expand(2, -1),
                 "interaction": torch.zeros(2, 4).double(),
             }
             for name, wanted in by_hand.items():
-                close(found.parts()[name][:, :, i, j], wanted / 2, name)
+                close(parts.parts()[name][:, :, i, j], wanted / 2, name)
 
 
 def test_embeddings_and_terms_go_together() -> None:
@@ -188,11 +188,11 @@ def test_embeddings_and_terms_go_together() -> None:
     sinusoid, shaw, slopes = pe.Sinusoidal(16), pe.Shaw(8, clip=3).double(), pe.ALiBi(4)
     out, p = sinusoid.embed(x, None), sinusoid.embed(torch.zeros_like(x), None)
     both = [sinusoid, shaw, slopes]
-    found = decompose(x, both, w_q, w_k, causal=True)
-    adds_up(found, scores(projected(out, w_q), projected(out, w_k), [shaw, slopes], causal=True))
+    parts = decompose(x, both, w_q, w_k, causal=True)
+    adds_up(parts, scores(projected(out, w_q), projected(out, w_k), [shaw, slopes], causal=True))
     alone = scores(projected(p, w_q), projected(p, w_k), [shaw, slopes], causal=True)
-    close(found.position_position, alone.masked_fill(~found.visible, 0.0))
-    assert (found.interaction == 0).all()
+    close(parts.position_position, alone.masked_fill(~parts.visible, 0.0))
+    assert (parts.interaction == 0).all()
     turned = decompose(x, [sinusoid, pe.Rotary(8)], w_q, w_k)
     adds_up(turned, scores(projected(out, w_q), projected(out, w_k), pe.Rotary(8)))
     four = decompose(x, sinusoid, w_q, w_k).parts()
@@ -205,24 +205,24 @@ def test_embeddings_and_terms_go_together() -> None:
         scores(projected(out, w_q), projected(out, w_k), shaw),
     )
     packed = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1])
-    at = Positions.build(documents=packed)
-    out = sinusoid.embed(x, at)
+    positions = Positions.build(documents=packed)
+    out = sinusoid.embed(x, positions)
     adds_up(
         decompose(x, [sinusoid, pe.Documents(packed)], w_q, w_k),
-        scores(projected(out, w_q), projected(out, w_k), positions=at),
+        scores(projected(out, w_q), projected(out, w_k), positions=positions),
     )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_parts_are_computed_as_precisely_as_scores(dtype: torch.dtype) -> None:
     q, k, _ = (x.to(dtype) for x in inputs(Sizes(), drawing(10)))
-    found = decompose(q, k, pe.Rotary(10), causal=True)
-    assert found.token_token.dtype == torch.float32
-    torch.testing.assert_close(found.total(), scores(q, k, pe.Rotary(10), causal=True))
+    parts = decompose(q, k, pe.Rotary(10), causal=True)
+    assert parts.token_token.dtype == torch.float32
+    torch.testing.assert_close(parts.total(), scores(q, k, pe.Rotary(10), causal=True))
     x, w = drawing(11)(2, 5, 10).to(dtype), drawing(12)(10, 2, 4).to(dtype)
-    found = decompose(x, pe.Sinusoidal(10), w, w)
-    assert found.token_token.dtype == torch.float32
-    close(found.token_token, scores(projected(x, w), projected(x, w)))
+    parts = decompose(x, pe.Sinusoidal(10), w, w)
+    assert parts.token_token.dtype == torch.float32
+    close(parts.token_token, scores(projected(x, w), projected(x, w)))
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -29,16 +29,16 @@ def test_what_no_hypothesis_explains_is_unknown() -> None:
     theirs = tuple(torch.randn(x.shape, generator=generator) for x in ours)
     output = pe.attend(q, k, v, rope)
     noise = torch.randn(output.shape, generator=generator)
-    for found in (
+    for diagnosis in (
         diagnose(ours, theirs, rope, q=q, k=k),
         diagnose(ours, theirs, rope),
         diagnose(output, output + noise, rope, q=q, k=k, v=v),
     ):
-        assert found.cause == "unknown"
-        assert "unknown" in str(found)
-        assert found.candidates
-        assert not any(candidate.fits for candidate in found.candidates)
-        assert found.candidates[0].left > 0.2
+        assert diagnosis.cause == "unknown"
+        assert "unknown" in str(diagnosis)
+        assert diagnosis.candidates
+        assert not any(candidate.fits for candidate in diagnosis.candidates)
+        assert diagnosis.candidates[0].left > 0.2
     blind = diagnose(output, output + noise, kind="output")
     assert blind.cause == "unknown"
     assert "With raw tensors" in blind.evidence
@@ -50,12 +50,12 @@ def test_a_single_number_that_differs_is_found_where_it_is() -> None:
     ours = pe.rotate(q, k, rope)
     theirs = tuple(x.clone() for x in ours)
     theirs[1][1, 2, 7, 13] += 0.25
-    found = diagnose(ours, theirs, rope, q=q, k=k)
-    assert found.first == ("k", 1, 2, 7, 13)
-    assert found.error == pytest.approx(0.25)
-    assert found.cause == "unknown"
-    assert "Only k differs." in found.evidence
-    assert "dimensions of k, 13 differ" in found.evidence
+    diagnosis = diagnose(ours, theirs, rope, q=q, k=k)
+    assert diagnosis.first == ("k", 1, 2, 7, 13)
+    assert diagnosis.error == pytest.approx(0.25)
+    assert diagnosis.cause == "unknown"
+    assert "Only k differs." in diagnosis.evidence
+    assert "dimensions of k, 13 differ" in diagnosis.evidence
 
 
 PARTS: list[Callable[[], pe.Encoding]] = [
@@ -80,10 +80,10 @@ def test_right_implementations_agree_in_every_dtype(make: Callable[[], pe.Encodi
             theirs = both(encoding, q, k, v, causal=True)
             for one, two, values in zip(exact, theirs, (None, v), strict=True):
                 given = {"q": q, "k": k, "v": values, "causal": True}
-                found = diagnose(one, two, encoding, **given)
-                assert found.agree, (dtype, length, str(found))
-                assert found.cause == "none"
-                assert found.error <= found.allowed
+                diagnosis = diagnose(one, two, encoding, **given)
+                assert diagnosis.agree, (dtype, length, str(diagnosis))
+                assert diagnosis.cause == "none"
+                assert diagnosis.error <= diagnosis.allowed
                 assert diagnose(two, one, encoding, **given).agree
 
 
@@ -121,9 +121,9 @@ def test_hidden_scores_may_be_any_large_negative_number() -> None:
         theirs = ours.masked_fill(ours == -torch.inf, number)
         assert diagnose(ours, theirs, pe.Rotary(D), q=q, k=k, causal=True).agree
         assert diagnose(theirs, ours, kind="scores").agree
-    found = diagnose(ours, ours.masked_fill(ours == -torch.inf, 0.0), kind="scores")
-    assert found.error == math.inf
-    assert found.first == ("scores", 0, 0, 0, 1)
+    diagnosis = diagnose(ours, ours.masked_fill(ours == -torch.inf, 0.0), kind="scores")
+    assert diagnosis.error == math.inf
+    assert diagnosis.first == ("scores", 0, 0, 0, 1)
 
 
 def test_dtype_says_in_which_precision_theirs_was_computed() -> None:
@@ -132,21 +132,21 @@ def test_dtype_says_in_which_precision_theirs_was_computed() -> None:
     ours = pe.rotate(q, k, rope)
     theirs = tuple(x.bfloat16().float() for x in ours)
     assert not diagnose(ours, theirs, rope, q=q, k=k).agree
-    found = diagnose(ours, theirs, rope, q=q, k=k, dtype=torch.bfloat16)
-    assert found.agree
-    assert "bfloat16" in found.evidence
+    diagnosis = diagnose(ours, theirs, rope, q=q, k=k, dtype=torch.bfloat16)
+    assert diagnosis.agree
+    assert "bfloat16" in diagnosis.evidence
 
 
 def test_long_inputs_are_diagnosed_from_some_of_their_tokens() -> None:
     q, k, v = raw(length=300)
     rope = pe.Rotary(D)
-    found = diagnose(pe.rotate(q, k, rope), Wrong(base=5e5)(q, k), rope, q=q, k=k)
-    assert found.cause == "base"
+    diagnosis = diagnose(pe.rotate(q, k, rope), Wrong(base=5e5)(q, k), rope, q=q, k=k)
+    assert diagnosis.cause == "base"
     ours = pe.attend(q, k, v, rope, causal=True)
     theirs = pe.attend(q, k, v, rope, causal=True, scale=1 / D)
-    found = diagnose(ours, theirs, rope, q=q, k=k, v=v, causal=True)
-    assert found.cause == "scale"
-    assert "the whole difference" in found.evidence
+    diagnosis = diagnose(ours, theirs, rope, q=q, k=k, v=v, causal=True)
+    assert diagnosis.cause == "scale"
+    assert "the whole difference" in diagnosis.evidence
 
 
 def test_bad_input_is_refused(unhooked: None) -> None:
@@ -205,12 +205,12 @@ def test_bad_input_is_refused(unhooked: None) -> None:
 def test_a_diagnosis_is_data_and_reads_as_sentences() -> None:
     q, k, _ = raw()
     rope = pe.Rotary(D)
-    found = diagnose(pe.rotate(q, k, rope), (q, k), rope)
-    assert isinstance(found, Diagnosis)
-    assert str(found) == found.evidence
-    assert str(found).startswith("They differ, first at token 1, dimension 0 of q (batch row 0")
-    assert str(found).count(". ") >= 3
-    assert found.candidates[0].left < 1e-6
+    diagnosis = diagnose(pe.rotate(q, k, rope), (q, k), rope)
+    assert isinstance(diagnosis, Diagnosis)
+    assert str(diagnosis) == diagnosis.evidence
+    assert str(diagnosis).startswith("They differ, first at token 1, dimension 0 of q (batch row 0")
+    assert str(diagnosis).count(". ") >= 3
+    assert diagnosis.candidates[0].left < 1e-6
     assert str(diagnose(q, q)).startswith("They agree")
 
 
@@ -225,8 +225,8 @@ def test_terms_and_encodings_that_read_the_layer_are_diagnosed_too() -> None:
     options = {"causal": True, "context": pe.Context(x)}
     ours, theirs = both(gate, q, k, v, **options), both(None, q, k, v, causal=True)
     for one, two, values in zip(ours, theirs, (None, v), strict=True):
-        found = diagnose(one.detach(), two, gate, q=q, k=k, v=values, **options)
-        assert found.cause == "bias missing", found
+        diagnosis = diagnose(one.detach(), two, gate, q=q, k=k, v=values, **options)
+        assert diagnosis.cause == "bias missing", diagnosis
 
 
 def test_inputs_are_left_as_they_were_and_need_no_gradient() -> None:

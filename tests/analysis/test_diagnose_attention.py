@@ -63,8 +63,8 @@ def test_wrong_attention_with_alibi_is_named(which: int) -> None:
     ours = both(encoding, q, k, v, causal=causal)
     given = {"q": q, "k": k, "causal": causal}
     for one, two, values in ((ours[0], scores, None), (ours[1], output, v)):
-        found = diagnose(one, two, encoding, v=values, **given)
-        assert found.cause == cause, found
+        diagnosis = diagnose(one, two, encoding, v=values, **given)
+        assert diagnosis.cause == cause, diagnosis
 
 
 def test_biases_counted_from_the_first_key_differ_by_what_softmax_removes() -> None:
@@ -74,8 +74,8 @@ def test_biases_counted_from_the_first_key_differ_by_what_softmax_removes() -> N
     scores, output = attention(q, k, v, bias=key_only)
     encoding = pe.ALiBi(H)
     ours = both(encoding, q, k, v, causal=True)
-    found = diagnose(ours[0], scores, encoding, q=q, k=k, causal=True)
-    assert found.cause == "constant per row"
+    diagnosis = diagnose(ours[0], scores, encoding, q=q, k=k, causal=True)
+    assert diagnosis.cause == "constant per row"
     assert diagnose(ours[1], output.float(), encoding, q=q, k=k, v=v, causal=True).agree
 
 
@@ -95,8 +95,8 @@ def test_wrong_scale_and_buckets_of_t5_are_named() -> None:
     others["scale placement"] = both(multiplied, q, k, v, causal=True, scale=1.0)
     for cause, theirs in others.items():
         for one, two, values in zip(ours, theirs, (None, v), strict=True):
-            found = diagnose(one, two, t5, q=q, k=k, v=values, causal=True, scale=1.0)
-            assert found.cause == cause, found
+            diagnosis = diagnose(one, two, t5, q=q, k=k, v=values, causal=True, scale=1.0)
+            assert diagnosis.cause == cause, diagnosis
 
 
 def test_order_of_key_heads_and_exchanges_are_named_from_results_alone() -> None:
@@ -114,9 +114,9 @@ def test_order_of_key_heads_and_exchanges_are_named_from_results_alone() -> None
     even_first = torch.arange(D).view(-1, 2).T.flatten()
     assert diagnose(ours, tuple(x[..., even_first] for x in ours)).cause == "order of dimensions"
     heads = [3, 1, 0, 2, 5, 4]
-    found = diagnose(pe.attend(q, k, v), pe.attend(q, k, v)[:, heads])
-    assert found.cause == "order of heads"
-    assert str(heads) in found.evidence
+    diagnosis = diagnose(pe.attend(q, k, v), pe.attend(q, k, v)[:, heads])
+    assert diagnosis.cause == "order of heads"
+    assert str(heads) in diagnosis.evidence
     later = pe.attend(q, k, v).roll(1, dims=2)
     assert diagnose(pe.attend(q, k, v), later, kind="output").cause == "tokens shifted"
     s = pe.scores(q, k.repeat_interleave(2, 1))
@@ -132,8 +132,8 @@ def test_queries_taken_for_keys_are_named() -> None:
             both(rope, k, q, v, causal=True)[kind],
         )
         values = v if kind else None
-        found = diagnose(ours, theirs, rope, q=q, k=k, v=values, causal=True)
-        assert found.cause == "q and k swapped"
+        diagnosis = diagnose(ours, theirs, rope, q=q, k=k, v=values, causal=True)
+        assert diagnosis.cause == "q and k swapped"
 
 
 def test_positions_of_padding_packing_and_decoding_are_named() -> None:
@@ -153,8 +153,8 @@ def test_positions_of_padding_packing_and_decoding_are_named() -> None:
     ]
     for cause, queries, right, wrong in cases:
         ours, theirs = (pe.rotate(queries, k, rope, positions=at) for at in (right, wrong))
-        found = diagnose(ours, theirs, rope, q=queries, k=k, positions=right)
-        assert found.cause == cause, found
+        diagnosis = diagnose(ours, theirs, rope, q=queries, k=k, positions=right)
+        assert diagnosis.cause == cause, diagnosis
     # What is computed for padding means nothing, and is not compared.
     ours = both(rope, q, k, v, positions=padded)
     seen = both(rope, q, k, v, positions=without(padded, "valid"))
@@ -165,14 +165,14 @@ def test_positions_of_padding_packing_and_decoding_are_named() -> None:
     last = both(rope, q[:, :, -3:], k, v, positions=decoding)
     for kind, values in enumerate((None, v)):
         given = {"k": k, "v": values}
-        found = diagnose(ours[kind], seen[kind], rope, q=q, positions=padded, **given)
-        assert found.cause == "padding", found
-        found = diagnose(hidden[kind], other[kind], rope, q=q, positions=packed, **given)
-        assert found.cause == "documents", found
+        diagnosis = diagnose(ours[kind], seen[kind], rope, q=q, positions=padded, **given)
+        assert diagnosis.cause == "padding", diagnosis
+        diagnosis = diagnose(hidden[kind], other[kind], rope, q=q, positions=packed, **given)
+        assert diagnosis.cause == "documents", diagnosis
         queries = q[:, :, -3:]
-        found = diagnose(last[kind], top[kind], rope, q=queries, positions=decoding, **given)
-        assert found.cause == "causal mask", found
-        assert "aligns the causal mask at the first key" in found.evidence
+        diagnosis = diagnose(last[kind], top[kind], rope, q=queries, positions=decoding, **given)
+        assert diagnosis.cause == "causal mask", diagnosis
+        assert "aligns the causal mask at the first key" in diagnosis.evidence
     garbage = ours[1].clone()
     garbage[1, :, :4] = 7.0
     assert diagnose(ours[1], garbage, rope, q=q, k=k, v=v, positions=padded).agree
@@ -183,9 +183,9 @@ def test_a_window_off_by_one_is_named() -> None:
     ours, theirs = (both([pe.Rotary(D), pe.SlidingWindow(w)], q, k, v, causal=True) for w in (4, 5))
     parts = [pe.Rotary(D), pe.SlidingWindow(4)]
     for one, two, values in zip(ours, theirs, (None, v), strict=True):
-        found = diagnose(one, two, parts, q=q, k=k, v=values, causal=True)
-        assert found.cause == "width of the window"
-        assert "wider" in found.evidence
+        diagnosis = diagnose(one, two, parts, q=q, k=k, v=values, causal=True)
+        assert diagnosis.cause == "width of the window"
+        assert "wider" in diagnosis.evidence
 
 
 def test_embeddings_that_start_elsewhere_or_are_scaled_are_named() -> None:
@@ -207,17 +207,17 @@ def test_embeddings_that_start_elsewhere_or_are_scaled_are_named() -> None:
         ("position missing", sine, x),
     ]
     for cause, encoding, theirs in cases:
-        found = diagnose(encoding.embed(x, plain), theirs, encoding, x=x)
-        assert found.cause == cause, found
+        diagnosis = diagnose(encoding.embed(x, plain), theirs, encoding, x=x)
+        assert diagnosis.cause == cause, diagnosis
 
 
 def test_a_scale_is_named_where_scores_differ_by_one_number() -> None:
     q, k, _ = raw()
     rope = pe.Rotary(D)
     ours = pe.scores(q, k, rope)
-    found = diagnose(ours, pe.scores(q, k, rope, scale=1 / D), rope, q=q, k=k)
-    assert found.cause == "scale"
-    assert "1/sqrt(d) twice" in found.evidence
+    diagnosis = diagnose(ours, pe.scores(q, k, rope, scale=1 / D), rope, q=q, k=k)
+    assert diagnosis.cause == "scale"
+    assert "1/sqrt(d) twice" in diagnosis.evidence
     assert diagnose(ours, 1.25 * ours, rope, q=q, k=k).cause == "constant factor"
 
 
@@ -241,7 +241,7 @@ def test_every_member_agrees_with_itself_and_one_fault_is_named(name: str) -> No
     low_context = context_for(encoding, dtype=torch.float32)
     low = both(lower, q.float(), k.float(), v.float(), causal=True, context=low_context)
     for one, same, other, values in zip(ours, low, scaled, (None, v), strict=True):
-        found = diagnose(one.detach(), same.detach(), encoding, q=q, k=k, v=values, **given)
-        assert found.agree, found
-        found = diagnose(one.detach(), other.detach(), encoding, q=q, k=k, v=values, **given)
-        assert found.cause == "scale", found
+        diagnosis = diagnose(one.detach(), same.detach(), encoding, q=q, k=k, v=values, **given)
+        assert diagnosis.agree, diagnosis
+        diagnosis = diagnose(one.detach(), other.detach(), encoding, q=q, k=k, v=values, **given)
+        assert diagnosis.cause == "scale", diagnosis

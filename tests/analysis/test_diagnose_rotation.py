@@ -50,9 +50,9 @@ def test_a_wrong_rotation_is_named_from_results_alone(cause: str, wrong: Wrong) 
     rope = pe.Rotary(D, layout="interleaved") if wrong.layout == "half" else pe.Rotary(D)
     wrong = replace(wrong, layout="interleaved" if wrong.layout == "half" else wrong.layout)
     wrong = replace(wrong, tables="half" if wrong.tables else None)
-    found = diagnose(pe.rotate(q, k, rope), wrong(q, k))
-    assert found.cause == cause, found
-    assert f"if ours is Rotary(dim={D}, base=10000.0, layout={rope.layout!r}" in found.evidence
+    diagnosis = diagnose(pe.rotate(q, k, rope), wrong(q, k))
+    assert diagnosis.cause == cause, diagnosis
+    assert f"if ours is Rotary(dim={D}, base=10000.0, layout={rope.layout!r}" in diagnosis.evidence
 
 
 @pytest.mark.parametrize("which", range(1, len(ROTATIONS), 3))
@@ -64,8 +64,8 @@ def test_wrong_rotations_are_named_from_scores_and_outputs(which: int) -> None:
     # A rotation that is off by as much on both sides shows in no score.
     cause = "none" if cause in ("offset", "padding counted") else cause
     for one, two, values in zip(ours, theirs, (None, v), strict=True):
-        found = diagnose(one, two.to(one.dtype), rope, q=q, k=k, v=values, causal=True)
-        assert found.cause == cause, found
+        diagnosis = diagnose(one, two.to(one.dtype), rope, q=q, k=k, v=values, causal=True)
+        assert diagnosis.cause == cause, diagnosis
 
 
 PRECISION = [
@@ -82,13 +82,13 @@ PRECISION = [
 def test_low_precision_of_position_is_named(cause: str, wrong: Wrong) -> None:
     q, k, _ = raw(length=2_601)
     rope = pe.Rotary(D)
-    found = diagnose(pe.rotate(q, k, rope), wrong(q, k), rope, q=q, k=k)
-    assert found.cause == cause, found
+    diagnosis = diagnose(pe.rotate(q, k, rope), wrong(q, k), rope, q=q, k=k)
+    assert diagnosis.cause == cause, diagnosis
     if cause == "precision of positions":
         tie = 257 if wrong.position_dtype == torch.bfloat16 else 2_049
-        assert found.first is not None
-        assert found.first.token == tie
-        assert str(tie - 1) in found.evidence
+        assert diagnosis.first is not None
+        assert diagnosis.first.token == tie
+        assert str(tie - 1) in diagnosis.evidence
 
 
 def test_low_precision_is_named_in_bfloat16_where_it_is_more_than_rounding() -> None:
@@ -96,8 +96,8 @@ def test_low_precision_is_named_in_bfloat16_where_it_is_more_than_rounding() -> 
     rope = pe.Rotary(D)
     ours = pe.rotate(q, k, rope)
     for cause, wrong in PRECISION[:3]:
-        found = diagnose(ours, wrong(q, k), rope, q=q, k=k)
-        assert found.cause == cause, found
+        diagnosis = diagnose(ours, wrong(q, k), rope, q=q, k=k)
+        assert diagnosis.cause == cause, diagnosis
     assert diagnose(ours, PRECISION[3][1](q, k), rope, q=q, k=k).agree
 
 
@@ -139,9 +139,9 @@ def test_what_yarn_means_by_its_factor() -> None:
     }
     ours = pe.attend(q, k, v, rope)
     for word, theirs in outputs.items():
-        found = diagnose(ours, theirs, rope, q=q, k=k, v=v)
-        assert found.cause == "attention factor"
-        assert word in found.evidence
+        diagnosis = diagnose(ours, theirs, rope, q=q, k=k, v=v)
+        assert diagnosis.cause == "attention factor"
+        assert word in diagnosis.evidence
 
 
 def test_heads_taken_for_tokens_are_named() -> None:
@@ -157,8 +157,8 @@ def test_trailing_dimensions_that_turn_are_named() -> None:
     q, k, _ = raw()
     rope = pe.Rotary(D, rotary_dim=8)
     theirs = Wrong(width=8, start=D - 8)(q, k)
-    found = diagnose(pe.rotate(q, k, rope), theirs, rope, q=q, k=k)
-    assert found.cause == "which dimensions turn"
+    diagnosis = diagnose(pe.rotate(q, k, rope), theirs, rope, q=q, k=k)
+    assert diagnosis.cause == "which dimensions turn"
 
 
 def test_queries_alone_can_be_compared() -> None:
@@ -166,8 +166,8 @@ def test_queries_alone_can_be_compared() -> None:
     rope = pe.Rotary(D)
     ours, theirs = pe.rotate(q, k, rope)[0], Wrong(layout="interleaved")(q, k)[0]
     for given in ({"q": q}, {}):
-        found = diagnose(ours, theirs, rope, **given)
-        assert found.cause == "layout"
-        assert found.first is not None
-        assert found.first.tensor == "q"
+        diagnosis = diagnose(ours, theirs, rope, **given)
+        assert diagnosis.cause == "layout"
+        assert diagnosis.first is not None
+        assert diagnosis.first.tensor == "q"
     assert diagnose(ours, theirs).cause == "layout"

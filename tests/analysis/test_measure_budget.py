@@ -31,22 +31,24 @@ def test_rows_beyond_training_are_untrained() -> None:
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_buckets_that_training_never_reached(bidirectional: bool) -> None:
-    made = pe.T5Bias(4, bidirectional=bidirectional)
-    card = measure.budget(made, 30, 90, causal=not bidirectional)
+    encoding = pe.T5Bias(4, bidirectional=bidirectional)
+    card = measure.budget(encoding, 30, 90, causal=not bidirectional)
 
     def buckets(length: int) -> set[int]:
         ahead = length if bidirectional else 1
-        return set(made.bucket(torch.arange(1 - length, ahead)).tolist())
+        return set(encoding.bucket(torch.arange(1 - length, ahead)).tolist())
 
     assert set(rows_of(card.untrained["weight"])) == buckets(90) - buckets(30)
     assert set(rows_of(card.idle["weight"])) == set(range(32)) - buckets(90)
-    same = {made.bucket(-torch.arange(90))[n].item() in buckets(30) for n in card.unseen.nonzero()}
+    same = {
+        encoding.bucket(-torch.arange(90))[n].item() in buckets(30) for n in card.unseen.nonzero()
+    }
     assert same == {False}
 
 
 def test_what_is_shared_by_all_distances_is_trained() -> None:
-    for made in (pe.KERPLE(4), pe.ALiBi(4, learned=True), pe.LearnedRotary(8)):
-        card = measure.budget(made, 8, 40)
+    for encoding in (pe.KERPLE(4), pe.ALiBi(4, learned=True), pe.LearnedRotary(8)):
+        card = measure.budget(encoding, 8, 40)
         assert not any(mask.any() for mask in card.untrained.values())
         assert card.unseen.tolist() == [False] * 8 + [True] * 32
     # Only the first two queries stand before the threshold, and tell it what to be.
@@ -83,8 +85,8 @@ def test_what_scalings_are_for() -> None:
     """Interpolation brings no new angles; NTK does; zones bring none either."""
     plain = pe.Rotary(32)
 
-    def new(made: Encoding) -> int:
-        card = measure.budget(made, 64, 256, trained=plain)
+    def new(encoding: Encoding) -> int:
+        card = measure.budget(encoding, 64, 256, trained=plain)
         assert card.new_angles is not None
         return int(card.new_angles.sum())
 

@@ -15,69 +15,69 @@ from tests.support.measured import drawn, exact
 
 
 def test_rotary_scores_of_ones_are_twice_the_sum_of_cosines() -> None:
-    made = pe.Rotary(16, base=100.0)
-    curve = measure.score_curve(made, 300)
+    encoding = pe.Rotary(16, base=100.0)
+    curve = measure.score_curve(encoding, 300)
     assert curve.shape == (1, 300)
-    exact(curve[0], 2 * measure.cosine_sum(made.frequencies(), torch.arange(300)))
-    found = measure.decay(curve[0])
-    assert not found.monotone
-    assert len(found.crossings) > 10
+    exact(curve[0], 2 * measure.cosine_sum(encoding.frequencies(), torch.arange(300)))
+    measured = measure.decay(curve[0])
+    assert not measured.monotone
+    assert len(measured.crossings) > 10
     # Between zeros the sign does not change.
-    signs = curve[0][: int(found.crossings[0]) + 1].sign()
+    signs = curve[0][: int(measured.crossings[0]) + 1].sign()
     assert (signs == 1).all()
-    assert curve[0, math.ceil(found.crossings[0])] < 0
+    assert curve[0, math.ceil(measured.crossings[0])] < 0
 
 
 def test_the_bound_of_roformer_by_plain_sums() -> None:
     theta = pe.Rotary(16).frequencies()
-    found = measure.abel_bound(theta, torch.tensor([0, 7, 40]))
+    measured = measure.abel_bound(theta, torch.tensor([0, 7, 40]))
     for column, k in enumerate((0, 7, 40)):
         sums, total = [], 0j
         for f in theta.tolist():
             total += cmath.exp(1j * k * f)
             sums.append(abs(total))
-        assert found[column].item() == pytest.approx(sum(sums) / 8, abs=1e-12)
-    assert found[0] == pytest.approx(4.5)
+        assert measured[column].item() == pytest.approx(sum(sums) / 8, abs=1e-12)
+    assert measured[0] == pytest.approx(4.5)
 
 
 def test_no_score_exceeds_the_bound_of_roformer() -> None:
-    made, q, k = pe.Rotary(16), drawn(1, 16), drawn(1, 16, seed=1)
-    curve = measure.score_curve(made, 200, q, k)[0].abs()
+    encoding, q, k = pe.Rotary(16), drawn(1, 16), drawn(1, 16, seed=1)
+    curve = measure.score_curve(encoding, 200, q, k)[0].abs()
     h = torch.complex(q[0, :8], q[0, 8:]) * torch.complex(k[0, :8], k[0, 8:]).conj()
     steps = torch.cat((h, torch.zeros(1))).diff().abs().max()
-    bound = steps * 8 * measure.abel_bound(made.frequencies(), torch.arange(200))
+    bound = steps * 8 * measure.abel_bound(encoding.frequencies(), torch.arange(200))
     assert (curve <= bound + 1e-12).all()
     # At distance 0 a constant h meets a sharp bound only in its last step.
     assert (bound[0] >= curve[0]).item()
 
 
 def test_a_curve_made_by_hand() -> None:
-    found = measure.decay(torch.tensor([3.0, 1.0, 2.0, -2.0, 0.0, -1.0]))
-    exact(found.upper, torch.tensor([3.0, 2, 2, 0, 0, -1]))
-    exact(found.lower, torch.tensor([-2.0, -2, -2, -2, -1, -1]))
-    assert found.crossings.tolist() == [2.5, 4.0]
-    assert found.rises.tolist() == [1, 3]
-    assert not found.monotone
+    measured = measure.decay(torch.tensor([3.0, 1.0, 2.0, -2.0, 0.0, -1.0]))
+    exact(measured.upper, torch.tensor([3.0, 2, 2, 0, 0, -1]))
+    exact(measured.lower, torch.tensor([-2.0, -2, -2, -2, -1, -1]))
+    assert measured.crossings.tolist() == [2.5, 4.0]
+    assert measured.rises.tolist() == [1, 3]
+    assert not measured.monotone
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=20))
 def test_envelopes_enclose_and_are_monotone(values: list[float]) -> None:
     curve = torch.tensor(values, dtype=torch.float64)
-    found = measure.decay(curve)
-    assert ((found.lower <= curve) & (curve <= found.upper)).all()
-    assert (found.upper.diff() <= 0).all()
-    assert (found.lower.diff() >= 0).all()
+    measured = measure.decay(curve)
+    assert ((measured.lower <= curve) & (curve <= measured.upper)).all()
+    assert (measured.upper.diff() <= 0).all()
+    assert (measured.lower.diff() >= 0).all()
     for n in range(len(values)):
-        assert found.upper[n] == max(values[n:])
-        assert found.lower[n] == min(values[n:])
+        assert measured.upper[n] == max(values[n:])
+        assert measured.lower[n] == min(values[n:])
 
 
 def test_hidden_keys_are_left_out_of_a_decay() -> None:
-    found = measure.decay(torch.tensor([2.0, 1.0, -torch.inf, -torch.inf, -1.0, -torch.inf]))
-    assert found.monotone
-    assert found.crossings.tolist() == [2.5]
-    assert found.lower.tolist() == [-1.0] * 5 + [torch.inf]
-    assert found.upper.tolist() == [2.0, 1.0, -1.0, -1.0, -1.0, -torch.inf]
+    measured = measure.decay(torch.tensor([2.0, 1.0, -torch.inf, -torch.inf, -1.0, -torch.inf]))
+    assert measured.monotone
+    assert measured.crossings.tolist() == [2.5]
+    assert measured.lower.tolist() == [-1.0] * 5 + [torch.inf]
+    assert measured.upper.tolist() == [2.0, 1.0, -1.0, -1.0, -1.0, -torch.inf]
     assert measure.decay(torch.full((3,), -torch.inf)).monotone
     windowed = measure.decay(measure.score_curve(pe.SlidingWindow(3), 9)[0])
     assert windowed.monotone
@@ -85,9 +85,9 @@ def test_hidden_keys_are_left_out_of_a_decay() -> None:
 
 
 def test_decay_of_biases() -> None:
-    for made in (pe.ALiBi(4), pe.KERPLE(4)):
-        curves = measure.score_curve(made, 100)
-        exact(curves - curves[:, :1], measure.distance_table(made, 100).T, 1e-6)
+    for encoding in (pe.ALiBi(4), pe.KERPLE(4)):
+        curves = measure.score_curve(encoding, 100)
+        exact(curves - curves[:, :1], measure.distance_table(encoding, 100).T, 1e-6)
         assert all(measure.decay(curve).monotone for curve in curves)
     t5 = pe.T5Bias(1, buckets=4, max_distance=8)
     with torch.no_grad():
@@ -102,20 +102,20 @@ def test_rounding_is_no_rise() -> None:
 
 def test_direction_of_one_turning_pair() -> None:
     """s(i, j) - s(j, i) = 2 Im(q conj(k)) sin((j - i) f), up to its sign."""
-    made, q, k = pe.Rotary(2), drawn(1, 2), drawn(1, 2, seed=1)
-    found = measure.direction_sensitivity(measure.token_scores(made, 30, q, k))
+    encoding, q, k = pe.Rotary(2), drawn(1, 2), drawn(1, 2, seed=1)
+    measured = measure.direction_sensitivity(measure.token_scores(encoding, 30, q, k))
     product = complex(*q[0].tolist()) * complex(*k[0].tolist()).conjugate()
     expected = max(abs(2 * product.imag * math.sin(n)) for n in range(30))
-    assert found.item() == pytest.approx(expected, abs=1e-12)
-    assert measure.direction_sensitivity(measure.token_scores(made, 30, q, q)) < 1e-12
+    assert measured.item() == pytest.approx(expected, abs=1e-12)
+    assert measure.direction_sensitivity(measure.token_scores(encoding, 30, q, q)) < 1e-12
 
 
 def test_direction_of_two_sided_slopes() -> None:
     plain, sided = pe.ALiBi(4), pe.ALiBi(4, future=3.0)
     assert (measure.direction_sensitivity(measure.token_scores(plain, 11)) == 0).all()
     slopes = torch.tensor(plain.slope_values()).double()
-    found = measure.direction_sensitivity(measure.token_scores(sided, 11))
-    exact(found, 2 * slopes * 10)
+    measured = measure.direction_sensitivity(measure.token_scores(sided, 11))
+    exact(measured, 2 * slopes * 10)
     # A causal mask leaves no two tokens that see each other.
     causal = measure.token_scores(sided, pe.Positions.build(11, causal=True))
     assert (measure.direction_sensitivity(causal) == 0).all()
@@ -126,23 +126,23 @@ def test_scores_by_distance_as_plain_loops_find_them(length: int, seed: int) -> 
     matrix = drawn(length, length, seed=seed)
     hidden = torch.ones(length, length).triu(1).bool()
     matrix = matrix.masked_fill(hidden & (seed % 2 == 1), -torch.inf)
-    found = measure.by_distance(matrix)
-    assert found.distance.tolist() == list(range(1 - length, length))
+    measured = measure.by_distance(matrix)
+    assert measured.distance.tolist() == list(range(1 - length, length))
     for n, step in enumerate(range(1 - length, length)):
         entries = [matrix[i, i + step] for i in range(length) if 0 <= i + step < length]
         seen = [entry.item() for entry in entries if entry > -torch.inf]
         if not seen:
-            assert found.mean[n].isnan()
-            assert found.spread[n].isnan()
+            assert measured.mean[n].isnan()
+            assert measured.spread[n].isnan()
             continue
-        assert found.mean[n].item() == pytest.approx(sum(seen) / len(seen))
-        assert found.spread[n].item() == pytest.approx(max(seen) - min(seen))
+        assert measured.mean[n].item() == pytest.approx(sum(seen) / len(seen))
+        assert measured.spread[n].item() == pytest.approx(max(seen) - min(seen))
 
 
 def test_relative_encodings_spread_nowhere() -> None:
     q, k = drawn(4, 16), drawn(4, 16, seed=1)
-    for made in (pe.Rotary(16), pe.T5Bias(4), pe.ALiBi(4)):
-        assert measure.by_distance(measure.token_scores(made, 30, q, k)).spread.max() < 1e-12
+    for encoding in (pe.Rotary(16), pe.T5Bias(4), pe.ALiBi(4)):
+        assert measure.by_distance(measure.token_scores(encoding, 30, q, k)).spread.max() < 1e-12
     log_n = pe.Temperature("log_n", original_length=4)
     assert measure.by_distance(measure.token_scores(log_n, 30, q, k)).spread.max() > 1
 

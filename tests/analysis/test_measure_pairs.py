@@ -92,27 +92,27 @@ def test_equal_scores_are_inner_products_or_scores_of_ones() -> None:
 
 def test_the_bias_of_alibi_is_its_slopes() -> None:
     encoding = pe.ALiBi(8)
-    found = measure.position_bias(encoding, 6)
-    assert found.distance.tolist() == list(range(-5, 6))
+    measured = measure.position_bias(encoding, 6)
+    assert measured.distance.tolist() == list(range(-5, 6))
     slopes = torch.tensor([2.0**-i for i in range(1, 9)])
-    exact(found.values, -slopes[:, None] * found.distance.abs())
+    exact(measured.values, -slopes[:, None] * measured.distance.abs())
 
 
 def test_the_bias_of_tables_that_meet_queries_is_their_sum() -> None:
     encoding = pe.Shaw(8, clip=3)
     assert encoding.keys_weight is not None
-    found = measure.position_bias(encoding, 6)
+    measured = measure.position_bias(encoding, 6)
     rows = encoding.keys_weight.detach().double().sum(dim=-1)
-    exact(found.values[0], rows[found.distance.clamp(-3, 3) + 3], 1e-6)
-    assert measure.groups(found.values.T).tolist() == [0, 0, 0, 1, 2, 3, 4, 5, 6, 6, 6]
+    exact(measured.values[0], rows[measured.distance.clamp(-3, 3) + 3], 1e-6)
+    assert measure.groups(measured.values.T).tolist() == [0, 0, 0, 1, 2, 3, 4, 5, 6, 6, 6]
 
 
 def test_the_bias_of_a_causal_encoding_ends_at_the_query() -> None:
-    found = measure.position_bias(pe.ForgetGate(16, heads=4), 6)
-    assert found.distance.tolist() == [-5, -4, -3, -2, -1, 0]
-    assert found.values.shape == (4, 6)
+    measured = measure.position_bias(pe.ForgetGate(16, heads=4), 6)
+    assert measured.distance.tolist() == [-5, -4, -3, -2, -1, 0]
+    assert measured.values.shape == (4, 6)
     # Forgetting adds up on the way from the key to the query.
-    assert bool((found.values.diff(dim=-1) > 0).all())
+    assert bool((measured.values.diff(dim=-1) > 0).all())
 
 
 @pytest.mark.parametrize("encoding", [pe.Rotary(8), pe.Sinusoidal(8), pe.NoPE()], ids=repr)
@@ -133,9 +133,9 @@ def test_groups_are_counted_as_they_come() -> None:
 
 def test_the_buckets_of_t5_are_found() -> None:
     encoding = pe.T5Bias(4, buckets=12, max_distance=30, bidirectional=True)
-    found = measure.position_bias(encoding, 40)
-    groups = measure.groups(found.values.T)
-    buckets = encoding.bucket(found.distance)
+    measured = measure.position_bias(encoding, 40)
+    groups = measure.groups(measured.values.T)
+    buckets = encoding.bucket(measured.distance)
     assert torch.equal(groups[:, None] == groups, buckets[:, None] == buckets)
 
 

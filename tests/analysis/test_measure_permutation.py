@@ -41,9 +41,9 @@ def reader(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
 )
 def test_who_reads_the_order(make: Callable[[], torch.nn.Module], sensitive: bool) -> None:
     model = reader(make)
-    found = measure.permutation_sensitivity(model, WORDS, ORDERS)
-    assert found.shape == (6,)
-    assert (found > 1e-6).all() if sensitive else (found == 0).all()
+    measured = measure.permutation_sensitivity(model, WORDS, ORDERS)
+    assert measured.shape == (6,)
+    assert (measured > 1e-6).all() if sensitive else (measured == 0).all()
 
 
 def test_the_mean_hides_what_tokens_tell() -> None:
@@ -59,15 +59,17 @@ def test_the_mean_hides_what_tokens_tell() -> None:
         )
         == 0
     ).all()
-    found = measure.equivariance_error(lambda x: x + positions, WORDS[..., None].double(), ORDERS)
-    assert (found > 0.01).all()
+    measured = measure.equivariance_error(
+        lambda x: x + positions, WORDS[..., None].double(), ORDERS
+    )
+    assert (measured > 0.01).all()
 
 
 def test_the_size_of_a_change() -> None:
     x = torch.tensor([[3.0, 4.0, 5.0]])
     orders = torch.tensor([[1, 0, 2], [0, 2, 1]])
-    found = measure.permutation_sensitivity(lambda x: x[:, 0], x, orders)
-    exact(found, torch.tensor([1 / 3, 0.0]).double(), 1e-7)
+    measured = measure.permutation_sensitivity(lambda x: x[:, 0], x, orders)
+    exact(measured, torch.tensor([1 / 3, 0.0]).double(), 1e-7)
 
 
 def test_orders_must_fit() -> None:

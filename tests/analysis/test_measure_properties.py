@@ -17,10 +17,10 @@ def test_properties_of_three_encodings() -> None:
     assert list(alibi.values()) == [
         "`alibi`", "distances", "to 256", "65", "-", "yes", "no", "no", "yes", "distances"
     ]  # fmt: skip
-    found = properties.use(properties.drawn(pe.LMInfinite))
-    assert found["causal only"] == "yes"
-    assert found["decodes"] == "raw"
-    assert found["linear attention"] == found["SDPA"] == "no"
+    measured = properties.use(properties.drawn(pe.LMInfinite))
+    assert measured["causal only"] == "yes"
+    assert measured["decodes"] == "raw"
+    assert measured["linear attention"] == measured["SDPA"] == "no"
     lines = properties.table([sinusoid, alibi]).splitlines()
     assert len(lines) == 4
     assert all(line.count("|") == 11 for line in lines)

@@ -28,12 +28,12 @@ from tests.support.measured import Windowed, exact
     ids=repr,
 )
 def test_wavelengths_of_every_scaling(scaling: Scaling | None) -> None:
-    made, length = pe.Rotary(32, scaling=scaling), 512
+    encoding, length = pe.Rotary(32, scaling=scaling), 512
     rule = scaling or Scaling()
     expected = [rule.reference(i, 10_000.0, 32, length) for i in range(16)]
-    found = measure.frequencies(made, length)
-    exact(found[0], torch.tensor(expected, dtype=torch.float64), 1e-13)
-    waves, turns = measure.wavelengths(found)[0], measure.turns(found, length)[0]
+    measured = measure.frequencies(encoding, length)
+    exact(measured[0], torch.tensor(expected, dtype=torch.float64), 1e-13)
+    waves, turns = measure.wavelengths(measured)[0], measure.turns(measured, length)[0]
     for f, wave, turned in zip(expected, waves.tolist(), turns.tolist(), strict=True):
         assert wave == (pytest.approx(2 * math.pi / f) if f else math.inf)
         assert turned == pytest.approx(512 * f / (2 * math.pi))
@@ -42,14 +42,14 @@ def test_wavelengths_of_every_scaling(scaling: Scaling | None) -> None:
 def test_frequencies_of_other_rotations() -> None:
     plain = pe.Rotary(8).frequencies()
     assert torch.equal(measure.frequencies(pe.Sinusoidal(8))[0], pe.Sinusoidal(8).frequencies())
-    for made in (pe.XPos(8), pe.LMInfinite(8, window=4), pe.MRoPE(8, (2, 1, 1))):
-        exact(measure.frequencies(made)[0], plain)
+    for encoding in (pe.XPos(8), pe.LMInfinite(8, window=4), pe.MRoPE(8, (2, 1, 1))):
+        exact(measure.frequencies(encoding)[0], plain)
     axial = pe.AxialRotary(8, grid=(3, 3))
     exact(measure.frequencies(axial)[0], pe.Rotary(4).frequencies().repeat(2))
     assert measure.frequencies(pe.LearnedRotary(8, heads=3)).shape == (3, 4)
-    for made in (pe.ALiBi(4), pe.Learned(8, 8), pe.NoPE()):
+    for encoding in (pe.ALiBi(4), pe.Learned(8, 8), pe.NoPE()):
         with pytest.raises(UnsupportedError, match="give a rotary encoding"):
-            measure.frequencies(made)
+            measure.frequencies(encoding)
     with pytest.raises(SettingError, match=r"turns\(length=0\)"):
         measure.turns(plain, 0)
 

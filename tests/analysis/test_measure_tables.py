@@ -15,20 +15,20 @@ from tests.support.measured import Bumps, drawn, exact
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=12))
 def test_uniqueness_counts_as_a_set_does(rows: list[list[int]]) -> None:
-    found = measure.uniqueness(torch.tensor(rows).double())
+    measured = measure.uniqueness(torch.tensor(rows).double())
     as_tuples = [tuple(row) for row in rows]
-    assert (found.rows, found.distinct) == (len(rows), len(set(as_tuples)))
+    assert (measured.rows, measured.distinct) == (len(rows), len(set(as_tuples)))
     repeats = [i for i, row in enumerate(as_tuples) if row in as_tuples[:i]]
     expected = (as_tuples.index(as_tuples[repeats[0]]), repeats[0]) if repeats else None
-    assert found.collision == expected
+    assert measured.collision == expected
 
 
 def test_integers_in_bfloat16_collide_at_257() -> None:
     table = measure.position_table(pe.Ordinal(), 4097)
     assert measure.uniqueness(table).collision is None
     # 8 bits: 256 distinct to 256, then 128 in every further octave.
-    found = measure.uniqueness(table, torch.bfloat16)
-    assert (found.distinct, found.collision) == (257 + 4 * 128, (256, 257))
+    measured = measure.uniqueness(table, torch.bfloat16)
+    assert (measured.distinct, measured.collision) == (257 + 4 * 128, (256, 257))
     assert measure.uniqueness(table, torch.float16).collision == (2048, 2049)
 
 
@@ -56,20 +56,20 @@ def test_boundedness_of_integers_and_of_waves() -> None:
 
 
 def test_the_largest_number_of_any_column_counts() -> None:
-    found = measure.boundedness(torch.tensor([[0.0, -3.0], [1.0, 2.0], [5.0, 0.0]]))
-    assert found.tolist() == [3, 3, 5]
+    measured = measure.boundedness(torch.tensor([[0.0, -3.0], [1.0, 2.0], [5.0, 0.0]]))
+    assert measured.tolist() == [3, 3, 5]
 
 
 @pytest.mark.parametrize("step", [1, 3, 7])
 def test_the_shift_matrix_of_a_sinusoid_turns_each_pair(step: int) -> None:
-    made = pe.Sinusoidal(6, base=10.0)
-    found = measure.shift(measure.position_table(made, 200), step)
+    encoding = pe.Sinusoidal(6, base=10.0)
+    measured = measure.shift(measure.position_table(encoding, 200), step)
     turns = []
-    for f in made.frequencies().tolist():
+    for f in encoding.frequencies().tolist():
         u, v = math.cos(f * step), math.sin(f * step)
         turns.append(torch.tensor([[u, v], [-v, u]], dtype=torch.float64))
-    exact(found.matrix, torch.block_diag(*turns), 1e-10)
-    assert found.residual < 1e-13
+    exact(measured.matrix, torch.block_diag(*turns), 1e-10)
+    assert measured.residual < 1e-13
 
 
 def test_many_slow_pairs_still_have_a_shift_matrix() -> None:
@@ -94,8 +94,8 @@ def test_what_has_no_shift_matrix_leaves_a_residual(encoding: Encoding) -> None:
 
 def test_a_random_table_has_no_shift_matrix() -> None:
     """Least squares with c of n degrees of freedom leaves sqrt(1 - c/n) of noise."""
-    found = measure.shift(drawn(2001, 20))
-    assert found.residual == pytest.approx(math.sqrt(1 - 20 / 2000), abs=0.01)
+    measured = measure.shift(drawn(2001, 20))
+    assert measured.residual == pytest.approx(math.sqrt(1 - 20 / 2000), abs=0.01)
 
 
 def test_a_shift_needs_more_rows_than_columns() -> None:
@@ -106,27 +106,27 @@ def test_a_shift_needs_more_rows_than_columns() -> None:
 
 
 def test_inner_products_of_a_sinusoid_are_a_sum_of_cosines() -> None:
-    made = pe.Sinusoidal(16)
-    found = measure.inner_products(measure.position_table(made, 40))
+    encoding = pe.Sinusoidal(16)
+    measured = measure.inner_products(measure.position_table(encoding, 40))
     for i, j in ((0, 0), (3, 30), (39, 2)):
-        expected = sum(math.cos((i - j) * f) for f in made.frequencies().tolist())
-        assert found[i, j].item() == pytest.approx(expected, abs=1e-12)
-    exact(found[7], measure.cosine_sum(made.frequencies(), torch.arange(40) - 7))
-    assert measure.direction_sensitivity(found) < 1e-12
+        expected = sum(math.cos((i - j) * f) for f in encoding.frequencies().tolist())
+        assert measured[i, j].item() == pytest.approx(expected, abs=1e-12)
+    exact(measured[7], measure.cosine_sum(encoding.frequencies(), torch.arange(40) - 7))
+    assert measure.direction_sensitivity(measured) < 1e-12
     projected = measure.inner_products(
-        measure.position_table(made, 40), drawn(16, 8), drawn(16, 8, seed=1)
+        measure.position_table(encoding, 40), drawn(16, 8), drawn(16, 8, seed=1)
     )
     assert measure.direction_sensitivity(projected) > 1
     assert measure.by_distance(projected).spread.max() > 1
 
 
 def test_the_resolution_of_alibi_is_its_slope() -> None:
-    made = pe.ALiBi(8)
-    rows = measure.distance_table(made, 600)
+    encoding = pe.ALiBi(8)
+    rows = measure.distance_table(encoding, 600)
     for dtype, whole in ((torch.float64, 599), (torch.bfloat16, 256)):
         steps = measure.resolution(rows.T[..., None], dtype)
         assert steps.shape == (8, 599)
-        slopes = torch.tensor(made.slope_values(), dtype=torch.float64)
+        slopes = torch.tensor(encoding.slope_values(), dtype=torch.float64)
         exact(steps[:, :whole], slopes[:, None].expand(-1, whole))
     # Between 256 and 512 bfloat16 has no odd numbers: steps are 0 or two slopes.
     assert set((steps[0, 256:511] / slopes[0]).tolist()) == {0.0, 2.0}
@@ -134,15 +134,15 @@ def test_the_resolution_of_alibi_is_its_slope() -> None:
 
 def test_the_resolution_of_a_sinusoid_is_the_same_everywhere() -> None:
     """|PE[p + 1] - PE[p]|^2 = sum of 2 - 2 cos f."""
-    made = pe.Sinusoidal(16)
-    expected = (2 - 2 * made.frequencies().cos()).sum().sqrt()
-    exact(measure.resolution(measure.position_table(made, 99)), expected.expand(98))
+    encoding = pe.Sinusoidal(16)
+    expected = (2 - 2 * encoding.frequencies().cos()).sum().sqrt()
+    exact(measure.resolution(measure.position_table(encoding, 99)), expected.expand(98))
 
 
 def test_position_tables_are_what_is_embedded() -> None:
-    for made in (pe.Sinusoidal(6), pe.Learned(6, 9), pe.Waveform(6), pe.Binary(6)):
+    for encoding in (pe.Sinusoidal(6), pe.Learned(6, 9), pe.Waveform(6), pe.Binary(6)):
         zeros = torch.zeros(1, 9, 6, dtype=torch.float64)
-        exact(measure.position_table(made, 9), made.embed(zeros, pe.Positions.build(9))[0])
+        exact(measure.position_table(encoding, 9), encoding.embed(zeros, pe.Positions.build(9))[0])
     exact(measure.position_table(Bumps(), 5), torch.tensor([[0.0], [1], [2], [0], [1]]).double())
     ids = torch.tensor([5, 5, 900])
     at = measure.position_table(pe.Sinusoidal(6), ids)
@@ -150,11 +150,11 @@ def test_position_tables_are_what_is_embedded() -> None:
 
 
 def test_a_rotary_position_is_a_turned_key_of_ones() -> None:
-    made = pe.Rotary(12, base=50.0, layout="interleaved", rotary_dim=8)
+    encoding = pe.Rotary(12, base=50.0, layout="interleaved", rotary_dim=8)
     ones = torch.ones(1, 1, 20, 12, dtype=torch.float64)
-    _, k = pe.rotate(ones, ones, made)
-    exact(measure.position_table(made, 20), k[0, 0, :, :8])
-    assert measure.shift(measure.position_table(made, 60)).residual < 1e-12
+    _, k = pe.rotate(ones, ones, encoding)
+    exact(measure.position_table(encoding, 20), k[0, 0, :, :8])
+    assert measure.shift(measure.position_table(encoding, 60)).residual < 1e-12
 
 
 def test_distance_tables_of_biases_are_the_biases() -> None:
@@ -167,21 +167,21 @@ def test_distance_tables_of_biases_are_the_biases() -> None:
 
 
 def test_distance_tables_of_vectors_are_their_rows() -> None:
-    made = pe.Shaw(4, clip=3)
-    assert made.keys_weight is not None
-    assert made.values_weight is not None
+    encoding = pe.Shaw(4, clip=3)
+    assert encoding.keys_weight is not None
+    assert encoding.values_weight is not None
     row = 3 - torch.arange(9).clamp(max=3)
-    both = torch.cat((made.keys_weight[row], made.values_weight[row]), dim=-1)
-    exact(measure.distance_table(made, 9), both.detach().double())
+    both = torch.cat((encoding.keys_weight[row], encoding.values_weight[row]), dim=-1)
+    exact(measure.distance_table(encoding, 9), both.detach().double())
 
 
 def test_distance_tables_of_rotations_are_cos_and_sin() -> None:
     back = torch.arange(9)[:, None]
-    made = pe.Rotary(8, base=30.0)
-    angle = back * made.frequencies()
-    exact(measure.distance_table(made, 9), torch.cat((angle.cos(), angle.sin()), dim=-1))
+    encoding = pe.Rotary(8, base=30.0)
+    angle = back * encoding.frequencies()
+    exact(measure.distance_table(encoding, 9), torch.cat((angle.cos(), angle.sin()), dim=-1))
     near = pe.ReRoPE(8, window=4, base=30.0)
-    clipped = back.clamp(max=4) * made.frequencies()
+    clipped = back.clamp(max=4) * encoding.frequencies()
     expected = torch.cat((clipped.cos(), clipped.sin()), dim=-1)
     exact(measure.distance_table(near, 9), expected)
     fading = pe.XPos(8, scale_base=8.0, base=30.0)
@@ -194,19 +194,19 @@ def test_distance_tables_of_groups_and_gains() -> None:
     theta = pe.Rotary(8).frequencies()
     # The query at position 8 is in group 4, moved by 3 - 1 towards the groups of keys.
     back = torch.tensor([0, 1, 2, 6 - 2, 6 - 2, 6 - 1, 6 - 1, 6, 6])[:, None]
-    found = measure.distance_table(pe.SelfExtend(8, window=3, group=2), 9)
-    exact(found, torch.cat(((back * theta).cos(), (back * theta).sin()), dim=-1))
+    measured = measure.distance_table(pe.SelfExtend(8, window=3, group=2), 9)
+    exact(measured, torch.cat(((back * theta).cos(), (back * theta).sin()), dim=-1))
     scaling = pe.YaRN(4.0, 64)
     gained = measure.distance_table(pe.Rotary(8, scaling=scaling), 9)
     exact(gained[0, :4], torch.full((4,), scaling.gain**2, dtype=torch.float64))
 
 
 def test_tables_say_which_other_table_to_take() -> None:
-    for made in (pe.ALiBi(4), pe.NoPE(), pe.ReRoPE(8, window=3)):
+    for encoding in (pe.ALiBi(4), pe.NoPE(), pe.ReRoPE(8, window=3)):
         with pytest.raises(UnsupportedError, match="distance_table has what it says"):
-            measure.position_table(made, 8)
+            measure.position_table(encoding, 8)
     with pytest.raises(UnsupportedError, match="it changes embeddings, by position_table"):
         measure.distance_table(pe.Sinusoidal(8), 8)
-    for made in (pe.NoPE(), pe.CoPE(8), pe.ForgetGate(8, 2), pe.SlidingWindow(3)):
+    for encoding in (pe.NoPE(), pe.CoPE(8), pe.ForgetGate(8, 2), pe.SlidingWindow(3)):
         with pytest.raises(UnsupportedError, match="says nothing of a distance"):
-            measure.distance_table(made, 8)
+            measure.distance_table(encoding, 8)

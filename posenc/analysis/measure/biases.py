@@ -48,8 +48,8 @@ def position_bias(encoding: Encoding, length: int) -> Bias:
     device, causal = device_of(encoding), encoding.tags.causal_only
     keys = torch.arange(length if causal else 2 * length - 1, device=device)
     query = keys[length - 1 : length]
-    at = Positions(Tokens(query, query), Tokens(keys), causal, unit_step=True)
-    lowered = None if embeds_only(encoding) else lowered_alone(encoding, at)
+    positions = Positions(Tokens(query, query), Tokens(keys), causal, unit_step=True)
+    lowered = None if embeds_only(encoding) else lowered_alone(encoding, positions)
     if lowered is None or not any(isinstance(term, ADDING) for term in lowered.terms):
         raise UnsupportedError(
             f"position_bias({encoding!r}): it adds nothing to the score; see equal_scores for what "
@@ -60,7 +60,7 @@ def position_bias(encoding: Encoding, length: int) -> Bias:
     parts = decompose(q, q.expand(-1, -1, len(keys), -1), lowered, scale=1.0)
     added = parts.token_position + parts.position_token + parts.position_position
     values = added.where(parts.visible, torch.nan)[0, :, 0]
-    return Bias(at.distance()[0, 0, 0], values.detach().double())
+    return Bias(positions.distance()[0, 0, 0], values.detach().double())
 
 
 def visibility(
@@ -75,9 +75,9 @@ def visibility(
     whole = isinstance(encoding, Encoding)
     parts = [part for part in flatten(encoding) if not embeds_only(part)]
     device = device_of(encoding) if whole else None
-    at = Positions.build(length, causal=causal, device=device)
+    positions = Positions.build(length, causal=causal, device=device)
     context = context_of_one_token(encoding, length) if whole and parts else None
-    lowered = lower(parts, at, context=context, dtype=torch.float64)
+    lowered = lower(parts, positions, context=context, dtype=torch.float64)
     visible = lowered.positions.visible(mask_rules(lowered.terms))
     if visible is None:
         return torch.ones(length, length, dtype=torch.bool, device=device)

@@ -144,8 +144,8 @@ def score_curve(
 
         score_curve(pe.Rotary(64), 512)[0]   # falls from 64, as in RoFormer's figure 2
     """
-    at = Positions.build(1, length, causal=True, device=device_of(encoding))
-    return token_scores(encoding, at, q, k, scale=scale)[:, 0].flip(-1)
+    positions = Positions.build(1, length, causal=True, device=device_of(encoding))
+    return token_scores(encoding, positions, q, k, scale=scale)[:, 0].flip(-1)
 
 
 def decay(curve: Float[Tensor, "t"]) -> Decay:

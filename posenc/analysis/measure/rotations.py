@@ -31,8 +31,8 @@ def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
     ids = torch.tensor([0, 1], device=device_of(encoding))
     if encoding.axes > 1:
         ids = ids[None, :, None].expand(-1, -1, encoding.axes)
-    at = Positions.build(ids=ids, extent=max(length, 2), causal=True)
-    term, _ = _rotation(encoding, at, "frequencies")
+    positions = Positions.build(ids=ids, extent=max(length, 2), causal=True)
+    term, _ = _rotation(encoding, positions, "frequencies")
     angle = key_angle(term.near if isinstance(term, Zones) else term)[0]
     return angle[:, 1] - angle[:, 0]
 
@@ -71,14 +71,14 @@ def largest_angles(encoding: Encoding, length: int) -> Float64[Tensor, "#h r"]:
 
         largest_angles(pe.Rotary(4), 101)   # [[100.0, 1.0]]
     """
-    at = Positions.build(1, length, causal=True, device=device_of(encoding))
-    term, terms = _rotation(encoding, at, "largest_angles")
+    positions = Positions.build(1, length, causal=True, device=device_of(encoding))
+    term, terms = _rotation(encoding, positions, "largest_angles")
     rules = mask_rules(terms)
     if isinstance(term, Rotate) and not rules:
         # On a grid the last token need not be the one farthest from another.
         angle = key_angle(term)
         return (angle.amax(dim=-2) - angle.amin(dim=-2))[0]
-    back, visible = between(term, at)[0].abs(), at.visible(rules)
+    back, visible = between(term, positions)[0].abs(), positions.visible(rules)
     if visible is not None:
         back = back.where(visible[..., 0, :, None], 0.0)
     return back.amax(dim=-2)[0]
@@ -98,8 +98,10 @@ def relative_angles(
     if isinstance(encoding, Sinusoidal):
         back = torch.arange(length)[None, :, None] * encoding.frequencies()
     else:
-        at = Positions.build(1, length, causal=True, device=device_of(encoding))
-        back = between(_rotation(encoding, at, "relative_angles")[0], at)[0][0].flip(-2)
+        positions = Positions.build(1, length, causal=True, device=device_of(encoding))
+        back = between(_rotation(encoding, positions, "relative_angles")[0], positions)[0][0].flip(
+            -2
+        )
     return (back + math.pi) % (2 * math.pi) - math.pi if wrapped else back
 
 
@@ -121,11 +123,11 @@ def key_angle(term: Rotate) -> Float64[Tensor, "#b #h t r"]:
     return term.k_angle.detach()
 
 
-def between(term: Rotate | Zones, at: Positions) -> tuple[Tensor, Tensor]:
+def between(term: Rotate | Zones, positions: Positions) -> tuple[Tensor, Tensor]:
     """Angles between the only query and every key, and the factors beside them: (1, #h, tk, r)."""
     if isinstance(term, Zones):
-        near = -at.order_distance()[..., 0, :, None] < term.width
-        zones = zip(between(term.near, at), between(term.far, at), strict=True)
+        near = -positions.order_distance()[..., 0, :, None] < term.width
+        zones = zip(between(term.near, positions), between(term.far, positions), strict=True)
         angle, size = (torch.where(near, *both) for both in zones)
         return angle, size
     angle = term.q_angle.detach() - key_angle(term)
@@ -136,10 +138,10 @@ def between(term: Rotate | Zones, at: Positions) -> tuple[Tensor, Tensor]:
 
 
 def _rotation(
-    encoding: Encoding, at: Positions, called: str
+    encoding: Encoding, positions: Positions, called: str
 ) -> tuple[Rotate | Zones, tuple[Term, ...]]:
     """The term by which queries and keys turn, and all terms."""
-    terms = () if embeds_only(encoding) else lowered_alone(encoding, at).terms
+    terms = () if embeds_only(encoding) else lowered_alone(encoding, positions).terms
     for term in terms:
         if isinstance(term, (Rotate, Zones)):
             return term, terms

@@ -41,20 +41,19 @@ def position_table(
 
     Raises UnsupportedError for an encoding that acts on distances only: see `distance_table`.
     """
-    at = positions
-    if isinstance(at, int):
-        # Of what only embeds nobody asks who sees whom.
-        causal = not embeds_only(encoding)
-        at = Positions.build(at, causal=causal, device=device_of(encoding))
-    elif isinstance(at, Tensor):
-        at = Positions.build(ids=at, causal=not embeds_only(encoding))
+    # Of what only embeds nobody asks who sees whom.
+    causal = not embeds_only(encoding)
+    if isinstance(positions, int):
+        positions = Positions.build(positions, causal=causal, device=device_of(encoding))
+    elif isinstance(positions, Tensor):
+        positions = Positions.build(ids=positions, causal=causal)
     if isinstance(encoding, Absolute):
-        return encoding.vectors(at).detach()[0].double()
+        return encoding.vectors(positions).detach()[0].double()
     if embeds_only(encoding):
-        zeros = torch.zeros(1, at.q_len, encoding.model_dim or 1, dtype=torch.float64)
-        return encoding.embed(zeros.to(at.device), at).detach()[0].double()
+        zeros = torch.zeros(1, positions.q_len, encoding.model_dim or 1, dtype=torch.float64)
+        return encoding.embed(zeros.to(positions.device), positions).detach()[0].double()
     other = "; distance_table has what it says of distances"
-    rotate, cos, sin = _rotated_keys(encoding, at, "position_table", other)
+    rotate, cos, sin = _rotated_keys(encoding, positions, "position_table", other)
     ones = cos.new_ones(1, cos.shape[1], cos.shape[2], 2 * cos.shape[3])
     return rotate_pairs(ones, cos, sin, rotate.layout)[0].transpose(0, 1).flatten(1)
 
@@ -70,8 +69,8 @@ def pair_points(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r 2"]:
         pair_points(pe.Rotary(64), 128)[0, :, 0]   # the fastest pair, on the unit circle
     """
     if not embeds_only(encoding):
-        at = Positions.build(length, causal=True, device=device_of(encoding))
-        _, cos, sin = _rotated_keys(encoding, at, "pair_points")
+        positions = Positions.build(length, causal=True, device=device_of(encoding))
+        _, cos, sin = _rotated_keys(encoding, positions, "pair_points")
         return torch.stack((cos[0], sin[0]), dim=-1).expand(-1, length, -1, -1)
     table = position_table(encoding, length)
     pairs = table.shape[1] // 2
@@ -97,12 +96,14 @@ def distance_table(encoding: Encoding, length: int) -> Float64[Tensor, "t c"]:
 
     Raises UnsupportedError where nothing is left.
     """
-    at = Positions.build(1, length, causal=True, device=device_of(encoding))
+    positions = Positions.build(1, length, causal=True, device=device_of(encoding))
     if embeds_only(encoding):
         raise UnsupportedError(
             f"distance_table({encoding!r}): it changes embeddings, by position_table"
         )
-    parts = [part for term in lowered_alone(encoding, at).terms for part in _told(term, at)]
+    parts = [
+        part for term in lowered_alone(encoding, positions).terms for part in _told(term, positions)
+    ]
     if not parts:
         raise UnsupportedError(
             f"distance_table({encoding!r}): it says nothing of a distance but what depends on "
@@ -113,10 +114,10 @@ def distance_table(encoding: Encoding, length: int) -> Float64[Tensor, "t c"]:
 
 
 def _rotated_keys(
-    encoding: Encoding, at: Positions, called: str, other: str = ""
+    encoding: Encoding, positions: Positions, called: str, other: str = ""
 ) -> tuple[Rotate, Tensor, Tensor]:
     """The rotation, and what it makes of (1, 0) in every pair of the keys: two of (1, #h, t, r)."""
-    for term in lowered_alone(encoding, at).terms:
+    for term in lowered_alone(encoding, positions).terms:
         if isinstance(term, Rotate):
             angle = key_angle(term)
             size = torch.full_like(angle, term.gain)
@@ -128,15 +129,15 @@ def _rotated_keys(
     )
 
 
-def _told(term: Term, at: Positions) -> list[Tensor]:
+def _told(term: Term, positions: Positions) -> list[Tensor]:
     """What a term says of every key to the only query: tensors (..., tk)."""
     if isinstance(term, (Rotate, Zones)):
-        angle, size = between(term, at)
+        angle, size = between(term, positions)
         return [(angle.cos() * size).mT, (angle.sin() * size).mT]
     if isinstance(term, (DistanceTable, Slope)):
-        return [distance_bias(term, at, torch.float64)]
+        return [distance_bias(term, positions, torch.float64)]
     if isinstance(term, (GatherTable, ValueTable)):
-        return [term.weight[:, rows_of(term, at)[0, 0, 0]].mT]
+        return [term.weight[:, rows_of(term, positions)[0, 0, 0]].mT]
     return [term.values] if isinstance(term, DenseBias) else []
 
 

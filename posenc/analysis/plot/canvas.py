@@ -14,8 +14,8 @@ from posenc.errors import SettingError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
-    # matplotlib is imported by the first figure that is drawn.
-    Figure = Any
+    # matplotlib is imported by the first figure that is drawn, and documentation names the class.
+    Figure = "matplotlib.figure.Figure"
 
 WIDTH, HEIGHT = 6.4, 3.7
 # More letters of a note do not fit below a figure.
@@ -163,11 +163,13 @@ class Canvas:
     def marker(self, style: int) -> str:
         return MARKERS[style % len(MARKERS)]
 
-    def write(self, axes: Any, text: str, at: tuple[float, float], **options: Any) -> None:
-        """A small muted remark; `at` is in data, unless options say otherwise."""
+    def write(self, axes: Any, text: str, place: tuple[float, float], **options: Any) -> None:
+        """A small muted remark; its place is in data, unless options say otherwise."""
         # Whatever is drawn below it stays a little away from the letters.
         box = {"facecolor": self.theme.paper, "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
-        axes.text(*at, text, **self.font(self.theme.muted) | {"fontsize": 8, "bbox": box} | options)
+        axes.text(
+            *place, text, **self.font(self.theme.muted) | {"fontsize": 8, "bbox": box} | options
+        )
 
     def legend(self, axes: Any, **options: Any) -> None:
         from matplotlib.font_manager import FontProperties

@@ -120,25 +120,20 @@ def _changed(scaling: Any, name: str, value: object) -> Scaling | None:
 def _slopes(own: ALiBi) -> Others:
     heads = own.heads or 1
     below = max(2**n for n in range(32) if 2**n <= heads)
-    count = range(1, heads + 1)
+
+    def powers(n: int, first: int = 1) -> list[float]:
+        return [2.0 ** (-8 * h / n) for h in range(first, first + heads)]
+
+    spaced = [2.0 ** -(1 + 7 * h / max(heads - 1, 1)) for h in range(heads)]
+    by_size = sorted(own.slope_values(), reverse=True)
     others = {
-        "2**(-8h/n) for all n heads, also where n is no power of two": [
-            2.0 ** (-8 * h / heads) for h in count
-        ],
+        "2**(-8h/n) for all n heads, also where n is no power of two": powers(heads),
         "those of the authors' code": ALiBi(heads).slope_values(),
-        "2**(-8h/n) counted from h = 0": [2.0 ** (-8 * h / heads) for h in range(heads)],
-        "evenly spaced powers from 2**-1 to 2**-8": [
-            2.0 ** -(1 + 7 * h / max(heads - 1, 1)) for h in range(heads)
-        ],
-        "those of a power of two, in the order of their size": sorted(
-            own.slope_values(), reverse=True
-        ),
-        f"2**(-8h/{below}), counted on beyond {below} heads": [
-            2.0 ** (-8 * h / below) for h in count
-        ],
-        f"2**(-8h/{2 * below}), the first {heads} of them": [
-            2.0 ** (-4 * h / below) for h in count
-        ],
+        "2**(-8h/n) counted from h = 0": powers(heads, first=0),
+        "evenly spaced powers from 2**-1 to 2**-8": spaced,
+        "those of a power of two, in the order of their size": by_size,
+        f"2**(-8h/{below}), counted on beyond {below} heads": powers(below),
+        f"2**(-8h/{2 * below}), the first {heads} of them": powers(2 * below),
     }
     for name, slopes in others.items() if not own.learned else ():
         yield f"has other slopes: {name}", {"slopes": slopes}
