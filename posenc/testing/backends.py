@@ -195,8 +195,11 @@ def check_short_queries(encoding: Encoding) -> None:
     for causal in causalities(encoding):
         full = trial.attend(causal=causal, backend="reference")
         for count in (1, 4):
-            last = replace(trial, q=trial.q[:, :, -count:])
-            _require_in_backends(last, full[:, :, -count:], f"the last {count}", causal=causal)
+            last, expected = replace(trial, q=trial.q[:, :, -count:]), full[:, :, -count:]
+            told = Positions.build(count, LENGTH, causal=causal)
+            for where in ({"causal": causal}, {"positions": told}):
+                what = f"the last {count}, causal={causal}, by {', '.join(where)}"
+                _require_in_backends(last, expected, what, **where)
 
 
 @when(attends)
@@ -208,10 +211,10 @@ def check_strides(encoding: Encoding) -> None:
     _require_in_backends(replace(trial, q=q, k=k, v=v), expected, "tokens first", causal=True)
 
 
-def _require_in_backends(trial: Trial, expected: Tensor, what: str, causal: bool) -> None:
+def _require_in_backends(trial: Trial, expected: Tensor, what: str, **where: Any) -> None:
     for backend in backends_for(trial.encoding):
-        actual = trial.attend(causal=causal, backend=backend)
-        require_close(actual, expected, 1e-9, f"{backend}, {what}, causal={causal}")
+        actual = trial.attend(backend=backend, **where)
+        require_close(actual, expected, 1e-9, f"{backend}, {what}")
 
 
 @when(attends)

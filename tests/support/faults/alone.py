@@ -119,6 +119,15 @@ ALONE = [
         alone=True,
     ),
     Fault(
+        "fewer queries without positions taken for the first keys",
+        "posenc.positions.positions:as_positions",
+        "keys[k_len - q_len :]",
+        "keys[:q_len]",
+        rope,
+        "check_short_queries",
+        alone=True,
+    ),
+    Fault(
         "values of another stride misread by chunks",
         "posenc.backends.blocked:attend",
         "return by_chunks(call)",

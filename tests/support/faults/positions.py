@@ -15,12 +15,11 @@ FAULTS = [
     ),
     Fault(
         "fewer queries taken for the first keys",
-        "posenc.positions.positions:as_positions",
-        "keys[k_len - q_len :]",
-        "keys[:q_len]",
+        "posenc.positions.tokens:Tokens.last",
+        "self[self.count - count :]",
+        "self[:count]",
         rope,
         "check_short_queries",
-        alone=True,
     ),
     Fault(
         "sinks by buffer index",
