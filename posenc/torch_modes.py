@@ -1,11 +1,15 @@
-"""What a call runs in: the dtype of its arithmetic, autocast, and what watches its tensors."""
+"""What a call runs in: the dtype of its arithmetic, autocast, threads, what watches its tensors."""
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
+
+# OpenMP's threads are those of the process that started them.
+_PROCESS = os.getpid()
 
 
 def arithmetic(*tensors: Tensor) -> torch.dtype:
@@ -17,6 +21,14 @@ def autocast_off(device: torch.device) -> AbstractContextManager[object]:
     """What makes scores and tables keep at least float32 under autocast."""
     # Meta tensors have shapes only, and autocast does not know their device.
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+
+
+def threads() -> int:
+    """How many threads a kernel of ours may use.
+
+    OpenMP's do not survive a fork, and a child that waits for them hangs: it has one.
+    """
+    return torch.get_num_threads() if os.getpid() == _PROCESS else 1
 
 
 def forward_mode() -> bool:

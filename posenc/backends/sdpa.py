@@ -68,7 +68,7 @@ def attend(call: Call) -> Tensor:
         if mask is not None:
             mask = mask.expand(-1, shape[1], shape[2], -1)
             mask = mask.reshape(mask.shape[0], *rows, mask.shape[-1])
-    else:
+    elif shared > 1:
         k, v = group(k, shape[1]), group(v, shape[1])
     if mask is not None and mask.is_floating_point() and q.is_cuda:
         # cuDNN reads a mask of another dtype as if it had that of q (pytorch #191612).

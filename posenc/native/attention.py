@@ -7,15 +7,28 @@ the gradients that are wanted, in the order of the inputs.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_struct import LEARNED, SCHEMA, CallStruct, Inputs, Steps, struct_of
+from posenc.native.attention_struct import KINDS, LEARNED, SCHEMA, CallStruct, Inputs, Steps
 from posenc.native.library import LIBRARY, Library
+from posenc.torch_modes import threads
+
+_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
+# By the end of its name, what a field of the struct says of a tensor. A step is between rows of the
+# batch: 0 where one row is for all, (t,), (1, t) or (1, h, t).
+_SAYS: dict[str, Callable[[Tensor], Any]] = {
+    "": Tensor.data_ptr,
+    "_stride": lambda x: Steps(*x.stride()[:3]),
+    "_step": lambda x: 0 if x.ndim == 1 or x.shape[0] == 1 else x.stride(0),
+    "_grad": lambda _: None,
+    "_heads": lambda x: x.shape[0],
+    "_rows": lambda x: x.shape[1],
+}
 
 
 def attend(inputs: Inputs) -> Tensor:
@@ -30,8 +43,8 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x = Inputs(*inputs)
     rows = x.q.shape[:3]
     out = x.q.new_empty(*rows, x.v.shape[3])
-    exact = x.q.new_empty(out.shape if x.keeps_exact else 0, dtype=x.arithmetic)
-    peak, mass = (x.q.new_empty(rows, dtype=x.arithmetic) for _ in range(2))
+    exact = x.q.new_empty(out.shape if _keeps_exact(x) else 0, dtype=_arithmetic(x))
+    peak, mass = (x.q.new_empty(rows, dtype=_arithmetic(x)) for _ in range(2))
     return out, exact, peak, mass
 
 
@@ -39,13 +52,13 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`_outputs`, filled."""
     library, x = _library(), _readable(Inputs(*inputs))
     out, exact, peak, mass = _outputs(*inputs)
-    call = struct_of(x)
+    call = _struct_of(x)
     call.out, call.peak, call.mass = out.data_ptr(), peak.data_ptr(), mass.data_ptr()
-    call.exact_out = exact.data_ptr() if x.keeps_exact else None
+    call.exact_out = exact.data_ptr() if _keeps_exact(x) else None
     blocks = -(-call.queries // 256)
-    call.workers = max(1, min(library.threads(), call.batch * call.heads * blocks))
+    call.workers = max(1, min(threads(), call.batch * call.heads * blocks))
     call.chunks = call.slots = 1
-    _run(library, call, x.arithmetic)
+    _run(library, call, _arithmetic(x))
     return out, exact, peak, mass
 
 
@@ -57,11 +70,11 @@ def _backward(
     want = {name for name, is_wanted in zip(LEARNED, wanted, strict=True) if is_wanted}
     grad = _rows_contiguous(grad.to(x.q.dtype))
     exact, peak, mass = (t.contiguous() for t in (exact, peak, mass))
-    call = struct_of(x)
+    call = _struct_of(x)
     call.backward = 1
     call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
-    _share(call, x, library.threads())
+    _share(call, x, threads())
 
     grads = {name: t.new_empty(t.shape) for name, t in (("q", x.q), ("k", x.k), ("v", x.v))}
     # The kernel sums for both slopes or for none.
@@ -69,7 +82,7 @@ def _backward(
     sums = _sums(x, call, want | (both if want & both else set()))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
-    _run(library, call, x.arithmetic)
+    _run(library, call, _arithmetic(x))
 
     for name, t in sums.items():
         # Along the first dimension, so in one order; the sum of one slot would be a copy.
@@ -85,6 +98,29 @@ def _library() -> Library:
     return LIBRARY
 
 
+def _arithmetic(x: Inputs) -> torch.dtype:
+    return torch.float64 if x.q.dtype == torch.float64 else torch.float32
+
+
+def _keeps_exact(x: Inputs) -> bool:
+    """Whether the output is kept as it was before rounding too."""
+    return x.learns and x.q.dtype != _arithmetic(x)
+
+
+def _struct_of(x: Inputs) -> CallStruct:
+    batch, heads, queries, width = x.q.shape
+    _, key_heads, keys, value_width = x.v.shape
+    sizes = (batch, heads, key_heads, queries, keys, width, value_width)
+    call = CallStruct(_TYPES[x.q.dtype], 0, *sizes)
+    for name, value in zip(Inputs._fields, x, strict=True):
+        if isinstance(value, Tensor):
+            for end in KINDS[name].fields:
+                setattr(call, name + end, _SAYS[end](value))
+        elif value is not None:
+            setattr(call, name, value)
+    return call
+
+
 def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
     """Zeros that the gradients of terms are added to, for each slot or each chunk of keys."""
     sums = {}
@@ -94,7 +130,7 @@ def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
             continue
         # Of numbers in float64: the gradient of what queries add is zero but for rounding, and
         # what sums offsets over all tokens must see it cancelled.
-        dtype = x.arithmetic if name.startswith("on_") else torch.float64
+        dtype = _arithmetic(x) if name.startswith("on_") else torch.float64
         count, shape = call.slots, term.shape
         if name.endswith("offset"):
             count = call.chunks if name == "q_offset" else 1
@@ -156,7 +192,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.places = [place for place, x in enumerate(inputs) if isinstance(x, Tensor)]
     out, exact, *rows = output
     tensors = (inputs[place] for place in ctx.places)
-    ctx.save_for_backward(exact if Inputs(*inputs).keeps_exact else out, *rows, *tensors)
+    ctx.save_for_backward(exact if _keeps_exact(Inputs(*inputs)) else out, *rows, *tensors)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 

@@ -5,30 +5,23 @@ struct of attention.h, in this order, and whether it may have a gradient.
 """
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-import torch
 from torch import Tensor
 
-_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 _NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, bool: ctypes.c_int64, float: ctypes.c_double}
 Steps = ctypes.c_int64 * 3
 
 
-def _step(x: Tensor) -> int:
-    """Between rows of the batch; 0 where one row is for all: (t,), (1, t) or (1, h, t)."""
-    return 0 if x.ndim == 1 or x.shape[0] == 1 else x.stride(0)
-
-
-# By the end of its name, what a field of the struct says of a tensor, and its type.
-_OF_TENSOR: dict[str, tuple[Any, Callable[[Tensor], Any]]] = {
-    "": (ctypes.c_void_p, Tensor.data_ptr),
-    "_stride": (Steps, lambda x: Steps(*x.stride()[:3])),
-    "_step": (ctypes.c_int64, _step),
-    "_grad": (ctypes.c_void_p, lambda _: None),
-    "_heads": (ctypes.c_int64, lambda x: x.shape[0]),
-    "_rows": (ctypes.c_int64, lambda x: x.shape[1]),
+# By the end of its name, the type of a field that says something of a tensor.
+_OF_TENSOR: dict[str, Any] = {
+    "": ctypes.c_void_p,
+    "_stride": Steps,
+    "_step": ctypes.c_int64,
+    "_grad": ctypes.c_void_p,
+    "_heads": ctypes.c_int64,
+    "_rows": ctypes.c_int64,
 }
 
 
@@ -82,21 +75,12 @@ class Inputs(NamedTuple):
     # Whether a gradient may be asked for, which needs the output before it is rounded.
     learns: bool = False
 
-    @property
-    def arithmetic(self) -> torch.dtype:
-        return torch.float64 if self.q.dtype == torch.float64 else torch.float32
-
-    @property
-    def keeps_exact(self) -> bool:
-        """Whether the output is kept as it was before rounding too."""
-        return self.learns and self.q.dtype != self.arithmetic
-
 
 _HINTS = get_type_hints(Inputs, include_extras=True)
-_KINDS: dict[str, _Kind] = {
+KINDS: dict[str, _Kind] = {
     name: get_args(hint)[1] for name, hint in _HINTS.items() if hint not in _NUMBERS
 }
-LEARNED = tuple(name for name, kind in _KINDS.items() if kind.learned)
+LEARNED = tuple(name for name, kind in KINDS.items() if kind.learned)
 _IN_SCHEMA = {Rows: "Tensor", int: "SymInt", bool: "bool", float: "float"}
 SCHEMA = ", ".join(f"{_IN_SCHEMA.get(hint, 'Tensor?')} {name}" for name, hint in _HINTS.items())
 
@@ -107,7 +91,7 @@ def _layout() -> Iterator[tuple[str, Any]]:
         if hint in _NUMBERS:
             yield name, _NUMBERS[hint]
         else:
-            yield from ((name + end, _OF_TENSOR[end][0]) for end in _KINDS[name].fields)
+            yield from ((name + end, _OF_TENSOR[end]) for end in KINDS[name].fields)
 
 
 def _run(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
@@ -127,17 +111,3 @@ class CallStruct(ctypes.Structure):
         *_run(ctypes.c_int64, "workers chunks slots"),
         ("memory", ctypes.c_void_p),
     )
-
-
-def struct_of(x: Inputs) -> CallStruct:
-    batch, heads, queries, width = x.q.shape
-    _, key_heads, keys, value_width = x.v.shape
-    sizes = (batch, heads, key_heads, queries, keys, width, value_width)
-    call = CallStruct(_TYPES[x.q.dtype], 0, *sizes)
-    for name, value in zip(Inputs._fields, x, strict=True):
-        if isinstance(value, Tensor):
-            for end in _KINDS[name].fields:
-                setattr(call, name + end, _OF_TENSOR[end][1](value))
-        elif value is not None:
-            setattr(call, name, value)
-    return call

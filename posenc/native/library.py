@@ -4,8 +4,6 @@ import ctypes
 import os
 from pathlib import Path
 
-import torch
-
 from posenc.native.attention_struct import CallStruct
 
 _ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
@@ -29,18 +27,10 @@ class Library:
 
     def __init__(self, kernels: ctypes.CDLL) -> None:
         self.kernels = kernels
-        self._process = os.getpid()
 
     @property
     def instruction_set(self) -> str:
         return self.kernels.pe_instruction_set().decode()
-
-    def threads(self) -> int:
-        """How many threads a kernel may use.
-
-        OpenMP's threads do not survive a fork, and a child that waits for them hangs: it has one.
-        """
-        return torch.get_num_threads() if os.getpid() == self._process else 1
 
 
 def load(path: Path | None = None) -> Library | str:

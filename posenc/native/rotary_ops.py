@@ -20,7 +20,7 @@ from posenc.native.aliasing import holders, holders_of_one, writable
 from posenc.native.library import LIBRARY
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
-from posenc.torch_modes import autocast_off, plain
+from posenc.torch_modes import autocast_off, plain, threads
 
 # struct pe_rotation with one and with two of struct pe_rotated, and the types of enum pe_type.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
@@ -153,8 +153,8 @@ def _run(
         fields += (by_batch, by_head, by_token, to_batch, to_head, to_token, *steps)
         if to is not one and to.nbytes >= _HUGE:
             LIBRARY.kernels.pe_huge_pages(to.data_ptr(), to.nbytes)
-    count, pairs, threads = len(cos), cos[0].shape[-1], LIBRARY.threads()
-    call = _CALLS[count](count, pairs, start, interleaved, back, threads, *fields)
+    count, pairs = len(cos), cos[0].shape[-1]
+    call = _CALLS[count](count, pairs, start, interleaved, back, threads(), *fields)
     LIBRARY.kernels.pe_rotate(call)
     return True
 
