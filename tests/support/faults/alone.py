@@ -49,7 +49,7 @@ ALONE = [
         "everything seen of more than 16 tokens",
         "posenc.model:Transformer._positions",
         '"causal": self.causal',
-        '"causal": self.causal and (positions is not None or length <= 16)',
+        '"causal": self.causal and (positions is not None or tokens.shape[1] <= 16)',
         rope,
         "check_causal_leak",
         alone=True,
