@@ -30,8 +30,8 @@ CAN = frozenset(
         Feature.MASK,
     }
 )
-# What leaves nothing to add to scores.
-_BARE = frozenset({Feature.ROTATION, Feature.QUERY_SCALE})
+# What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
+_BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves.
 _FEW_QUERIES = 8
 # Keys from which on that is paid for where SDPA is slow.
@@ -65,9 +65,10 @@ def _inputs(call: Call) -> "Inputs":
             fields[name] = by_distance.values.to(dtype)
             fields[f"{name}_zero"] = by_distance.zero
     if slopes is not None:
-        fields |= {"past": slopes.past.double(), "future": slopes.future.double()}
+        fields["past"], fields["future"] = slopes.past.double(), slopes.future.double()
     if form.offsets is not None:
-        fields |= {"q_offset": form.offsets.q.double(), "k_offset": form.offsets.k.double()}
+        fields["q_offset"] = form.offsets.q.double()
+        fields["k_offset"] = form.offsets.k.double()
     seen = form.visibility
     return Inputs(
         q,
@@ -98,7 +99,8 @@ def declines(call: Call) -> str | None:
     if few and not _decodes_fast(call):
         return f"fewer than {_FEW_QUERIES} queries are left to others, whose masks are small"
     positions = call.form.positions
-    if call.form.features <= _BARE and positions.in_order and positions.q_len == positions.k_len:
+    bare = all(feature in _BARE for feature in call.form.features)
+    if bare and positions.in_order and positions.q_len == positions.k_len:
         return "attention without bias and mask is left to SDPA"
     return None
 
