@@ -1,11 +1,11 @@
 """Checks of decoding: through every kind of cache it gives what the full forward gives."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from posenc.analysis.probe_context import context_for
 from posenc.attention_parts import rotate
 from posenc.caches.cache import POLICIES, Cache, Policy
 from posenc.caches.rerotation import rerotate
@@ -28,6 +28,7 @@ from posenc.testing.fixtures import (
     require,
     require_close,
     scattered,
+    terms_of,
     tokens_for,
     when,
 )
@@ -41,7 +42,7 @@ def check_decoding(encoding: Encoding) -> None:
 
     def decode(policy: Policy) -> None:
         for mask in (None, ragged()):
-            require_same(model, lambda: Cache(policy, LENGTH), (4, 1, 1, 1, 7), mask)
+            require_same(model, partial(Cache, policy, LENGTH), (4, 1, 1, 1, 7), mask)
 
     under_each_policy(decode)
 
@@ -50,21 +51,19 @@ def check_taken_back(encoding: Encoding) -> None:
     """Tokens that a cache takes back, and rows of the batch that it drops, leave no trace."""
     model, rows, kept = model_for(encoding), torch.tensor([1, 0]), 6
     tokens, mask = tokens_for(LENGTH), ragged()
-    with torch.no_grad():
-        expected = model(tokens[rows], whole(mask[rows]))[:, kept:]
+    first = Positions.build(attention_mask=mask[:, :kept], causal=True)
+    expected = model(tokens[rows], whole(mask[rows]))[:, kept:]
 
     def decode(kind: type[Cache], policy: Policy) -> None:
         caches = [kind(policy=policy, length=LENGTH) for _ in model.blocks]
-        first = Positions.build(attention_mask=mask[:, :kept], causal=True)
-        with torch.no_grad():
-            model(tokens[:, :kept], first, caches)
-            model(tokens[:, :3], caches=caches)
-            for cache in caches:
-                cache.truncate(kept)
-                cache.reorder(rows)
-            later = tokens[rows][:, kept:].split([1, LENGTH - kept - 1], dim=1)
-            got = torch.cat([model(token, caches=caches) for token in later], dim=1)
-        require_close(got, expected, 1e-9, f"{caches[0]!r}")
+        model(tokens[:, :kept], first, caches)
+        model(tokens[:, :3], caches=caches)
+        for cache in caches:
+            cache.truncate(kept)
+            cache.reorder(rows)
+        later = tokens[rows][:, kept:].split([1, LENGTH - kept - 1], dim=1)
+        actual = torch.cat([model(chunk, caches=caches) for chunk in later], dim=1)
+        require_close(actual, expected, 1e-9, f"{caches[0]!r}")
 
     under_each_policy(lambda policy: decode(Cache, policy))
     under_each_policy(lambda policy: decode(StaticCache, policy), adds=payload_adds(encoding))
@@ -72,7 +71,8 @@ def check_taken_back(encoding: Encoding) -> None:
 
 def check_rolling_cache(encoding: Encoding) -> None:
     """A cache of constant size equals the full forward under its window and sinks, or refuses."""
-    sinks = max([SINKS, *own_sinks(encoding)])
+    rules = mask_rules(terms_of(encoding) if attends(encoding) else ())
+    sinks = max([SINKS, *(rule.count for rule in rules if isinstance(rule, Sink))])
     model = model_for(encoding, masks=[SlidingWindow(WINDOW), Sinks(sinks)], depth=1)
     recent = range(LENGTH - WINDOW + 1, LENGTH)
 
@@ -81,11 +81,10 @@ def check_rolling_cache(encoding: Encoding) -> None:
             (None, (0,), (1, 6, 1, 1, 1, 4)),
             (ragged(), (0, PADDING), (5, 1, 1, 1, 6)),
         ):
-            caches = require_same(
-                model, lambda: RollingCache(WINDOW, sinks, policy, LENGTH), chunks, mask
-            )
+            make = partial(RollingCache, WINDOW, sinks, policy, LENGTH)
+            caches = require_same(model, make, chunks, mask)
             # Where padding differs, the columns of both rows' sinks are kept.
-            held = {*recent, *(at + start for start in starts for at in range(sinks))}
+            held = {*recent, *(start + i for start in starts for i in range(sinks))}
             require(len(caches[0]) == len(held), f"{caches[0]!r}, which needs {len(held)}")
 
     under_each_policy(decode, adds=payload_adds(encoding))
@@ -97,15 +96,14 @@ def check_static_cache(encoding: Encoding) -> None:
 
     def decode(policy: Policy) -> None:
         for mask in (None, ragged()):
-            caches = require_same(model, lambda: StaticCache(slots, policy), (5, 1, 1, 7), mask)
+            caches = require_same(model, partial(StaticCache, slots, policy), (5, 1, 1, 7), mask)
             require(len(caches[0]) == LENGTH, f"{caches[0]!r}, and was given {LENGTH}")
 
     def decode_last(policy: Policy) -> None:
         tokens, cache = tokens_for(LENGTH), StaticCache(slots, policy)
-        with torch.no_grad():
-            both(tokens[:, :-1], caches=[cache])
-            last = both(tokens[:, -1:], caches=[cache])
-            expected = both(tokens, whole(None, slots, causal=False))[:, -1:]
+        both(tokens[:, :-1], caches=[cache])
+        last = both(tokens[:, -1:], caches=[cache])
+        expected = both(tokens, whole(None, slots, causal=False))[:, -1:]
         require_close(last, expected, 1e-9, f"{cache!r}, not causal")
 
     under_each_policy(decode, adds=payload_adds(encoding))
@@ -117,26 +115,25 @@ def check_static_cache(encoding: Encoding) -> None:
 
 @when(lambda encoding: attends(encoding) and not encoding.tags.needs_context)
 def check_rerotate(encoding: Encoding) -> None:
-    """Turned keys move as if they had been turned where they come to be, or that is refused."""
-    made, (k, _, _) = copy_of(encoding), qkv(encoding)
+    """Rotated keys move as if rotated where they come to be, or that is refused."""
+    moved, (k, _, _) = copy_of(encoding), qkv(encoding)
     steps = torch.arange(k.shape[2])
+    axes = scattered(moved.axes) if moved.axes > 1 else None
     old, new = (
-        Positions.build(
-            ids=at if made.axes == 1 else scattered(made.axes) + at[:, None], causal=True
-        )
-        for at in (steps, 2 + 7 * steps)
+        Positions.build(ids=ids if axes is None else axes + ids[:, None], causal=True)
+        for ids in (steps, 2 + 7 * steps)
     )
-    terms = lower(made, old).terms
-    turns = [term for term in terms if isinstance(term, Rotate) and term.k_log_scale is None]
-    if len(turns) == len(terms) == 1:
-        moved = rerotate(rotate(k, k, made, positions=old)[1], old, new, made)
-        require_close(moved, rotate(k, k, made, positions=new)[1], 1e-9, "turned again")
+    terms = lower(moved, old).terms
+    rotations = [term for term in terms if isinstance(term, Rotate) and term.k_log_scale is None]
+    if len(rotations) == len(terms) == 1:
+        there = rerotate(rotate(k, k, moved, positions=old)[1], old, new, moved)
+        require_close(there, rotate(k, k, moved, positions=new)[1], 1e-9, "rotated again")
         return
     try:
-        rerotate(k, old, new, made)
+        rerotate(k, old, new, moved)
     except UnsupportedError:
         return
-    require(False, f"keys were turned again, by an encoding that lowers to {terms}")
+    require(False, f"keys were rotated again, by an encoding that lowers to {terms}")
 
 
 def ragged() -> Tensor:
@@ -177,14 +174,15 @@ def require_same(
 
 
 def under_each_policy(decode: Callable[[Policy], None], adds: bool = True) -> None:
-    """Decode with keys kept turned and with raw ones, which serve whatever a cache can serve.
+    """Decode with keys kept rotated and with raw ones, which serve whatever a cache can serve.
 
     A refusal must say what else to do: keep raw keys or, where payloads do not add up, another
     kind of cache.
     """
     for policy in POLICIES:
         try:
-            decode(policy)
+            with torch.no_grad():
+                decode(policy)
         except CacheError as error:
             refused = str(error)
         else:
@@ -198,11 +196,3 @@ def under_each_policy(decode: Callable[[Policy], None], adds: bool = True) -> No
 def payload_adds(encoding: Encoding) -> bool:
     """Whether tokens may be left out of its payload: it keeps none, or one that adds up."""
     return encoding.payload_adds or type(encoding).payload is Encoding.payload
-
-
-def own_sinks(encoding: Encoding) -> list[int]:
-    """How many first tokens its own masks keep visible."""
-    if not attends(encoding):
-        return []
-    lowered = lower(encoding, Positions.build(1, causal=True), context=context_for(encoding, 1))
-    return [rule.count for rule in mask_rules(lowered.terms) if isinstance(rule, Sink)]

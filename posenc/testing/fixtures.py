@@ -95,17 +95,6 @@ def qkv(
     return draw(sizes.heads, q_len), draw(sizes.kv_heads, k_len), draw(sizes.kv_heads, k_len)
 
 
-def in_float64(context: Context | None) -> Context | None:
-    """The same context for a float64 copy of the encoding, which makes its own payload."""
-    return _moved(context, torch.float64)
-
-
-def _moved(context: Context | None, to: torch.dtype | str) -> Context | None:
-    if context is None or context.x is None:
-        return context
-    return replace(context, x=context.x.to(to), payload=None)
-
-
 @dataclass(frozen=True, eq=False)
 class Trial:
     """An encoding off its initial values, with inputs of its sizes, random but fixed.
@@ -146,7 +135,11 @@ class Trial:
     def to(self, to: torch.dtype | str) -> "Trial":
         """The same in another dtype or on another device."""
         x, q, k, v = (tensor.to(to) for tensor in (self.x, *self.qkv))
-        return Trial(copy.deepcopy(self.encoding).to(to), x, q, k, v, _moved(self.context, to))
+        context = self.context
+        if context is not None and context.x is not None:
+            # It makes its own payload anew.
+            context = replace(context, x=context.x.to(to), payload=None)
+        return Trial(copy.deepcopy(self.encoding).to(to), x, q, k, v, context)
 
     def embed(self, positions: Positions) -> Tensor:
         return self.encoding.embed(self.x, positions)

@@ -4,18 +4,16 @@ Short here; `make fuzz` runs as many examples as it is asked for, from a seed.
 """
 
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, note, settings
-from torch import Tensor
 
-from posenc.analysis.probe_context import context_for
 from posenc.backends import BACKENDS
 from posenc.errors import PosencError, UnsupportedError
-from posenc.testing.backends import computed
-from posenc.testing.fixtures import copy_of, in_float64, qkv
+from posenc.testing.backends import named, relative_error
+from posenc.testing.fixtures import Trial
 from tests.fuzz.calls import Call, calls
 
 ASKED = os.environ.get("POSENC_FUZZ")
@@ -31,47 +29,29 @@ BOUNDS = {torch.float64: 1e-9, torch.float32: 3e-4, torch.bfloat16: 6e-2}
 )
 @given(calls())
 def test_every_backend_agrees_with_the_reference(call: Call) -> None:
-    low, exact = copy_of(call.encoding).to(call.dtype), copy_of(call.encoding)
-    exact.load_state_dict(low.state_dict())
-    positions = call.positions
-    drawn = inputs(call)
-    context = context_for(low, positions.k_len, call.dtype, call.batch)
-    where = {"positions": positions, "scale": call.scale}
+    trial = trial_of(call)
+    where = {"positions": call.positions, "scale": call.scale}
     try:
-        expected = computed(
-            [exact, *call.masks],
-            tuple(tensor.double() for tensor in drawn),
-            "reference",
-            context=in_float64(context),
-            **where,
-        )
+        expected = named(trial.to(torch.float64), "reference", *call.masks, **where)
     except PosencError:
         return
     for backend in BACKENDS:
         try:
-            results = computed([low, *call.masks], drawn, backend, context=context, **where)
+            results = named(trial, backend, *call.masks, **where)
         except UnsupportedError:
             continue
         note(backend)
-        for result, wanted in zip(results, expected, strict=False):
-            assert relative(result, wanted) <= BOUNDS[call.dtype], (backend, call)
+        for name, result in results.items():
+            assert result.shape == expected[name].shape
+            assert relative_error(result, expected[name]) <= BOUNDS[call.dtype], (backend, call)
 
 
-def inputs(call: Call) -> tuple[Tensor, Tensor, Tensor]:
-    """Numbers of this call, small enough that no softmax is a step."""
-    generator = torch.Generator().manual_seed(call.seed)
-    shapes: Sequence[Tensor] = qkv(
-        call.encoding, call.positions.q_len, call.positions.k_len, batch=call.batch
-    )
+def trial_of(call: Call) -> Trial:
+    """The encoding of this call, and numbers of it, small enough that no softmax is a step."""
+    generator, positions = torch.Generator().manual_seed(call.seed), call.positions
+    trial = Trial.of(call.encoding, positions.q_len, positions.k_len, call.dtype, call.batch)
     q, k, v = (
         torch.randn(x.shape, generator=generator, dtype=torch.float64).to(call.dtype)
-        for x in shapes
+        for x in trial.qkv
     )
-    return q, k, v
-
-
-def relative(actual: Tensor, expected: Tensor) -> float:
-    """The size of the error by that of what is expected, or by 1 for each of its elements."""
-    assert actual.shape == expected.shape
-    size = expected.norm() + expected.numel() ** 0.5
-    return ((actual.double() - expected).norm() / size).nan_to_num(nan=torch.inf).item()
+    return replace(trial, q=q, k=k, v=v)

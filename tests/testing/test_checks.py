@@ -42,9 +42,9 @@ def failures(results):
 
 @pytest.mark.graph
 def test_a_users_own_class_is_held_to_its_claims():
-    found = failures(run_checks(Backwards(2)))
-    assert "check_reference_scores" in found
-    detail = found["check_reference_scores"].detail
+    failed = failures(run_checks(Backwards(2)))
+    assert "check_reference_scores" in failed
+    detail = failed["check_reference_scores"].detail
     assert detail.startswith("Scores equal the paper's formula")
     assert "off by" in detail
     assert "1e-09" in detail
@@ -54,8 +54,8 @@ def test_a_users_own_class_is_held_to_its_claims():
 
 @pytest.mark.graph
 def test_expected_failures_are_strict():
-    found = failures(run_checks(Backwards(2)))
-    expected = dict.fromkeys(found, "its slopes are negative")
+    failed = failures(run_checks(Backwards(2)))
+    expected = dict.fromkeys(failed, "its slopes are negative")
     check_encoding(Backwards(2), expected_failures=expected)
     with pytest.raises(pe.CheckError, match="expected to fail"):
         check_encoding(Backwards(2), expected_failures=expected | {"check_repr": "no reason"})

@@ -9,6 +9,6 @@ from posenc.testing import Peer, all_peers, run_peer
     "peer", all_peers(package="tests.peers"), ids=lambda peer: f"{peer.encoding}-{peer.what}"
 )
 def test_agreement(peer: Peer) -> None:
-    found = run_peer(peer)
-    assert found.status == "agrees", found
-    assert found.cases
+    agreement = run_peer(peer)
+    assert agreement.status == "agrees", agreement
+    assert agreement.cases
