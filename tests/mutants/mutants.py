@@ -85,9 +85,9 @@ MUTANTS = [
     ),
     Mutant("torch_modes.py", "enabled=False", "enabled=True", ROPE),
     Mutant(
-        "caches/cached_positions.py",
-        "keys=positions.keys.rows(rows)",
-        "keys=positions.keys",
+        "caches/cache.py",
+        "(side.rows(rows) for side in (self.placed.queries, self.placed.keys))",
+        "(self.placed.queries.rows(rows), self.placed.keys)",
         ROPE,
     ),
     Mutant(
