@@ -117,7 +117,8 @@ def _constructor(name: ast.expr) -> Any:
     """A scaling or an encoding by the name of its class: in capitals or not, after pe. or not."""
     from posenc.encodings import members, scaling
 
-    kinds = [*members().values(), *scaling.Scaling.__subclasses__()]
+    # DynamicNTK derives from NTK, so it is no direct child of Scaling.
+    kinds = [*members().values(), *scaling.Scaling.__subclasses__(), scaling.DynamicNTK]
     known = {kind.__name__.lower(): kind for kind in kinds}
     called = ast.unparse(name).removeprefix("pe.").removeprefix("posenc.")
     if called.lower() not in known:
