@@ -12,8 +12,6 @@ from torch import Tensor
 
 _NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, bool: ctypes.c_int64, float: ctypes.c_double}
 Steps = ctypes.c_int64 * 3
-
-
 # By the end of its name, the type of a field that says something of a tensor.
 _OF_TENSOR: dict[str, Any] = {
     "": ctypes.c_void_p,
