@@ -37,6 +37,11 @@ def make(
 
     max_length is the longest input to accept, train_length (default: the same) the longest one in
     training, to which what is learned per distance is fitted.
+
+    Raises UnknownNameError for a name or a setting that there is not, and SettingError for sizes
+    and settings that do not fit.
+
+    Example: `make("t5", model_dim=512, heads=8, buckets=64)`.
     """
     member = find(name)
     if head_dim is None:

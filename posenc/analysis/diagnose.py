@@ -78,6 +78,9 @@ def diagnose(
 ) -> Diagnosis:
     """Where two implementations first differ, by how much, and the likely cause.
 
+        theirs = posenc.rotate(q, k, posenc.Rotary(64, layout="interleaved"))
+        posenc.diagnose(posenc.rotate(q, k, posenc.Rotary(64)), theirs).cause   # "layout"
+
     ours, theirs  a pair (q, k) after rotation, each (b, h, t, d), or q alone; or scores
                   (b, h, tq, tk); or outputs of attention (b, h, tq, d); or embeddings (b, t, c)
     encoding      what `ours` is meant to use, as `attend` takes it

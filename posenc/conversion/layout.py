@@ -42,6 +42,8 @@ def convert_layout(
     rotary_dim=64, start=-64.
     fused: the heads along `dim` where queries, keys and values share one matrix.
 
+    Example: `convert_layout(layer.q_proj.weight, "interleaved", "half", head_dim=64)`.
+
     Raises ShapeError for a dimension that is not made of such heads, SettingError for settings that
     no head can have.
 
