@@ -55,6 +55,12 @@ def checkout(tmp_path):
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
+    # An editable install finds posenc where it was installed from, whatever the path says.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "sys.meta_path[:] = [finder for finder in sys.meta_path\n"
+        "    if 'posenc' not in getattr(finder, 'known_packages', ())]\n"
+    )
     encodings = tmp_path / "posenc" / "encodings"
     (encodings / "uniform.py").write_text(textwrap.dedent(EXAMPLE))
     listing = encodings / "__init__.py"
