@@ -6,6 +6,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Positions, attend, explain_backend, lower
+from posenc.attention import build_call
 from posenc.backends.blocked import chunks
 from posenc.lowering import Lowerable
 from tests.backends.test_blocked import DIM, ENCODINGS, HEADS, random
@@ -73,6 +74,16 @@ def test_keys_that_no_query_of_a_chunk_sees_are_not_met(rule: str) -> None:
     met = sum(span.rows * span.columns for span in spans)
     part = {"causality": 0.55, "window": 0.2, "documents": 0.15, "padding": 0.1}[rule]
     assert met <= part * 640**2
+
+
+def test_a_chunk_is_no_longer_than_a_window_is_wide() -> None:
+    q = torch.randn(1, 2, 4096, DIM)
+    for masks, most in (([pe.SlidingWindow(64)], 64), ([], 4096)):
+        call = build_call(q, q, q, masks, causal=True)
+        rows = chunks.rows_of(call)
+        met = sum(span.rows * span.columns for span in chunks.spans(call.form, rows))
+        assert rows <= most
+        assert met <= 2.1 * most * 4096
 
 
 def test_a_graph_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,11 +44,21 @@ def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
 
 
 def rows_of(call: Call) -> int:
-    """How many queries come at a time."""
+    """How many queries come at a time.
+
+    Those of a window come with as many keys as they are, and a window of keys before them: no more
+    than it is wide, or most of what they meet is hidden.
+    """
     b, h, _, _ = call.q.shape
-    window, k_len = call.lowered.form.visibility.window, call.k.shape[2]
+    window, k_len = _cutting_window(call.form), call.k.shape[2]
     keys = k_len if window is None else min(k_len, 2 * window)
-    return max(ROWS, SCORES // max(1, b * h * keys))
+    rows = SCORES // max(1, b * h * keys)
+    return max(ROWS, rows if window is None else min(rows, window))
+
+
+def _cutting_window(form: NormalForm) -> int | None:
+    """The width of a window that hides all keys before it; sinks stay visible from anywhere."""
+    return None if form.visibility.sinks else form.visibility.window
 
 
 def spans(form: NormalForm, rows: int) -> Iterator[Span]:
@@ -56,7 +66,7 @@ def spans(form: NormalForm, rows: int) -> Iterator[Span]:
     out."""
     positions, seen = form.positions, form.visibility
     q_len, k_len = positions.q_len, positions.k_len
-    window = None if seen.sinks else seen.window
+    window = _cutting_window(form)
     documents, valid = (positions.queries.document, positions.keys.document), positions.keys.valid
     unordered = positions.queries.order is None and q_len > k_len
     free = not seen.past_only and window is None and documents[0] is None and valid is None
