@@ -158,6 +158,8 @@ def test_positions_of_padding_packing_and_decoding_are_named() -> None:
     # What is computed for padding means nothing, and is not compared.
     ours = both(rope, q, k, v, positions=padded)
     seen = both(rope, q, k, v, positions=without(padded, "valid"))
+    zeroed = (x.masked_fill(~mask[:, None, :, None], 0.0) for x in (k, v))
+    cleared = both(rope, q, *zeroed, positions=without(padded, "valid"))
     other = both(rope, q, k, v, positions=without(packed, "document"))
     hidden = both(rope, q, k, v, positions=packed)
     aligned = replace(decoding, queries=replace(decoding.queries, order=torch.arange(3)))
@@ -167,6 +169,9 @@ def test_positions_of_padding_packing_and_decoding_are_named() -> None:
         given = {"k": k, "v": values}
         diagnosis = diagnose(ours[kind], seen[kind], rope, q=q, positions=padded, **given)
         assert diagnosis.cause == "padding", diagnosis
+        diagnosis = diagnose(ours[kind], cleared[kind], rope, q=q, positions=padded, **given)
+        assert diagnosis.cause == "padding", diagnosis
+        assert "whose keys and values are zero" in diagnosis.evidence
         diagnosis = diagnose(hidden[kind], other[kind], rope, q=q, positions=packed, **given)
         assert diagnosis.cause == "documents", diagnosis
         queries = q[:, :, -3:]

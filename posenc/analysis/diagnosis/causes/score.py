@@ -184,7 +184,13 @@ def _masks(ours: Computation) -> Rows:
             yield cause, says, ours.placed({"order": q}, {"order": k})
     valid = positions.keys.valid
     if valid is not None:
-        yield "padding", "lets queries see padding", ours.placed(keys={"valid": None})
+        seen = ours.placed(keys={"valid": None})
+        yield "padding", "lets queries see padding", seen
+        # As where tensors are cleared, so that NaN in padding spreads no further.
+        padding = ~valid[:, None, :, None]
+        k, v = (x.masked_fill(padding, 0.0) for x in (ours.k, ours.v))
+        says = "lets queries see padding, whose keys and values are zero"
+        yield "padding", says, replace(seen, k=k, v=v)
         says = "hides the tokens and shows the padding: its mask means the opposite"
         yield "padding", says, ours.placed(keys={"valid": ~valid})
     if positions.queries.document is not None:
