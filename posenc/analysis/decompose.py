@@ -17,7 +17,6 @@ from posenc.attention import build_call
 from posenc.backends.backend import Call
 from posenc.encoding import Context, Encoding
 from posenc.equation import (
-    arithmetic,
     content_scale,
     counted,
     distance_bias,
@@ -40,7 +39,7 @@ from posenc.terms import (
     Slope,
     Zones,
 )
-from posenc.torch_modes import autocast_off
+from posenc.torch_modes import arithmetic, autocast_off
 
 
 @overload
