@@ -19,9 +19,6 @@ Queries = Float64[Tensor, "b h tq d"]
 Keys = Float64[Tensor, "b h tk d"]
 Scores = Float64[Tensor, "b h tq tk"]
 Visible = Bool[Tensor, "b 1 tq tk"]
-# What `lower` makes tables in.
-DType = torch.dtype
-
 Family = Literal["none", "absolute", "rotary", "bias", "content", "mask", "scale"]
 
 
@@ -129,7 +126,11 @@ class Encoding(nn.Module):
         return x
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         """Terms for these positions; `dtype` is that of tables that no parameter enters."""
         return ()

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from posenc.encoding import (
     Context,
-    DType,
     Encoding,
     Keys,
     Pairs,
@@ -37,7 +36,7 @@ class DistanceBias(Encoding):
         positive(type(self).__name__, heads=heads)
         self.heads = heads
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
         """What joins the score of each head at these distances k - q."""
         raise NotImplementedError
 
@@ -46,7 +45,11 @@ class DistanceBias(Encoding):
         raise NotImplementedError
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         past, future = self.reach or (bound_for(self, positions) - 1,) * 2
         distance = torch.arange(-past, future + 1, device=positions.device)

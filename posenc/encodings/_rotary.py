@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import PositionsError, SettingError, even, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Term, Zones
@@ -99,7 +99,11 @@ class RotaryEncoding(Encoding):
         return Rotate(k_angle if q is k else self.angles(q), k_angle, self.layout)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         return (self.rotation(positions),)
 
@@ -133,7 +137,11 @@ class TwoZones(RotaryEncoding):
         raise NotImplementedError
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         q, k = self.far(*positions.one_axis(type(self).__name__))
         far = Rotate(self.angles(q), self.angles(k), self.layout)

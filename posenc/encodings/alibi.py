@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import PositionsError, SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Slope, Term
@@ -87,7 +87,11 @@ class ALiBi(Encoding):
         return first + above[: self.heads - below]
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         device = positions.device
         slopes = self._initial(dtype, device) if self.log_slope is None else self.log_slope.exp()

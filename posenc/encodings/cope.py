@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import CountTable, Term
@@ -56,7 +56,11 @@ class CoPE(Encoding):
         yield cls(8, max_position=12, heads=6)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         return (CountTable(self.weight),)
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import head_dim_of, linear_in_dtype
 from posenc.errors import PositionsError, SettingError, one_of, positive
 from posenc.positions import Positions
@@ -112,7 +112,11 @@ class DeBERTa(Encoding):
         return torch.where(back.abs() <= mid, back, back.sign() * (far.ceil().long() + mid))
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         device, far = self.weight.device, self.span
         back = torch.arange(far, -far - 1, -1, device=device)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import positive
 from posenc.positions import Positions
@@ -61,7 +61,11 @@ class FIRE(Encoding):
         yield cls(12)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         i, j = (tokens.double() for tokens in positions.one_axis("FIRE"))
         i, j = i.view(-1, i.shape[-1], 1), j.view(-1, 1, j.shape[-1])

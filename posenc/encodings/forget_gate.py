@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import PositionsError, ShapeError, positive
 from posenc.positions import Positions
@@ -66,7 +66,11 @@ class ForgetGate(Encoding):
             return F.logsigmoid(logit).transpose(1, 2)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         log_f, valid = self._log_gates(positions, context), positions.keys.valid
         if valid is not None:

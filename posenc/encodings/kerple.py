@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from posenc.encoding import DType, Encoding, Pairs
+from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias
 from posenc.errors import one_of
 
@@ -52,7 +52,7 @@ class KERPLE(DistanceBias):
         grown = distance.clamp(min=1) ** (2 * raw.sigmoid())
         return r1 * torch.where(distance > 0, grown, 0.0)
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
         # Never in half precision, where far distances are rounded together.
         wide = torch.promote_types(self.log_r1.dtype, dtype)
         return -self.kernel(distance.abs().double()).to(wide)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.encoding import Context, DType, Encoding, Pairs, Visible
+from posenc.encoding import Context, Encoding, Pairs, Visible
 from posenc.encodings._rotary import TwoZones
 from posenc.errors import whole
 from posenc.positions import Positions
@@ -52,7 +52,11 @@ class LMInfinite(TwoZones):
         return torch.full_like(q, self.window), torch.zeros_like(k)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         zones = super().lower(positions, context, dtype=dtype)
         return *zones, Mask(Window(self.window)), Mask(Sink(self.sinks))

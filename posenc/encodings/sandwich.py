@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from posenc.encoding import DType, Encoding, Pairs
+from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias
 from posenc.encodings._rotary import geometric
 from posenc.errors import even, positive
@@ -40,7 +40,7 @@ class Sandwich(DistanceBias):
         yield cls(12)
         yield cls(4, dim=10, base=500.0, centered=False)
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
         frequencies = geometric(self.base, self.dim, distance.device)
         product = (distance.double()[:, None] * frequencies).cos().sum(dim=-1)
         if self.centered:

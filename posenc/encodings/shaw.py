@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import geometric
 from posenc.errors import SettingError, even, one_of, positive
 from posenc.positions import Positions
@@ -66,7 +66,11 @@ class Shaw(Encoding):
         yield cls(16, clip=4, table="sinusoidal")
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         device = positions.device
         keys = self._lookup(self.keys_weight, device, dtype)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import torch
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings.rotary import Rotary
 from posenc.errors import SettingError, whole
 from posenc.positions import Positions, one_axis
@@ -67,7 +67,11 @@ class Sinks(Encoding):
         yield cls(2, window=2, rotary=Rotary(12, base=500.0, layout="interleaved", rotary_dim=8))
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         if self.window is None or self.rotary is None:
             return (Mask(Sink(self.count)),)

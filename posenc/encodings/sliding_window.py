@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import torch
 
-from posenc.encoding import Context, DType, Encoding, Pairs, Tags, Visible
+from posenc.encoding import Context, Encoding, Pairs, Tags, Visible
 from posenc.errors import whole
 from posenc.positions import Positions
 from posenc.terms import Mask, Term, Window
@@ -38,7 +38,11 @@ class SlidingWindow(Encoding):
         yield cls(1)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         return (Mask(Window(self.width)),)
 

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from posenc.encoding import DType, Encoding, Pairs, Tags
+from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._distance import DistanceBias
 from posenc.errors import SettingError
 
@@ -67,7 +67,7 @@ class T5Bias(DistanceBias):
         bucket = torch.where(past < exact, past, far)
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: DType) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
         return self.weight[self.bucket(distance)].T
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:

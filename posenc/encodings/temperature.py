@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.errors import SettingError, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Scale, Term
@@ -104,7 +104,11 @@ class Temperature(Encoding):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         growth = KINDS[self.kind](positions.queries.position.double(), **self._own())
         if isinstance(growth, Tensor):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from posenc.encoding import Context, DType, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._rotary import geometric
 from posenc.encodings._weights import head_dim_of
 from posenc.errors import even, positive
@@ -59,7 +59,11 @@ class TransformerXL(Encoding):
         yield cls(10, heads=3, head_dim=8, clamp=4, base=500.0)
 
     def lower(
-        self, positions: Positions, context: Context | None = None, *, dtype: DType = torch.float32
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
         far = bound_for(self, positions) - 1 if self.clamp is None else self.clamp
         device = self.projection.device
