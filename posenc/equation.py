@@ -136,7 +136,7 @@ def rows_of(
 ) -> Int[Tensor, "#b 1 tq tk"]:
     """Which row of its table each pair reads."""
     distance = positions.distance()
-    # Of a table that does not saturate, only pairs that are not visible are clamped.
+    # Where a table does not saturate, the clamp reaches only pairs that are not visible.
     if isinstance(term, DistanceTable):
         return (distance + term.zero).clamp(0, term.values.shape[-1] - 1)
     if term.row_of is None:

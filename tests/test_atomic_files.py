@@ -26,7 +26,7 @@ def test_what_a_killed_process_left_is_removed_at_the_next_run(tmp_path: Path, k
     ended = subprocess.run([sys.executable, "-c", KILLED, kind, str(path)])
     assert ended.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
-    # Of a process that runs, of another machine, and of another file.
+    # One of a process that still runs, one of another machine, one of another file.
     kept = [
         left.with_name(left.name.replace(f".{left.suffixes[-2][1:]}.", f".{os.getppid()}.")),
         left.with_name(f".a.b.elsewhere.{left.suffixes[-2][1:]}.tmp"),

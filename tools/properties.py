@@ -142,7 +142,7 @@ def unique(encoding: Encoding, rows: Tensor) -> str:
     distinct = measure.uniqueness(rows, torch.bfloat16)
     if distinct.collision is None:
         return "yes"
-    # Of random weights it is not worth a number.
+    # For random weights a number would say nothing.
     return "no" if any(True for _ in encoding.parameters()) else f"to {distinct.collision[1] - 1}"
 
 

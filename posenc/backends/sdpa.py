@@ -58,8 +58,9 @@ def attend(call: Call) -> Tensor:
     q, k, v, scale = operands(call)
     mask, is_causal = _mask(call, scale)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
-    # As more queries of a key head, so that no key is repeated; a mask of one head would be. Of a
-    # graph only for one query, for the lengths of others would be bound.
+    # The query heads of a key head become more queries of that head, so that no key is repeated;
+    # a mask shared by all heads would have to be repeated instead. While compiling, only a single
+    # query is folded, because folding more would bind the graph to one length.
     one = shape[2] == 1
     folds = one or (not torch.compiler.is_compiling() and (mask is None or mask.shape[1] > 1))
     if folds and shared > 1 and not is_causal:

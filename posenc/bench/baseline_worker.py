@@ -18,7 +18,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(settings["threads"])
     torch.manual_seed(0)
-    # `auto` takes the first that can, and before there were two.
+    # `auto` chooses among these alone.
     first = {name: BACKENDS[name] for name in ("sdpa", "reference")}
     BACKENDS.clear()
     BACKENDS.update(first)

@@ -87,7 +87,7 @@ def transformers_mrope(inputs: PositionsInputs) -> Call:
     batch, tokens = inputs.setting.batch, inputs.setting.tokens
     mask = torch.ones(batch, tokens, dtype=torch.int64)
     types, grids = images(batch, tokens)
-    # It only counts, so its weights need not be made.
+    # get_rope_index only counts, so the model needs no weights.
     model = object.__new__(Qwen2VLModel)
     vision = SimpleNamespace(spatial_merge_size=1)
     object.__setattr__(model, "config", SimpleNamespace(vision_config=vision))

@@ -90,7 +90,7 @@ def peer(name: str, shape: Shape) -> nn.Module:
         "depth": shape.depth,
         "heads": shape.heads,
         "attn_dim_head": shape.head_dim,
-        # It turns half of the head unless told, and refuses SDPA beside its T5 bias.
+        # x-transformers rotates half of the head by default, and refuses SDPA beside a T5 bias.
         "rotary_emb_dim": shape.head_dim,
         "attn_flash": name != "t5",
         **for_layers,

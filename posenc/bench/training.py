@@ -79,6 +79,6 @@ def before(setting: TrainingSetting) -> Call:
         print("step", file=pipes[0], flush=True)
         return float(pipes[1].readline())
 
-    # It ends with its input: when nobody can call any more, and with us.
+    # The worker stops when its input closes: when nobody holds `call` any more, or when we exit.
     weakref.finalize(call, process.communicate)
     return call

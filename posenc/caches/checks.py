@@ -67,7 +67,7 @@ def check_unmoved(cache: Sized, placed: Positions, positions: Positions) -> None
     count = min(len(cache), placed.k_len)
     before, after = (_with_axes(x.keys[:count].position) for x in (placed, positions))
     if not all(a == b or 1 in (a, b) for a, b in zip(before.shape, after.shape, strict=True)):
-        # Of another batch: refused later, where the tensors that they are for are known.
+        # The batches differ, which is refused later, where the tensors are known.
         return
     moved = (before != after).any(dim=-1)
     if positions.keys.valid is not None:

@@ -62,7 +62,7 @@ def _rotation(k: Tensor, positions: Positions | Tensor, rotary: Encoding, name: 
     if count != k.shape[-2]:
         raise PositionsError(f"{call}: {name}= places {count} keys: give one position per key")
     positions = as_positions(positions, count) if bare else positions
-    # Of all terms the keys' angles alone are read, so that causality makes no difference.
+    # Only the keys' angles are read, and these are the same with and without a causal mask.
     terms = lower(rotary, replace(positions, causal=True)).terms
     term = terms[0] if len(terms) == 1 else None
     if not isinstance(term, Rotate):

@@ -6,8 +6,8 @@ from typing import Literal
 
 from posenc.errors import SettingError, UnknownNameError
 
-# Of a projection, LoRA's wrapping included: what has its outputs along dimension 0, along the last
-# one (flax's kernels; biases have no other), and what has none.
+# Tensors of a projection, LoRA's wrapping included: those with its outputs along dimension 0, those
+# with them along the last one (flax's kernels; biases have no other), and those with none.
 _ROWS = (
     r"(?:base_layer\.)?(?:weight|weight_scale)$"
     r"|lora_(?:B|magnitude_vector)(?:\.[^.]+)?(?:\.(?:weight|bias))?$"

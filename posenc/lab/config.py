@@ -133,7 +133,7 @@ class Comparison:
             option = f"--{field.name.replace('_', '-')}"
             if isinstance(value, tuple) and field.name != "text":
                 value = ",".join(map(str, value))
-            # Of files there may be several, and what is None was not chosen.
+            # An option of several files is repeated for each; None means that it was not chosen.
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None:
                     words += [option, f"{one:g}" if isinstance(one, float) else str(one)]

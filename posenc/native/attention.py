@@ -128,8 +128,8 @@ def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
         term = getattr(x, name)
         if name in ("q", "k", "v") or name not in want or term is None:
             continue
-        # Of numbers in float64: the gradient of what queries add is zero but for rounding, and
-        # what sums offsets over all tokens must see it cancelled.
+        # Numbers are summed in float64: the gradient of what queries add is zero but for rounding,
+        # and a sum of offsets over all tokens must see it cancel.
         dtype = _arithmetic(x) if name.startswith("on_") else torch.float64
         count, shape = call.slots, term.shape
         if name.endswith("offset"):

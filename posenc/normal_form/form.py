@@ -146,7 +146,7 @@ class NormalForm:
     @property
     def features(self) -> frozenset[Feature]:
         """What a backend must be able to do."""
-        # Of a list, for torch 2.7 traces no set of a generator.
+        # torch 2.7 cannot trace frozenset(generator).
         return frozenset([feature for feature, is_asked in self._asked() if is_asked])
 
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:

@@ -33,7 +33,7 @@ def from_mask(
             f"{call} has negative values, as a mask that is added to scores: "
             "give the mask it was made from, nonzero for real tokens, or mask >= 0"
         )
-    # Of bytes, for sums of them would first make 8 bytes of each.
+    # argmax over bytes, because a sum would first widen each to an int64.
     first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
     spanned = valid.shape[1] - first - behind
     holes = valid.any(-1) & (spanned != order[:, -1] + 1)

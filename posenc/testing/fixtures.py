@@ -137,7 +137,7 @@ class Trial:
         x, q, k, v = (tensor.to(to) for tensor in (self.x, *self.qkv))
         context = self.context
         if context is not None and context.x is not None:
-            # It makes its own payload anew.
+            # The payload was made from the old x; the encoding makes another.
             context = replace(context, x=context.x.to(to), payload=None)
         return Trial(copy.deepcopy(self.encoding).to(to), x, q, k, v, context)
 

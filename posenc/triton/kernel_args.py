@@ -82,7 +82,8 @@ class KernelArgs:
             "PLAIN": x.plain,
             "TABLE": x.table is not None,
             "SLOPE": x.past is not None,
-            # Behind every query only, a slope differs from one per key by what a row shares.
+            # A query that sees only keys before it may add slope * k: slope * (k - q) differs from
+            # that by one number per row, which softmax ignores.
             "KEY_ONLY": x.plain and x.causal and x.prefix == 0,
             "PRECISION": _precision(x.q),
         }

@@ -21,7 +21,8 @@ from tests.support.oracles import drawing
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
 
 LENGTH = 2048
-# Of the norm of a gradient: of q, k, v and the output a few roundings, and nearly none of the rest.
+# Allowed errors relative to the norm of a gradient: a few roundings for q, k, v and the output, and
+# nearly none for what is learned.
 ROUNDING = {torch.bfloat16: 1e-2, torch.float16: 1e-3}
 LEARNED = 5e-4
 

@@ -39,7 +39,7 @@ def test_q_and_k_rotate_in_one_launch(layout: t.Layout, dim: int, pairs: int, st
     assert got[0].stride() == q.stride()
     back = torch.autograd.grad(got, (q, k), grads, create_graph=True)
     expected = torch.autograd.grad(expected, (q, k), grads, create_graph=True)
-    # And the gradient of the gradient, which is that of what came back.
+    # The second gradient, too.
     pairs_of = [(back, expected)]
     pairs_of.append(
         tuple(torch.autograd.grad([x.sin().sum() for x in each], grads) for each in pairs_of[0])

@@ -9,7 +9,7 @@ from posenc.bench.timing import in_turns, interval, ratio, spread
 
 class TestTiming:
     def test_the_interval_is_that_of_the_sign_test(self) -> None:
-        # Of 11, the second and the tenth enclose the median with probability 0.988.
+        # With 11 values, the second and the tenth enclose the median with probability 0.988.
         found = interval(random.Random(0).sample(range(1, 12), 11))
         assert (found.low, found.median, found.high) == (2, 6, 10)
         assert dataclasses.astuple(interval([3.0, 1.0, 2.0])) == (1.0, 2.0, 3.0)

@@ -54,7 +54,7 @@ def test_the_bias_of_falcon_is_rounded_to_bfloat16() -> None:
     # Falcon counts from the first key, which a softmax cannot tell from counting to the query.
     off = ((theirs - theirs[..., -1:]) * scale - ours).abs().amax(dim=(1, 2))
     assert 2.0 < off.max() < 2.5
-    # Of the near keys 8 share one bias, for a bfloat16 near 2,000 is a multiple of 8.
+    # bfloat16 near 2,000 counts in eights, so that the 8 nearest keys share two biases.
     assert (theirs[0, 0, -8:].unique().numel(), ours[0, 0, -8:].unique().numel()) == (2, 8)
 
 

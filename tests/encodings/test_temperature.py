@@ -48,7 +48,7 @@ def test_yarn_is_what_its_scaling_does_to_cos_and_sin() -> None:
     expected = scores(q, k, pe.Rotary(8, scaling=yarn))
     bare = pe.Rotary(8, scaling=pe.YaRN(8.0, original_length=4, attention_factor=1.0))
     torch.testing.assert_close(scores(q, k, [bare, Temperature("yarn", factor=8.0)]), expected)
-    # It is one number, so it asks nothing of positions.
+    # YaRN's temperature is one number and reads no positions.
     place = Positions.build(ids=torch.zeros(1, 9, 3).long(), causal=False)
     found = pe.lower(Temperature("yarn", factor=8.0), place).terms
     assert [term.factor for term in found] == [pytest.approx((0.1 * math.log(8) + 1) ** 2)]

@@ -110,7 +110,7 @@ def test_mrope_counts_as_qwen3_vl(rows: list[list[Piece]], left: bool) -> None:
     )
     real = said["attention_mask"].bool()
     for text_after in ("largest", "side"):
-        # Of single frames the larger side is the largest position.
+        # For single frames the larger side is the largest position.
         ours = Positions.mrope(**said, merge=2, frames_apart=True, text_after=text_after)
         assert torch.equal(ours.keys.position[real], theirs.movedim(0, -1)[real])
 

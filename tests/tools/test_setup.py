@@ -26,7 +26,7 @@ def test_lacks_something():
 def suite(folder: Path, reason: str, ci: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(SKIPPED.format(reason=reason))
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.skips", *options, str(folder)]
-    # Of these tests' own run neither the settings nor the workers are wanted.
+    # Neither the settings nor the workers of this run belong in the one that it starts.
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     return subprocess.run(
         [*command, "--rootdir", str(folder), "-c", os.devnull, "--noconftest"],

@@ -104,7 +104,7 @@ class Search:
         # a cause that names a step says more than the number by which results differ.
         if not sure and self.add(of_results()):
             return
-        # Of guesses the usual two are tried in full before any of the others.
+        # The two usual starts are tried in full before any other.
         stages: tuple[tuple[Callable[..., Iterator[Hypothesis]], list[Computation]], ...] = (
             (exact, starts[:2]),
             (of_results, starts if sure else []),
@@ -180,7 +180,7 @@ class Search:
         """Weigh each of them; whether one fits."""
         fits = False
         for hypothesis in hypotheses:
-            # Of pairs, of which there are many, some tokens tell those that explain something.
+            # There are many pairs of causes: a few tokens sort out those that explain nothing.
             if hypothesis.steps:
                 hint = self.few.weigh(hypothesis)
                 if hint is None or hint.left > PARTIAL:
@@ -196,8 +196,8 @@ class Search:
         order = sorted(self.tried, key=lambda pair: (not pair[0].fits, pair[0].left))
         if not order or not order[0][0].fits:
             return order
-        # Of causes that rounding cannot tell apart, the one tried first is the simplest, and a
-        # number for each row follows rounding closer than one number for all.
+        # Rounding cannot tell these causes apart. The one tried first is the simplest, and a cause
+        # with a number for each row follows rounding closer than one with a single number.
         least = 1.3 * order[0][0].left + 1e-5
         near = [pair for pair in self.tried if pair[0].fits and pair[0].left <= least]
         return near + [pair for pair in order if all(pair is not one for one in near)]

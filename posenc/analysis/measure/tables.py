@@ -41,7 +41,7 @@ def position_table(
 
     Raises UnsupportedError for an encoding that acts on distances only: see `distance_table`.
     """
-    # Of what only embeds nobody asks who sees whom.
+    # An encoding that only adds to embeddings is not asked who sees whom.
     causal = not embeds_only(encoding)
     if isinstance(positions, int):
         positions = Positions.build(positions, causal=causal, device=device_of(encoding))

@@ -91,7 +91,7 @@ def wavelengths(
     axes = canvas.axes(grid="y", yscale="log")
     axes.axhspan(trained, 2 * edge, color=canvas.theme.hidden, linewidth=0, zorder=0)
     axes.axhline(trained, color=canvas.theme.muted, linewidth=1.1, zorder=1)
-    # Of lines that coincide the lower ones are seen on both sides of the upper.
+    # Lines get thinner towards the top, so that those which coincide can all be seen.
     widths = torch.linspace(3.6 if len(by_name) > 1 else 1.7, 1.2, len(by_name)).tolist()
     for style, (name, heads) in enumerate(by_name.items()):
         look = {"linewidth": widths[style], "marker": canvas.marker(style), "markersize": 3.8}

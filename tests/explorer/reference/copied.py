@@ -75,7 +75,7 @@ def computed(case: dict[str, Any]) -> dict[str, Any]:
     for key, expression in SHOWN[case["panel"]].items():
         value = eval(expression.format(**(defaults | case["settings"])), names | {"torch": torch})
         expected[key] = numbers(torch.as_tensor(value, dtype=torch.float64).flatten())
-    # Of one draw all three are the same.
+    # With one draw the lowest, the mean and the highest are the same.
     if case["panel"] == "distance" and expected["low"] == expected["high"]:
         expected = {"mean": expected["mean"]}
     return {"panel": case["panel"], "settings": case["settings"], "expected": expected}
