@@ -1,4 +1,4 @@
-"""Every public name, gathered in one place; `posenc` loads it on first use."""
+"""Every public name, gathered in one place: `posenc` reads here where each is, and loads that."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,6 +1,7 @@
 """What a call runs in: the dtype of its arithmetic, autocast, threads, what watches its tensors."""
 
 import os
+import sys
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -39,6 +40,13 @@ def forward_mode() -> bool:
 def transformed() -> bool:
     """Whether torch.func or forward-mode differentiation wraps the tensors of this call."""
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
+
+
+def exporting_to_onnx() -> bool:
+    """Whether a graph is made for ONNX."""
+    # Nobody exports without torch.onnx, which takes an eager call's first use long to import.
+    loaded = torch.compiler.is_compiling() or "torch.onnx" in sys.modules
+    return loaded and torch.onnx.is_in_onnx_export()
 
 
 def plain(*tensors: Tensor) -> bool:

@@ -14,7 +14,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate
-from posenc.torch_modes import arithmetic, transformed
+from posenc.torch_modes import arithmetic, exporting_to_onnx, transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
 
@@ -76,7 +76,7 @@ class Backend:
         device = call.q.device.type
         if self.devices is not None and device not in self.devices:
             return f"it runs on {' and '.join(self.devices)}, and q is on {device}"
-        if not self.onnx and torch.onnx.is_in_onnx_export():
+        if not self.onnx and exporting_to_onnx():
             return "ONNX knows no operator of its kind"
         if not self.transforms and not torch.compiler.is_compiling() and transformed():
             return _TRANSFORMS

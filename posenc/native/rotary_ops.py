@@ -20,7 +20,7 @@ from posenc.native.aliasing import holders, holders_of_one, writable
 from posenc.native.library import LIBRARY
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
-from posenc.torch_modes import autocast_off, plain, threads
+from posenc.torch_modes import autocast_off, exporting_to_onnx, plain, threads
 
 # struct pe_rotation with one and with two of struct pe_rotated, and the types of enum pe_type.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
@@ -104,7 +104,7 @@ def _suits_kernel(x: Tensors) -> bool:
 
 def _suits_graph(x: Tensors, cos: Tensors, sin: Tensors) -> bool:
     """Whether a graph shall hold the operators: not for ONNX, which knows them not."""
-    if isinstance(LIBRARY, str) or torch.onnx.is_in_onnx_export() or _need_gradient(cos):
+    if isinstance(LIBRARY, str) or exporting_to_onnx() or _need_gradient(cos):
         return False
     for one, c in zip(x, cos, strict=True):
         if one.device.type != "cpu" or (one.dtype, c.dtype) not in _TYPES:

@@ -67,6 +67,48 @@ def test_importing_posenc_does_not_import_torch() -> None:
     assert run(f"import sys, posenc.errors; print({heavy})") == "set()"
 
 
+def test_each_name_is_what_api_gathers() -> None:
+    for name in PUBLIC:
+        assert getattr(posenc, name) is getattr(posenc.api, name), name
+    # The errors of a program that has not used posenc yet.
+    code = "import sys, posenc; posenc.PosencError; print('torch' in sys.modules)"
+    assert run(code) == "False"
+
+
+def test_first_use_loads_no_more_than_it_needs() -> None:
+    """What comes beside torch: jaxtyping, and of posenc what encodings are made of."""
+    code = (
+        "import sys, torch; before = set(sys.modules); import posenc as pe; pe.Rotary(64); "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    came = run(code).split()
+    others = {name.partition(".")[0] for name in came}
+    # numpy.typing is what jaxtyping asks for; torch has brought numpy itself.
+    assert others <= {"posenc", "jaxtyping", "numpy"}
+    assert {name for name in came if name.startswith("numpy")} <= {
+        "numpy.typing",
+        "numpy._typing._add_docstring",
+    }
+    own = {name.split(".")[1] for name in came if name.startswith("posenc.")}
+    assert own == {"encoding", "encodings", "errors", "positions", "terms", "torch_modes"}
+
+
+def test_attending_loads_no_compiler_and_no_tools() -> None:
+    code = (
+        "import sys, torch; before = set(sys.modules); import posenc as pe; "
+        "q = torch.randn(1, 2, 4, 8, requires_grad=True); "
+        "pe.attend(q, q, q, pe.Rotary(8), causal=True).sum().backward(); "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    came = run(code).split()
+    assert {name.partition(".")[0] for name in came if "torch" not in name} <= {
+        "posenc", "jaxtyping", "numpy",
+    }  # fmt: skip
+    assert not any(name.startswith(("torch._dynamo", "torch._inductor")) for name in came)
+    own = {name.split(".")[1] for name in came if name.startswith("posenc.")}
+    assert not own & {"analysis", "api", "conversion", "lab", "linear", "model", "testing"}
+
+
 def test_an_unknown_attribute_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'posenc' has no attribute 'Rotery'"):
         _ = posenc.Rotery
