@@ -3,7 +3,8 @@
 posenc::attention returns the output and what its gradient needs: the output before it was rounded
 (empty where it is not), and of each row the greatest score in units of log 16 and the sum of the
 weights relative to it. posenc::attention_backward returns
-the gradients that are wanted, in the order of the inputs.
+the gradients that are wanted, in the order of the inputs. Graphs hold the operators, eager calls
+take the kernels straight, for a dispatcher costs more than attention between a few tokens.
 """
 
 import ctypes
@@ -14,28 +15,36 @@ import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_struct import KINDS, LEARNED, SCHEMA, CallStruct, Inputs, Steps
+from posenc.native.attention_struct import KINDS, LEARNED, PACK, SCHEMA, CallStruct, Inputs, Steps
 from posenc.native.library import LIBRARY, Library
-from posenc.torch_modes import threads
+from posenc.torch_modes import plain, threads
 
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
-# By the end of its name, what a field of the struct says of a tensor. A step is between rows of the
-# batch: 0 where one row is for all, (t,), (1, t) or (1, h, t).
-_SAYS: dict[str, Callable[[Tensor], Any]] = {
-    "": Tensor.data_ptr,
-    "_stride": lambda x: Steps(*x.stride()[:3]),
-    "_step": lambda x: 0 if x.ndim == 1 or x.shape[0] == 1 else x.stride(0),
-    "_grad": lambda _: None,
-    "_heads": lambda x: x.shape[0],
-    "_rows": lambda x: x.shape[1],
+# What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
+# 0 where one row is for all, (t,), (1, t) or (1, h, t).
+_HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
+    ("", "_stride"): lambda x: (x.data_ptr(), *x.stride()[:3]),
+    ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
+    ("",): lambda x: (x.data_ptr(),),
+    ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
 }
+# Of each input what its fields hold, None for a number, and what they do where no tensor is given.
+_FIELDS = tuple(
+    (_HELD[KINDS[name].fields], (0,) * len(KINDS[name].fields)) if name in KINDS else (None, ())
+    for name in Inputs._fields
+)
 
 
 def attend(inputs: Inputs) -> Tensor:
-    """The output of these inputs, (b, h, tq, d_v), by the operator."""
-    *values, _ = inputs
-    learns = any(isinstance(x, Tensor) and x.requires_grad for x in values)
-    return torch.ops.posenc.attention.default(*values, learns and torch.is_grad_enabled())[0]
+    """The output of these inputs, (b, h, tq, d_v)."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        inputs = inputs._replace(learns=True)
+    if torch.compiler.is_compiling() or not plain(*tensors):
+        run: Any = torch.ops.posenc.attention.default
+    else:
+        run = _Attention.apply if inputs.learns else _forward
+    return run(*inputs)[0]
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -111,14 +120,14 @@ def _struct_of(x: Inputs) -> CallStruct:
     batch, heads, queries, width = x.q.shape
     _, key_heads, keys, value_width = x.v.shape
     sizes = (batch, heads, key_heads, queries, keys, width, value_width)
-    call = CallStruct(_TYPES[x.q.dtype], 0, *sizes)
-    for name, value in zip(Inputs._fields, x, strict=True):
-        if isinstance(value, Tensor):
-            for end in KINDS[name].fields:
-                setattr(call, name + end, _SAYS[end](value))
-        elif value is not None:
-            setattr(call, name, value)
-    return call
+    values: tuple[Any, ...] = x
+    fields: list[Any] = [_TYPES[x.q.dtype], 0, *sizes]
+    for value, (held, absent) in zip(values, _FIELDS, strict=True):
+        if held is None:
+            fields.append(value)
+        else:
+            fields += absent if value is None else held(value)
+    return CallStruct.from_buffer_copy(PACK(*fields))
 
 
 def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
@@ -206,9 +215,25 @@ def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ..
         inputs[place] = tensor
     needed = dict(zip(Inputs._fields, ctx.needs_input_grad, strict=True))
     wanted = [needed[name] for name in LEARNED]
-    backward = torch.ops.posenc.attention_backward.default
+    # Where its own gradient may be asked for, the operator knows that there is none.
+    graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not plain(grad)
+    backward: Any = torch.ops.posenc.attention_backward.default if graph else _backward
     grads = iter(backward(grad, exact, peak, mass, wanted, *inputs))
     return tuple(next(grads) if needed[name] else None for name in Inputs._fields)
+
+
+class _Attention(torch.autograd.Function):
+    """The operator with its gradient, for eager calls."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        output = _forward(*inputs)
+        _keep(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return _gradient(ctx, *grads)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:

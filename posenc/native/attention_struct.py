@@ -5,7 +5,8 @@ struct of attention.h, in this order, and whether it may have a gradient.
 """
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from struct import Struct
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from torch import Tensor
@@ -96,11 +97,14 @@ def _run(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, kind) for name in names.split())
 
 
+_SIZES = _run(ctypes.c_int64, "type backward batch heads key_heads queries keys width value_width")
+
+
 class CallStruct(ctypes.Structure):
     """struct pe_attention: sizes, the inputs, and what the kernel writes."""
 
     _fields_ = (
-        *_run(ctypes.c_int64, "type backward batch heads key_heads queries keys width value_width"),
+        *_SIZES,
         *_layout(),
         *_run(ctypes.c_void_p, "out exact_out peak mass grad_out"),
         ("grad_stride", Steps),
@@ -109,3 +113,15 @@ class CallStruct(ctypes.Structure):
         *_run(ctypes.c_int64, "workers chunks slots"),
         ("memory", ctypes.c_void_p),
     )
+
+
+def _packing() -> Callable[..., bytes]:
+    """What packs the sizes and the inputs, numbers one after another; the rest is zero."""
+    codes = {Steps: "3q", ctypes.c_double: "d"}
+    packed = "".join(codes.get(kind, "q") for _, kind in (*_SIZES, *_layout()))
+    rest = ctypes.sizeof(CallStruct) - Struct(f"={packed}").size
+    return Struct(f"={packed}{rest}x").pack
+
+
+# All at once, for to set fields one by one takes longer than the kernel on a few tokens.
+PACK = _packing()
