@@ -10,16 +10,17 @@ def main() -> None:
     """Run the command line; without typer, say how to get it."""
     # An interrupt in the middle of importing torch would be swallowed there; so it just ends us.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # torch's remark on a package that it can do without; posenc[cli] does not bring it.
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy")
+    # "package.module:Class" is looked up from where the user stands, as `python -m` does.
+    sys.path.insert(0, os.getcwd())
     try:
         from posenc.commands import app
+
+        app()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("typer", "rich"):
             raise
         print(f'The command line needs {missing}: pip install "posenc[cli]"', file=sys.stderr)
         sys.exit(1)
-    # torch's remark on a package that it can do without; posenc[cli] does not bring it.
-    warnings.filterwarnings("ignore", "Failed to initialize NumPy")
-    # "package.module:Class" is looked up from where the user stands, as `python -m` does.
-    sys.path.insert(0, os.getcwd())
-    app()

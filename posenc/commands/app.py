@@ -1,9 +1,10 @@
 """What the commands share: the app they hang on, --json, and how an error is shown."""
 
 import contextlib
+import importlib
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -14,8 +15,74 @@ from posenc.errors import PosencError
 UsageError: Any = typer.BadParameter.__base__
 
 
+class Command(NamedTuple):
+    """module:function in this package, and what --help says: the function's first sentence."""
+
+    place: str
+    summary: str
+
+
+# In the order of --help, which loads none of them.
+COMMANDS = {
+    "bench": Command(
+        "bench:bench", "Time posenc against peers and against no position, and write a page."
+    ),
+    "list": Command("catalogue:list_", "List every encoding."),
+    "check": Command(
+        "check:check",
+        "Hold encodings to their claims with the public check suite; exit code 1 if one fails.",
+    ),
+    "compare": Command(
+        "compare:compare",
+        "Train a small model with each encoding, test it at longer lengths, and write a report.",
+    ),
+    "convert": Command(
+        "convert:convert",
+        "Copy a checkpoint with its queries and keys in the other rotary layout.",
+    ),
+    "explore": Command(
+        "explore:explore",
+        "Write the explorer, one HTML file that needs no network, and open it in the browser.",
+    ),
+    "show": Command(
+        "show:show",
+        "Show one encoding: formula, source, settings, tags, examples; or draw it.",
+    ),
+}
+PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False}
+
+
+class Loaded(Mapping[str, Any]):
+    """The commands by name, each loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, function = COMMANDS[name].place.partition(":")
+        alone = typer.Typer(**PLAIN)
+        alone.command(name)(getattr(importlib.import_module(f"posenc.commands.{module}"), function))
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class OneLine(TyperGroup):
     """Answers a command line that it does not understand in one line, as posenc's own errors."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": Loaded()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from posenc.commands.help import print_help
+
+        options = (parameter.get_help_record(ctx) for parameter in self.get_params(ctx))
+        commands = ((name, command.summary) for name, command in COMMANDS.items())
+        print_help(self.get_usage(ctx), self.help or "", filter(None, options), commands)
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -26,7 +93,7 @@ class OneLine(TyperGroup):
                 error.format_message(),
                 error.ctx.command_path if error.ctx else "posenc",
             )
-            # Without a command this is the help, which typer has printed.
+            # Without a command this is the help, which is printed.
             if message:
                 print(f"posenc: {' '.join(message.split())} (see {asked} --help)", file=sys.stderr)
         except typer.Abort:
@@ -38,9 +105,16 @@ app = typer.Typer(
     cls=OneLine,
     help="Position encoding for Transformers: look at encodings, check them, compare them.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    **PLAIN,
 )
+
+
+@app.callback()
+def _group() -> None:
+    # Without it, an app whose commands come later is none.
+    pass
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

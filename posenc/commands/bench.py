@@ -11,7 +11,7 @@ from rich.table import Table
 from typer import Option
 
 from posenc.bench.case import Options
-from posenc.commands.app import AsJson, app, errors
+from posenc.commands.app import AsJson, errors
 
 if TYPE_CHECKING:
     from posenc.bench.result import Result
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from posenc.bench.verdict import Line
 
 
-@app.command()
 def bench(
     only: Annotated[
         str | None,

@@ -4,13 +4,12 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from posenc.commands.app import AsJson, app, errors
+from posenc.commands.app import AsJson, errors
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 
-@app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List every encoding."""
     with errors():

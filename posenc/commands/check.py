@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from posenc.atomic_files import write_json
-from posenc.commands.app import AsJson, app, errors
+from posenc.commands.app import AsJson, errors
 from posenc.commands.settings import strangers
 from posenc.errors import SettingError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from posenc.testing import Agreement, Result
 
 
-@app.command()
 def check(
     names: Annotated[
         list[str] | None,

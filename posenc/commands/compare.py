@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from typer import Option
 
-from posenc.commands.app import app, errors
+from posenc.commands.app import errors
 from posenc.errors import SettingError
 from posenc.lab.config import Comparison, RunConfig
 
 
-@app.command()
 def compare(
     encodings: Annotated[
         str, Option(help="Names, or package.module:Class, between commas.")

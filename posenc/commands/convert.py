@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Argument, Option
 
-from posenc.commands.app import AsJson, app, errors
+from posenc.commands.app import AsJson, errors
 
 Layout = Literal["half", "interleaved"]
 
 
-@app.command()
 def convert(
     path: Annotated[Path, Argument(help="A safetensors file, or the folder of a model.")],
     out: Annotated[Path, Argument(help="The new file or folder; it must not exist.")],

@@ -7,12 +7,11 @@ from urllib.parse import urlencode
 
 from typer import Argument, Option
 
-from posenc.commands.app import app, errors
+from posenc.commands.app import errors
 from posenc.commands.settings import strangers
 from posenc.errors import UnknownNameError
 
 
-@app.command()
 def explore(
     encodings: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from posenc.commands.app import app, errors
+from posenc.commands.app import errors
 from posenc.commands.settings import build, parse, strangers
 from posenc.errors import UnknownNameError, UnsupportedError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 FOLDER = Path("posenc-figures")
 
 
-@app.command()
 def show(
     name: Annotated[str, Argument(help="A name of `posenc list`, or package.module:Class.")],
     settings: Annotated[

@@ -1,12 +1,16 @@
 """The command line: what each command prints, and how it ends."""
 
+import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import posenc as pe
@@ -14,6 +18,7 @@ import posenc.lab.compare
 import posenc.testing
 import posenc.testing.suite
 from posenc.commands import app
+from posenc.commands.app import COMMANDS, OneLine
 
 run = CliRunner().invoke
 
@@ -29,10 +34,36 @@ class TestMain:
             "from posenc.cli import main\n"
             "try: main()\n"
             "except SystemExit: pass\n"
-            "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+            "print({'torch', 'matplotlib', 'markdown_it', 'typer.rich_utils'} & set(sys.modules))\n"
+            "print([name for name in sys.modules if name.startswith('posenc.')])"
         )
-        assert ended.stdout.endswith("False False\n")
+        *_, heavy, own = ended.stdout.splitlines()
+        assert heavy == "set()"
+        assert set(ast.literal_eval(own)) == {
+            "posenc.cli", "posenc.commands", "posenc.commands.app", "posenc.commands.help",
+            "posenc.errors",
+        }  # fmt: skip
         assert all(name in ended.stdout for name in ("list", "show", "check", "compare"))
+
+    def test_help_names_each_command_in_its_own_words(self) -> None:
+        group = get_command(app)
+        for name, command in COMMANDS.items():
+            first, _, _ = " ".join(group.commands[name].help.split()).partition(". ")
+            assert command.summary.removesuffix(".") == first.removesuffix(".")
+        words = " ".join(re.sub(r"[╭╮╰╯│─]", " ", run(app, ["--help"]).stdout).split())
+        assert all(f"{name} {command.summary}" in words for name, command in COMMANDS.items())
+        assert "--help Show this message and exit." in words
+
+    @pytest.mark.parametrize("width", ["60", "80", "132"])
+    def test_help_looks_as_typers_own(self, width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", width)
+        shown = run(app, ["--help"]).stdout
+        monkeypatch.setattr(OneLine, "format_help", TyperGroup.format_help)
+        # Its column for the type of an option says nothing of --help.
+        typers = re.sub(r" *<bool>", "", run(app, ["--help"]).stdout)
+        assert [line.split() for line in shown.splitlines() if "--help" not in line] == [
+            line.split() for line in typers.splitlines() if "--help" not in line
+        ]
 
     @pytest.mark.parametrize("missing", ["typer", "rich"])
     def test_without_its_extra_it_says_what_to_install(self, missing: str) -> None:
@@ -70,6 +101,7 @@ class TestErrors:
         ("command", "message"),
         [
             ("compute", "No such command 'compute'"),
+            ("comvert", "Did you mean 'convert'?"),
             ("list --no-such", "No such option: --no-such"),
             ("show", "Missing argument"),
             ("check", "name an encoding, or give --all"),
