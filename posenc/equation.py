@@ -5,6 +5,7 @@ d head dimension. Arithmetic in at least float32.
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from posenc.terms import (
     GatherTable,
     Mask,
     MaskRule,
+    Network,
     Offset,
     Rotate,
     Scale,
@@ -46,6 +48,8 @@ def scores_of(
             content = content + distance_bias(term, positions, dtype)
         elif isinstance(term, (DistanceTable, Slope)):
             outside = outside + distance_bias(term, positions, dtype)
+        elif isinstance(term, Network):
+            outside = outside + network_bias(term, positions, dtype)
         elif isinstance(term, Offset):
             outside = outside + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):
@@ -109,6 +113,19 @@ def distance_bias(term: DistanceTable | Slope, positions: Positions, dtype: torc
     past, future = term.past, term.past if term.future is None else term.future
     slopes = [slope.to(dtype)[:, None, None] for slope in (past, future)]
     return torch.where(distance <= 0, slopes[0] * distance, -slopes[1] * distance)
+
+
+def network_bias(
+    term: Network, positions: Positions, dtype: torch.dtype
+) -> Float[Tensor, "#b #h tq tk"]:
+    """What a network adds to each pair."""
+    distance = positions.distance()[:, 0].abs()
+    # The clamp reaches only pairs that are not visible.
+    by_distance = term.by_distance[distance.clamp(max=term.by_distance.shape[0] - 1)]
+    x = (by_distance * term.by_query[..., None]).to(dtype)[..., None]
+    hidden = (x * term.hidden_weight.to(dtype) + term.hidden_bias.to(dtype)).relu()
+    out = F.linear(hidden, term.output_weight.to(dtype), term.output_bias.to(dtype))
+    return out.movedim(-1, 1)
 
 
 def gathered(

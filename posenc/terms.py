@@ -105,6 +105,26 @@ class ValueTable:
 
 
 @dataclass(frozen=True, eq=False)
+class Network:
+    """score += network(by_distance[|distance|] * by_query[i])[h], of one hidden layer of ReLUs.
+
+        network(x)[h] = output_bias[h] + sum over u of output_weight[h, u] * relu(hidden[u])
+        hidden[u]     = hidden_weight[u] * x + hidden_bias[u]
+
+    by_distance (n,) holds every distance, and by_query (1|b, tq); hidden_weight and
+    hidden_bias (u,), output_weight (1|h, u) and output_bias (1|h,) alike. For each head it is a
+    piecewise linear function of one number, with at most u kinks.
+    """
+
+    by_distance: Tensor
+    by_query: Tensor
+    hidden_weight: Tensor
+    hidden_bias: Tensor
+    output_weight: Tensor
+    output_bias: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Offset:
     """score += q[i] + k[j]; (1|b, h, tq) and (1|b, h, tk)."""
 
@@ -199,6 +219,7 @@ Term = (
     | Slope
     | GatherTable
     | ValueTable
+    | Network
     | Offset
     | CountTable
     | Scale

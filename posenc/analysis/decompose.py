@@ -23,6 +23,7 @@ from posenc.equation import (
     gathered,
     group,
     mask_rules,
+    network_bias,
     rotated_content,
 )
 from posenc.errors import ShapeError, UnsupportedError
@@ -33,6 +34,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Network,
     Offset,
     Rotate,
     Scale,
@@ -101,7 +103,8 @@ def decompose(
         token_token        scale * q . k, as without position
         token_position     q meets a table: Shaw, DeBERTa's c2p
         position_token     k meets a table: DeBERTa's p2c
-        position_position  neither enters: distance tables, slopes, offsets, dense biases
+        position_position  neither enters: distance tables, slopes, networks, offsets, dense
+                           biases
         interaction        rotation (turned minus plain content), what CoPE adds, and a Scale that
                            differs between queries (what it adds to the content)
 
@@ -206,6 +209,8 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     for term in terms:
         if isinstance(term, (DistanceTable, Slope)) and not term.inside:
             bias = bias + distance_bias(term, positions, dtype)
+        elif isinstance(term, Network):
+            bias = bias + network_bias(term, positions, dtype)
         elif isinstance(term, Offset):
             bias = bias + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):

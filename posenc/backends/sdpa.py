@@ -18,6 +18,7 @@ from posenc.normal_form.pairs import (
     along_diagonals,
     by_distance,
     line,
+    through_network,
     vectors_by_distance,
     visible,
 )
@@ -30,7 +31,16 @@ CAN = frozenset(Feature) - {
     Feature.COUNTS,
 }
 # What is added to scores, so that the mask holds numbers.
-_ADDED = frozenset({Feature.TABLE, Feature.SLOPES, Feature.VECTORS, Feature.OFFSETS, Feature.DENSE})
+_ADDED = frozenset(
+    {
+        Feature.TABLE,
+        Feature.SLOPES,
+        Feature.VECTORS,
+        Feature.OFFSETS,
+        Feature.NETWORK,
+        Feature.DENSE,
+    }
+)
 # Queries of a step of decoding, and numbers in a mask that costs less than tiles do.
 _FEW, _LARGE = 16, 2**20
 
@@ -159,6 +169,9 @@ def _bias(call: Call) -> Tensor | None:
     if form.offsets is not None:
         offsets = form.offsets.q[..., :, None] + form.offsets.k[..., None, :]
         parts.append(offsets.to(dtype))
+    if form.network is not None:
+        distance = form.positions.distance()[:, 0]
+        parts.append(through_network(form.network, distance, form.network.by_query, dtype))
     parts.append(None if form.dense is None else form.dense.to(dtype))
     bias = None
     for part in parts:

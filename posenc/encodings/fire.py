@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import positive
 from posenc.positions import Positions
-from posenc.terms import DenseBias, Term
+from posenc.terms import DenseBias, Network, Term
 from posenc.torch_modes import autocast_off
 
 
@@ -21,8 +21,9 @@ class FIRE(Encoding):
     i is the position of the query, whatever the number of keys, so that decoding, padding and
     packing change nothing. c and L = |multiplier * initial_threshold| are trained in float32, from
     c = initial_c and multiplier = 1. The paper is about causal models; without causality |i - j|
-    is taken, as the authors' code does. The bias is a (b, h, tq, tk) tensor, made from (b, tq, tk,
-    width) values: quadratic memory. Raises SettingError for a setting that is not positive.
+    is taken, as the authors' code does. Of explicit positions the bias is a (b, h, tq, tk) tensor,
+    made from (b, tq, tk, width) values: quadratic memory. Raises SettingError for a setting that
+    is not positive.
 
     Source: Li et al. 2024, arXiv:2310.04418, section 3 and the code in the appendix.
     """
@@ -67,17 +68,24 @@ class FIRE(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        i, j = (tokens.double() for tokens in positions.one_axis("FIRE"))
-        i, j = i.view(-1, i.shape[-1], 1), j.view(-1, 1, j.shape[-1])
+        i, j = positions.one_axis("FIRE")
+        counted = positions.unit_step and not (i.is_floating_point() or j.is_floating_point())
+        i, j = i.double().view(-1, i.shape[-1], 1), j.double().view(-1, 1, j.shape[-1])
         c, threshold = self.c.double(), (self.multiplier.double() * self.initial_threshold).abs()
-        share = self._psi(c, (i - j).abs()) / (self._psi(c, i.maximum(threshold)) + self.eps)
+        by_query = 1 / (self._psi(c, i.maximum(threshold)) + self.eps)
+        if counted:
+            distance = torch.arange(bound_for(self, positions), device=i.device)
+            hidden, output = self.hidden, self.output
+            weights = hidden.weight[:, 0], hidden.bias, output.weight, output.bias
+            return (Network(self._psi(c, distance.double()), by_query[..., 0], *weights),)
+        share = self._psi(c, (i - j).abs()) * by_query
         share = share.to(torch.promote_types(self.c.dtype, dtype))
         with autocast_off(share.device):
             hidden = linear_in_dtype(share[..., None], self.hidden).relu()
             return (DenseBias(linear_in_dtype(hidden, self.output).movedim(-1, 1)),)
 
     @staticmethod
-    def _psi(c: Tensor, n: Float[Tensor, "#b #tq #tk"]) -> Float[Tensor, "#b #tq #tk"]:
+    def _psi(c: Tensor, n: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
         return (c * n).abs().log1p()
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:

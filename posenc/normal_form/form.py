@@ -3,7 +3,7 @@
     content = rotate(q) . rotate(k) + q . on_query[distance] + k . on_key[distance]
               + inside_table[distance] - inside_slopes * |distance|
     s       = scale * query_scale * content + table[distance] - slopes * |distance|
-              + offsets + dense + q . counts[number of open gates]
+              + offsets + network + dense + q . counts[number of open gates]
     out     = softmax(s where visible) (v + on_value[distance])
 
 Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
@@ -21,7 +21,7 @@ from torch import Tensor
 from posenc.normal_form.features import Feature
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
-from posenc.terms import Rotate, Zones
+from posenc.terms import Network, Rotate, Zones
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +119,7 @@ class NormalForm:
     k_waves      the same of keys; None also where keys come rotated out of a cache
     scale        product of the scales that are numbers, without the call's own
     query_scale  product of those that are tensors, (1|b, 1|h, tq)
+    network      Network; what others add is dense
     counts       vectors (1|h, n, d) by the number of open gates
     dense        (1|b, 1|h, tq, tk)
     made_for     (term, heads): the number of query heads that terms were made for; None: any
@@ -139,6 +140,7 @@ class NormalForm:
     on_query: Table | None = None
     on_key: Table | None = None
     on_value: Table | None = None
+    network: Network | None = None
     counts: Tensor | None = None
     dense: Tensor | None = None
     made_for: tuple[str, int] | None = None
@@ -185,6 +187,7 @@ class NormalForm:
         grows = isinstance(rotation, Rotate) and rotation.grows
         vectors = self.on_query is not None or self.on_key is not None
         distances = self.by_distance or vectors or self.on_value is not None
+        distances = distances or self.network is not None
         by_query = self.query_scale is not None
         inside = (self.inside_table, self.inside_slopes, self.on_key)
         seen = self.visibility
@@ -196,6 +199,7 @@ class NormalForm:
         yield Feature.QUERY_SCALE, by_query
         yield Feature.INSIDE_QUERY_SCALE, by_query and any(x is not None for x in inside)
         yield Feature.OFFSETS, self.offsets is not None
+        yield Feature.NETWORK, self.network is not None
         yield Feature.VECTORS, vectors
         yield Feature.VECTORS_BESIDE_ROTATION, vectors and rotation is not None
         yield Feature.VALUE_VECTORS, self.on_value is not None

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError, ShapeError
 from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Visibility, merged
+from posenc.normal_form.pairs import through_network
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
 from posenc.terms import (
@@ -16,6 +17,7 @@ from posenc.terms import (
     DistanceTable,
     GatherTable,
     Mask,
+    Network,
     Offset,
     Prefix,
     Rotate,
@@ -30,7 +32,7 @@ from posenc.terms import (
 from posenc.torch_modes import autocast_off
 
 _T = TypeVar("_T")
-_BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable)
+_BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
 def normalise(
@@ -85,11 +87,12 @@ def normalise(
         slopes=_slopes(terms, inside=False),
         inside_slopes=_slopes(terms, inside=True),
         offsets=_offsets(terms),
+        network=_first(terms, Network),
         on_query=on_query,
         on_key=on_key,
         on_value=merged(values),
         counts=_counts(terms, dtype),
-        dense=_summed([term.values for term in _all(terms, DenseBias)]),
+        dense=_dense(terms, positions, dtype),
         made_for=made_for[0] if made_for else None,
     )
 
@@ -136,13 +139,13 @@ def check_distances(terms: Sequence[Term], positions: Positions) -> None:
                 f"{name} holds one value per whole distance, "
                 "but the positions are float64: give int64 positions"
             )
-        if term.saturates:
+        if not isinstance(term, Network) and term.saturates:
             continue
-        future = _entries(term) - term.zero - 1
+        past, future = _reach(term)
         need = None if bound is None else bound - 1
-        if need is None or term.zero < need or future < (0 if past_only else need):
+        if need is None or past < need or future < (0 if past_only else need):
             raise PositionsError(
-                f"{name} holds distances from {-term.zero} to {future} and does not "
+                f"{name} holds distances from {-past} to {future} and does not "
                 f"saturate, but positions reach up to {need}: "
                 "build the table for Positions of this extent"
             )
@@ -189,6 +192,17 @@ def _offsets(terms: Sequence[Term]) -> Offsets | None:
     return None if q is None or k is None else Offsets(q, k)
 
 
+def _dense(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> Tensor | None:
+    """What has a number for each pair: dense biases, and all networks but the first."""
+    parts = [term.values for term in _all(terms, DenseBias)]
+    for network in _all(terms, Network)[1:]:
+        with autocast_off(positions.device):
+            wide = torch.promote_types(network.output_weight.dtype, dtype)
+            distance = positions.distance()[:, 0]
+            parts.append(through_network(network, distance, network.by_query, wide))
+    return _summed(parts)
+
+
 def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
     """The sum of tables by count: beyond its last row, a table stays at it."""
     total = merged([Table(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
@@ -208,6 +222,8 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
         sizes = _not_one(term.factor.shape[1])
     elif isinstance(term, DistanceTable):
         sizes = _not_one(term.values.shape[0])
+    elif isinstance(term, Network):
+        sizes = _not_one(term.output_weight.shape[0], term.output_bias.shape[0])
     elif isinstance(term, GatherTable):
         tensors = (term.weight, term.bias)
         sizes = _not_one(*(x.shape[0] for x in tensors if x is not None))
@@ -220,10 +236,14 @@ def _not_one(*sizes: int) -> list[int]:
     return [size for size in sizes if size != 1]
 
 
-def _entries(term: DistanceTable | GatherTable | ValueTable) -> int:
+def _reach(term: DistanceTable | GatherTable | ValueTable | Network) -> tuple[int, int]:
+    """The farthest distances that a table holds, behind and ahead."""
+    if isinstance(term, Network):
+        return term.by_distance.shape[0] - 1, term.by_distance.shape[0] - 1
     if isinstance(term, DistanceTable):
-        return term.values.shape[-1]
-    return term.weight.shape[-2] if term.row_of is None else term.row_of.shape[0]
+        return term.zero, term.values.shape[-1] - term.zero - 1
+    entries = term.weight.shape[-2] if term.row_of is None else term.row_of.shape[0]
+    return term.zero, entries - term.zero - 1
 
 
 def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.positions import Positions
-from posenc.terms import MaskRule, Prefix, Sink, Window
+from posenc.terms import MaskRule, Network, Prefix, Sink, Window
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,20 @@ def by_distance(
         far = distance.to(dtype)
         parts.append(torch.where(far <= 0, past * far, -future * far))
     return _sum(parts)
+
+
+def through_network(
+    network: Network,
+    distance: Int[Tensor, "#b r c"],
+    by_query: Float[Tensor, "#b r"],
+    dtype: torch.dtype,
+) -> Float[Tensor, "#b #h r c"]:
+    """What a network adds at these distances to these queries."""
+    index = distance.abs().clamp(max=network.by_distance.shape[0] - 1)
+    x = (network.by_distance[index] * by_query[..., None]).to(dtype)
+    hidden = x[..., None] * network.hidden_weight.to(dtype) + network.hidden_bias.to(dtype)
+    weight, bias = network.output_weight.to(dtype), network.output_bias.to(dtype)
+    return F.linear(hidden.relu(), weight, bias).movedim(-1, 1)
 
 
 def line(

@@ -26,6 +26,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Network,
     Rotate,
     Slope,
     Term,
@@ -49,13 +50,13 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (CountTable, DenseBias, Zones),
+    "native": (CountTable, DenseBias, Network, Zones),
     "sdpa": (CountTable, ValueTable, Zones),
-    "flex": (CountTable, DenseBias, GatherTable, ValueTable, Zones),
+    "flex": (CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
 }
 # Backends without factors that grow with position.
 UNSCALED = ("native", "sdpa", "flex")
-READ_DISTANCES = (DistanceTable, Slope, GatherTable, ValueTable)
+READ_DISTANCES = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 # Keys of a sum of gradients, where rounding that does not cancel adds up.
 LONG = 512
 OUTPUTS = ("output", "gradient of q", "gradient of k", "gradient of v")

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import FIRE, KERPLE, ALiBi, Positions, Sandwich, T5Bias, attend, lower, scores
 from posenc.errors import PositionsError, SettingError
-from posenc.terms import DenseBias, DistanceTable, Slope
+from posenc.terms import DenseBias, DistanceTable, Network, Slope
 from tests.support.oracles import drawing
 
 
@@ -233,11 +233,34 @@ def test_fire_reads_the_position_of_the_query() -> None:
     torch.testing.assert_close(bias_of(made, Positions.build(30)), whole, rtol=0, atol=0)
 
 
-def test_fire_is_a_dense_bias_and_keeps_two_numbers_in_float32() -> None:
+def test_fire_is_a_network_where_tokens_are_counted() -> None:
     made = FIRE(4, width=8).bfloat16()
-    (term,) = lower(made, Positions.build(5, 7)).terms
+    for at, rows in (
+        (Positions.build(5, 7, causal=True), 1),
+        (Positions.build(lengths=[3, 4]), 1),
+        (Positions.build(attention_mask=torch.tensor([[0, 1, 1], [1, 1, 1]])), 2),
+    ):
+        (term,) = lower(made, at).terms
+        assert isinstance(term, Network)
+        assert (term.by_distance.shape, term.by_distance.dtype) == ((at.k_len,), torch.float64)
+        assert (term.by_query.shape, term.by_query.dtype) == ((rows, at.q_len), torch.float64)
+
+
+@pytest.mark.parametrize("ids", [torch.arange(7), torch.arange(7).double()])
+def test_fire_of_explicit_positions_is_the_same_number_for_each_pair(ids: Tensor) -> None:
+    made = FIRE(4, width=8, initial_threshold=2.0).double()
+    told = Positions.build(ids=ids)
+    (term,) = lower(made, told, dtype=torch.float64).terms
     assert isinstance(term, DenseBias)
-    assert (term.values.shape, term.values.dtype) == ((1, 4, 5, 7), torch.float32)
+    torch.testing.assert_close(bias_of(made, told), bias_of(made, Positions.build(7)))
+
+
+def test_fire_keeps_two_numbers_in_float32() -> None:
+    made = FIRE(4, width=8).bfloat16()
+    told = Positions.build(ids=torch.arange(7))
+    (term,) = lower(made, told).terms
+    assert isinstance(term, DenseBias)
+    assert (term.values.shape, term.values.dtype) == ((1, 4, 7, 7), torch.float32)
     assert (made.c.dtype, made.multiplier.dtype) == (torch.float32, torch.float32)
     assert made.hidden.weight.dtype == torch.bfloat16
     with pytest.raises(PositionsError, match="FIRE reads one coordinate per token"):

@@ -124,6 +124,9 @@ HEADS = {
     ),
     "ValueTable": lambda h: t.ValueTable(torch.ones(h, 3, 4), 1, saturates=True),
     "CountTable": lambda h: t.CountTable(torch.ones(h, 3, 10)),
+    "Network": lambda h: t.Network(
+        torch.ones(7), torch.ones(1, 7), *torch.ones(2, 3), torch.ones(h, 3), torch.ones(h)
+    ),
     "Offset": lambda h: t.Offset(torch.ones(1, h, 7), torch.ones(1, h, 7)),
     "Scale": lambda h: t.Scale(torch.ones(1, h, 7)),
     "DenseBias": lambda h: t.DenseBias(torch.ones(1, h, 7, 7)),

@@ -93,6 +93,16 @@ def test_masks_collapse_and_terms_of_a_kind_are_one() -> None:
     assert form.made_for == ("DistanceTable", 6)
 
 
+def test_a_second_network_is_dense() -> None:
+    draw = drawing()
+    first, second = (ADDITIONS["network"](SQUARE, draw) for _ in range(2))
+    form = lower([first, second], 7).form
+    assert form.network is first
+    assert form.dense is not None
+    assert form.dense.shape == (2, 6, 7, 7)
+    assert form.features == {Feature.NETWORK, Feature.DENSE}
+
+
 def test_a_bias_beside_vectors_is_a_table_inside() -> None:
     form = lower([ADDITIONS["gather k buckets, bias"](SQUARE, drawing())], 7).form
     assert form.on_key is not None

@@ -169,12 +169,24 @@ def biases(terms: Sequence[t.Term], distance: float, h: int, inside: bool) -> fl
     return total
 
 
+def network(term: t.Network, distance: int, b: int, h: int, i: int) -> float:
+    """What a network adds, unit by unit."""
+    x = term.by_distance[abs(distance)].item() * entry(term.by_query.tolist(), b)[i]
+    total = entry(term.output_bias.tolist(), h)
+    for unit, weight in enumerate(entry(term.output_weight.tolist(), h)):
+        hidden = term.hidden_weight[unit].item() * x + term.hidden_bias[unit].item()
+        total += weight * max(hidden, 0.0)
+    return total
+
+
 def outside(terms: Sequence[t.Term], distance: float, w: tuple[int, ...]) -> float:
     b, h, i, j = w
     total = biases(terms, distance, h, inside=False)
     for term in terms:
         if isinstance(term, t.Offset):
             total += entry(term.q.tolist(), b)[h][i] + entry(term.k.tolist(), b)[h][j]
+        if isinstance(term, t.Network):
+            total += network(term, int(distance), b, h, i)
         if isinstance(term, t.DenseBias):
             total += entry(term.values.tolist(), b, h)[i][j]
     return total

@@ -72,6 +72,11 @@ def bucketed_values(s: Sizes, draw: Draw) -> t.ValueTable:
     return t.ValueTable(draw(s.heads, 3, s.value_dim), 2, row_of=row_of, saturates=True)
 
 
+def network(s: Sizes, draw: Draw, batch: int, heads: int, units: int) -> t.Network:
+    hidden, output = draw(2, units), (draw(heads, units), draw(heads))
+    return t.Network(draw(s.reach), draw(batch, s.q_len), *hidden, *output)
+
+
 TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "rotate half": rotate,
     "rotate interleaved": lambda s, draw: rotate(s, draw, layout="interleaved"),
@@ -108,6 +113,8 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "offset of all rows": lambda s, draw: t.Offset(
         draw(1, s.heads, s.q_len), draw(1, s.heads, s.k_len)
     ),
+    "network": lambda s, draw: network(s, draw, s.batch, s.heads, 5),
+    "network of all rows and heads": lambda s, draw: network(s, draw, 1, 1, 3),
     "count": lambda s, draw: t.CountTable(draw(s.heads, 4, s.dim)),
     "count of all heads": lambda s, draw: t.CountTable(draw(1, 9, s.dim)),
     "scale": lambda s, draw: t.Scale(0.6),

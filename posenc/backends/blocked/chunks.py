@@ -16,6 +16,8 @@ from posenc.normal_form.pairs import Span
 # Scores of one chunk: 4 MiB of float32, so that its buffers stay in the cache.
 SCORES = 2**20
 ROWS = 64
+# Where minus infinity may hide all that a query sees.
+_BIASES = ("table", "dense", "k_offset", "network_output_bias")
 
 
 def attend(call: Call) -> Tensor:
@@ -31,7 +33,7 @@ def attend(call: Call) -> Tensor:
 
 def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
     form, x = operands.form, operands.tensors
-    biases = [x[name] for name in ("table", "dense", "k_offset") if name in x]
+    biases = [x[name] for name in _BIASES if name in x]
     if operands.form.table is not None:
         biases.append(operands.form.table.values)
     infinite = any(bool((bias == -torch.inf).any()) for bias in biases)

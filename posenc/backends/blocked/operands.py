@@ -14,6 +14,7 @@ from posenc.torch_modes import arithmetic
 
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
+_BY_QUERY |= {"network_by_query": 1}
 _BY_KEY = {"k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 
 
@@ -23,6 +24,7 @@ class Operands:
 
     q, k (and far_q, far_k of zones)   rotated; queries scaled by what is a number
     read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
+    network_*                          the fields of a Network
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
     table, past, future, inside_*      the same for distances that jump
     """
@@ -64,6 +66,8 @@ def operands_of(call: Call) -> Operands:
         tensors |= {"counts": form.counts.to(dtype), "gate_q": q}
     if form.query_scale is not None:
         tensors["scale"] = form.query_scale[..., None].to(dtype)
+    if form.network is not None:
+        tensors |= {f"network_{name}": x for name, x in vars(form.network).items()}
     if form.dense is not None:
         tensors["dense"] = form.dense
     if form.offsets is not None:

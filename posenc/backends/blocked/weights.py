@@ -19,11 +19,12 @@ from posenc.normal_form.pairs import (
     key_vectors_along_diagonals,
     positions_of,
     rows_between,
+    through_network,
     vectors_along_diagonals,
     vectors_by_distance,
     visible,
 )
-from posenc.terms import CountTable, Zones
+from posenc.terms import CountTable, Network, Zones
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,10 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
     s = _plus_distances(chunk, s, x, "")
     if "q_offset" in x:
         s = s + _offsets(x["q_offset"], x["k_offset"], dtype)
+    if "network_by_query" in x:
+        network = Network(**{name: x[f"network_{name}"] for name in vars(form.network)})
+        distance = chunk.distance()[:, 0]
+        s = s + through_network(network, distance, network.by_query, dtype)
     if "dense" in x:
         s = s + x["dense"].to(dtype)
     if "counts" in x:

@@ -11,12 +11,12 @@ import torch
 import posenc
 from posenc.analysis.probe_context import sizes_for
 from posenc.encoding import Context, Encoding
-from posenc.equation import distance_bias
+from posenc.equation import distance_bias, network_bias
 from posenc.explorer.bundle import own_members
 from posenc.explorer.tables import filled, fixed
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
-from posenc.terms import DenseBias, DistanceTable, Rotate, Slope
+from posenc.terms import DistanceTable, Network, Rotate, Slope
 from tests.explorer.reference.numbers import numbers, settings_of
 
 LENGTH, QUERY, SCALE = 28, 19, 0.3
@@ -86,8 +86,8 @@ def attended(encoding: Encoding) -> dict[str, Any]:
             found["gain"] = term.gain
         elif isinstance(term, (DistanceTable, Slope)):
             found["bias"] = numbers(distance_bias(term, at, torch.float64)[0, [0, -1], QUERY])
-        elif isinstance(term, DenseBias):
-            found["bias"] = numbers(term.values[0, [0, -1], QUERY])
+        elif isinstance(term, Network):
+            found["bias"] = numbers(network_bias(term, at, torch.float64)[0, [0, -1], QUERY])
     return found | told
 
 

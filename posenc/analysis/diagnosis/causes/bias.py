@@ -10,9 +10,9 @@ from torch import Tensor
 from posenc.analysis.diagnosis.computation import Computation, Edit
 from posenc.analysis.diagnosis.hypotheses import LOW, Rows
 from posenc.encodings.t5 import T5Bias
-from posenc.terms import DenseBias, DistanceTable, Offset, Slope, Term
+from posenc.terms import DenseBias, DistanceTable, Network, Offset, Slope, Term
 
-BIASES = (DistanceTable, Slope, DenseBias, Offset)
+BIASES = (DistanceTable, Slope, Network, DenseBias, Offset)
 
 
 def bias(ours: Computation) -> Rows:
@@ -60,7 +60,7 @@ def times_bias(ours: Computation, factor: float) -> Computation:
     """The computation with its biases multiplied; those inside the scale stay there."""
 
     def edit(term: Any) -> Term:
-        names = ("past", "future", "q", "k", "values")
+        names = ("past", "future", "q", "k", "values", "output_weight", "output_bias")
         tables = {name: getattr(term, name, None) for name in names}
         return replace(
             term, **{n: table * factor for n, table in tables.items() if table is not None}
