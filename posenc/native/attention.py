@@ -37,14 +37,14 @@ _FIELDS = tuple(
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v)."""
-    tensors = [x for x in inputs if isinstance(x, Tensor)]
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-        inputs = inputs._replace(learns=True)
+    *values, _ = inputs
+    tensors = [x for x in values if isinstance(x, Tensor)]
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
         run: Any = torch.ops.posenc.attention.default
     else:
-        run = _Attention.apply if inputs.learns else _forward
-    return run(*inputs)[0]
+        run = _Attention.apply if learns else _forward
+    return run(*values, learns)[0]
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
