@@ -1,5 +1,7 @@
 /* The exported functions: each calls its kernel in the best instruction set of this machine. */
 #define _DEFAULT_SOURCE
+#include <string.h>
+
 #include "posenc.h"
 
 #if defined(__linux__)
@@ -8,8 +10,18 @@
 
 /* PE_SETS: how many of these the compiler made, from the first on. */
 enum set { BASELINE, AVX2, AVX512, AVX512BF16 };
+static const char *const names[] = {"baseline", "avx2", "avx512", "avx512bf16"};
 
-static enum set best(void) {
+/* The best that may be taken: set before the first call, and then only read. */
+static enum set limit = AVX512BF16;
+
+int64_t pe_limit_instruction_set(const char *name) {
+    for (enum set set = BASELINE; set <= AVX512BF16; set++)
+        if (!strcmp(name, names[set])) return limit = set, 1;
+    return 0;
+}
+
+static enum set available(void) {
 #if PE_SETS > 1
     /* Every processor with AVX2 and FMA converts float16 too; older compilers know no such name. */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return BASELINE;
@@ -27,6 +39,11 @@ static enum set best(void) {
 #else
     return BASELINE;
 #endif
+}
+
+static enum set best(void) {
+    enum set set = available();
+    return set < limit ? set : limit;
 }
 
 /* A kernel in each set, or in the best one below it. */
@@ -70,10 +87,7 @@ PE_CHOOSE(int64_t, pe_attention_double_scratch, struct pe_attention)
 int64_t pe_rotation_size(void) { return sizeof(struct pe_rotation); }
 int64_t pe_attention_size(void) { return sizeof(struct pe_attention); }
 
-const char *pe_instruction_set(void) {
-    static const char *const names[] = {"baseline", "avx2", "avx512", "avx512bf16"};
-    return names[best()];
-}
+const char *pe_instruction_set(void) { return names[best()]; }
 
 void pe_huge_pages(void *memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -10,6 +10,7 @@ _ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
 # What posenc.h exports: name, arguments, result.
 FUNCTIONS = (
     ("pe_instruction_set", [], ctypes.c_char_p),
+    ("pe_limit_instruction_set", [ctypes.c_char_p], _SIZE),
     ("pe_rotation_size", [], _SIZE),
     ("pe_rotate", [ctypes.c_char_p], None),
     ("pe_attention_size", [], _SIZE),
@@ -36,8 +37,10 @@ class Library:
 def load(path: Path | None = None) -> Library | str:
     """The kernels, or a sentence that says why posenc runs without them.
 
-    The environment variable POSENC_NATIVE, set before posenc is imported, turns them off where it
-    is 0, and else is the library to load, as of a build with sanitizers.
+    Two environment variables are read, so they are set before posenc is imported: POSENC_NATIVE
+    turns the kernels off where it is 0, and else is the library to load, as of a build with
+    sanitizers. POSENC_NATIVE_ISA is the best instruction set that may be used: baseline, avx2,
+    avx512 or avx512bf16.
     """
     chosen = os.environ.get("POSENC_NATIVE")
     if chosen == "0":
@@ -61,6 +64,9 @@ def load(path: Path | None = None) -> Library | str:
     wanted = {"pe_rotation": ROTATION_BYTES, "pe_attention": ctypes.sizeof(CallStruct)}
     if sizes != wanted:
         return f"the C kernels read {sizes} bytes, but posenc writes {wanted}: install posenc again"
+    limit = os.environ.get("POSENC_NATIVE_ISA")
+    if limit and not kernels.pe_limit_instruction_set(limit.encode()):
+        return f"POSENC_NATIVE_ISA={limit} is none of baseline, avx2, avx512, avx512bf16"
     return Library(kernels)
 
 

@@ -1,6 +1,6 @@
 /* The C kernels of posenc: a plain C interface that ctypes calls, one build for every torch.
 
-   Every exported function is pe_<name>, takes plain C types and keeps no state. A kernel is
+   Every exported function is pe_<name> and takes plain C types. No kernel keeps state. A kernel is
    compiled once for every instruction set (the CMakeLists.txt in cmake/ lists them) as
    PE_OWN(pe_<name>), and dispatch.c chooses one of them at run time. */
 #ifndef POSENC_H
@@ -43,6 +43,8 @@ PE_EXPORT int64_t pe_rotation_size(void);
 PE_EXPORT int64_t pe_attention_size(void);
 /* The name of the instruction set that dispatch chooses here. */
 PE_EXPORT const char *pe_instruction_set(void);
+/* Takes none better than the one of this name; 0 where there is no such name. */
+PE_EXPORT int64_t pe_limit_instruction_set(const char *name);
 PE_EXPORT void pe_rotate(const struct pe_rotation *call);
 /* In float32, for float32 and bfloat16 tensors, and in float64. */
 PE_EXPORT void pe_attention_float(const struct pe_attention *call);

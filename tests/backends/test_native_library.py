@@ -75,6 +75,31 @@ def test_it_says_why_there_are_no_kernels(tmp_path: Path, monkeypatch: pytest.Mo
     assert load() == "POSENC_NATIVE=nowhere.so is no file"
 
 
+SET = """
+import torch
+import posenc as pe
+from posenc.native.library import LIBRARY
+q = torch.linspace(-2, 3, 4 * 70 * 24).sin().view(1, 4, 70, 24)
+out = pe.attend(q, q + 0.5, q.cos(), pe.ALiBi(4), causal=True, backend="native")
+print(LIBRARY.instruction_set, out.norm().item())
+"""
+
+
+@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512", "avx512bf16"])
+def test_a_lesser_instruction_set_can_be_asked_for(name: str) -> None:
+    ((best, wanted),) = (line.split() for line in printed(SET))
+    ((chosen, norm),) = (line.split() for line in printed(SET, POSENC_NATIVE_ISA=name))
+    # No machine has the second of two neighbours without the first.
+    sets = ["baseline", "avx2", "avx512", "avx512bf16"]
+    assert sets.index(chosen) == min(sets.index(name), sets.index(best))
+    assert float(norm) == pytest.approx(float(wanted), rel=1e-6)
+
+
+def test_an_unknown_instruction_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSENC_NATIVE_ISA", "sse9")
+    assert load() == "POSENC_NATIVE_ISA=sse9 is none of baseline, avx2, avx512, avx512bf16"
+
+
 FIELD = re.compile(r"(?:const )?(struct \w+|\w+) ([^;()]+);")
 KINDS = {"int64_t": "c_long", "double": "c_double"}
 
