@@ -7,8 +7,9 @@ but for the reference, which reads the terms.
 `auto` takes the first, in the order below, that neither lacks anything nor declines, and else the
 first that lacks nothing:
 
-    native     C, CPU: all but attention without position, which is SDPA's, and few queries. Of
-               fewer than 8 it takes those with a window that hides 3 of 4 keys, and in bfloat16
+    native     C, CPU: all but few queries, and small or exported attention that needs no mask
+               (under 32 queries or 2**16 pairs of all heads), which is SDPA's. Of fewer than 8
+               queries it takes those with a window that hides 3 of 4 keys, and in bfloat16
                those that meet 256 keys or more and share them with no other head, or have a
                table of values
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16 queries

@@ -2,7 +2,8 @@
 
 Tables, slopes and offsets are added tile by tile, tables of vectors are met by skewed products,
 and tiles that masks rule out are skipped. Half precision is computed in float32. `auto` takes it
-for what would else need a matrix of scores; plain attention and short queries stay with SDPA.
+for what would else need a matrix of scores, and for plain attention that is large enough to pay for
+packing the keys; smaller calls and short queries stay with SDPA.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 _FEW_QUERIES = 8
 # Keys from which on that is paid for where SDPA is slow.
 _SOME_KEYS = 256
+# Of plain attention, for which SDPA makes no mask: what pays for packing there.
+_PLAIN_QUERIES, _PLAIN_PAIRS = 32, 2**16
 
 
 def attend(call: Call) -> Tensor:
@@ -101,7 +104,21 @@ def declines(call: Call) -> str | None:
     positions = call.form.positions
     bare = all(feature in _BARE for feature in call.form.features)
     if bare and positions.in_order and positions.q_len == positions.k_len:
-        return "attention without bias and mask is left to SDPA"
+        return _plain_reason(call)
+    return None
+
+
+def _plain_reason(call: Call) -> str | None:
+    """Why plain attention is left to SDPA, or None where it is large."""
+    if torch.compiler.is_exporting():
+        # An exported graph keeps its lengths open, and would be bound by a comparison.
+        return "attention without bias and mask is left to SDPA in an exported graph"
+    batch, heads, queries, _ = call.q.shape
+    if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < _PLAIN_PAIRS:
+        return (
+            "attention without bias and mask is left to SDPA under "
+            f"{_PLAIN_QUERIES} queries or {_PLAIN_PAIRS} pairs of all heads"
+        )
     return None
 
 

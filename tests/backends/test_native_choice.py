@@ -47,9 +47,23 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
         assert explain_backend(q, q, q, encoding, causal=True) == "native: taken"
     for encoding in (None, pe.Rotary(8)):
         said = explain_backend(q, q, q, encoding, causal=True)
-        assert said == "native: attention without bias and mask is left to SDPA\nsdpa: taken"
+        assert said == (
+            "native: attention without bias and mask is left to SDPA "
+            "under 32 queries or 65536 pairs of all heads\nsdpa: taken"
+        )
     said = explain_backend(q[:, :, :1], q, q, pe.ALiBi(2), causal=True)
     assert said.startswith("native: fewer than 8 queries are left to others")
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("encoding", [None, pe.Rotary(8)])
+def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool) -> None:
+    def taken(batch: int, heads: int, length: int) -> bool:
+        q = torch.ones(batch, heads, length, 8)
+        return explain_backend(q, q, q, encoding, causal=causal) == "native: taken"
+
+    assert taken(1, 4, 128) and taken(4, 1, 128) and taken(1, 64, 32)
+    assert not taken(1, 4, 127) and not taken(1, 1024, 31)
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
