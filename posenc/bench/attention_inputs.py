@@ -1,7 +1,7 @@
 """What cases of attention run: inputs, posenc, and attention without position."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -99,8 +99,10 @@ class AttentionInputs:
 
     @property
     def learned(self) -> list[Tensor]:
-        """The tensors of the terms that get a gradient."""
-        return [x for term in self.lowered.terms for x in _tensors(term) if x.requires_grad]
+        """The tensors of the form that get a gradient."""
+        parts = _parts(self.lowered.form)
+        tensors = [x for part in parts for x in (part, *_parts(part)) if isinstance(x, Tensor)]
+        return [x for x in tensors if x.requires_grad]
 
     def run(self, forward: Callable[[], Tensor], learned: Sequence[Tensor] = ()) -> Call:
         """forward, and in training its gradients in q, k, v and what is learned."""
@@ -156,24 +158,24 @@ def _without_gradient(forward: Callable[[], Tensor]) -> Tensor:
         return forward()
 
 
-def _tensors(term: Any) -> list[Tensor]:
-    values = (getattr(term, field.name) for field in fields(term))
-    return [value for value in values if isinstance(value, Tensor)]
+def _parts(x: Any) -> list[Any]:
+    return [getattr(x, field.name) for field in fields(x)] if is_dataclass(x) else []
 
 
 def _with_leaves(lowered: pe.Lowered, training: bool) -> pe.Lowered:
-    """The same with learned tensors cut from their parameters, for these are the model's business.
+    """The same with what is learned in its form cut from its parameters.
 
-    What leads from a parameter to its table runs once for all layers.
+    What leads from a parameter to the form runs once for all layers, in both directions.
     """
 
-    def cut(term: Any) -> Any:
-        found = {field.name: getattr(term, field.name) for field in fields(term)}
-        leaves = {
-            name: value.detach().clone().requires_grad_(training)
-            for name, value in found.items()
-            if isinstance(value, Tensor) and value.requires_grad
-        }
-        return replace(term, **leaves)
+    def cut(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.detach().clone().requires_grad_(training) if part.requires_grad else part
+        if not any(isinstance(x, Tensor) and x.requires_grad for x in _parts(part)):
+            return part
+        return replace(part, **{f.name: cut(getattr(part, f.name)) for f in fields(part)})
 
-    return lowered.with_terms(tuple(map(cut, lowered.terms)))
+    form = lowered.form
+    return replace(
+        lowered, form=replace(form, **{f.name: cut(getattr(form, f.name)) for f in fields(form)})
+    )

@@ -62,8 +62,8 @@ def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool
         q = torch.ones(batch, heads, length, 8)
         return explain_backend(q, q, q, encoding, causal=causal) == "native: taken"
 
-    assert taken(1, 4, 128) and taken(4, 1, 128) and taken(1, 64, 32)
-    assert not taken(1, 4, 127) and not taken(1, 1024, 31)
+    assert all((taken(1, 4, 128), taken(4, 1, 128), taken(1, 64, 32)))
+    assert not any((taken(1, 4, 127), taken(1, 1024, 31)))
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:

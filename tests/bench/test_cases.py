@@ -16,7 +16,7 @@ from torch import Tensor
 from posenc.backends import BACKENDS
 from posenc.bench import baseline_worker, building, converting
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
-from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
+from posenc.bench.attention_inputs import ENCODINGS, AttentionSetting, ours, refuse_quadratic
 from posenc.bench.case import Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoders import Shape
@@ -160,6 +160,16 @@ class TestContestants:
         (table,) = at.learned
         assert table.is_leaf
         assert table.shape[0] == 8
+
+    @pytest.mark.parametrize("encoding", ENCODINGS)
+    @pytest.mark.parametrize("backend", ["native", "blocked"])
+    def test_a_step_runs_again_and_again(self, encoding: str, backend: str) -> None:
+        at = AttentionSetting(encoding, 16, "float32").inputs()
+        call = prepared(ours(backend), at)
+        assert not isinstance(call, str) or "C kernels" in call
+        if not isinstance(call, str):
+            first, second = call(), call()
+            assert all(map(torch.equal, first, second))
 
     def test_the_step_before_runs_in_a_process_of_its_own(self) -> None:
         step = before(TrainingSetting("t5", Shape(8, 1, 2, 8, 1)))
