@@ -28,6 +28,7 @@ CAN = frozenset(
         Feature.OFFSETS,
         Feature.VECTORS,
         Feature.VALUE_VECTORS,
+        Feature.COUNTS,
         Feature.MASK,
     }
 )
@@ -72,6 +73,8 @@ def _inputs(call: Call) -> "Inputs":
     if form.offsets is not None:
         fields["q_offset"] = form.offsets.q.double()
         fields["k_offset"] = form.offsets.k.double()
+    if form.counts is not None:
+        fields["by_count"] = call.q.to(dtype) @ form.counts.to(dtype).mT
     seen = form.visibility
     return Inputs(
         q,
@@ -92,7 +95,13 @@ def _inputs(call: Call) -> "Inputs":
 
 
 def limits(call: Call) -> str | None:
-    return LIBRARY if isinstance(LIBRARY, str) else None
+    if isinstance(LIBRARY, str):
+        return LIBRARY
+    form = call.form
+    inside = form.inside_table, form.inside_slopes, form.on_query, form.on_key
+    if form.counts is not None and any(bias is not None for bias in inside):
+        return "CountTable counts content alone, beside no bias and no vectors inside the scale"
+    return None
 
 
 def declines(call: Call) -> str | None:

@@ -20,9 +20,9 @@ class CoPE(Encoding):
     max_position - 1, of dim numbers, the head dimension; they start at zero. heads None shares e
     among all heads, as the paper does; a number gives each head its own. Only visible keys are
     counted, by their scaled content without biases; turned by a rotary encoding beside it, whereas
-    e is read by q as it was given. Causal attention only. The counts of all pairs are held at once,
-    so memory is quadratic in the length. Raises SettingError for dim or heads < 1 and for
-    max_position < 2.
+    e is read by q as it was given. Causal attention only. By the C kernels memory grows with the
+    length; without them the counts of many pairs are held at once. Raises SettingError for dim or
+    heads < 1 and for max_position < 2.
 
     Source: Golovneva et al. 2024, arXiv:2405.18719, section 4 and the code in its appendix.
     """

@@ -51,6 +51,12 @@ struct pe_attention {
     const double *k_offset;
     int64_t k_offset_step;
     struct pe_table on_query, on_key, on_value;
+    /* score += by_count[i, count], linear between steps, where count sums sigmoid(scale * content)
+       over the visible keys from j to the last; (batch, heads, queries, steps), of the arithmetic's
+       type. Not beside vectors. */
+    const void *by_count;
+    void *by_count_grad;
+    int64_t by_count_steps;
 
     struct pe_tokens q_tokens, k_tokens;
     const uint8_t *valid;
@@ -72,13 +78,12 @@ struct pe_attention {
     const void *grad_out;
     int64_t grad_stride[3];
     void *q_grad, *k_grad, *v_grad;
-    /* (slots, heads) each, (chunks, batch, heads, queries) and (batch, heads, keys), zeros at
-       first. */
+    /* (slots, heads) each, and (chunks, batch, heads, tokens) each, zeros at first. */
     double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
-       into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys
-       of one row of the batch and one key head. */
+       into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys,
+       or block of queries that count, of one row of the batch and one key head. */
     int64_t workers, chunks, slots;
     /* Scratch, as many bytes as pe_attention_*_scratch says of this call. */
     void *memory;

@@ -19,12 +19,15 @@ from posenc.native.attention_struct import KINDS, LEARNED, PACK, SCHEMA, CallStr
 from posenc.native.library import LIBRARY, Library
 from posenc.torch_modes import plain, threads
 
+# Whose gradients are of their own shape, each row written by one worker.
+_OF_ROWS = ("q", "k", "v", "by_count")
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
 _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
     ("", "_stride"): lambda x: (x.data_ptr(), *x.stride()[:3]),
     ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
+    ("", "_grad", "_steps"): lambda x: (x.data_ptr(), 0, x.shape[3]),
     ("",): lambda x: (x.data_ptr(),),
     ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
 }
@@ -85,7 +88,9 @@ def _backward(
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
     _share(call, x, threads())
 
-    grads = {name: t.new_empty(t.shape) for name, t in (("q", x.q), ("k", x.k), ("v", x.v))}
+    # Those of q, k and v are made in any case.
+    tensors = {name: getattr(x, name) for name in _OF_ROWS if name != "by_count" or name in want}
+    grads = {name: t.new_empty(t.shape) for name, t in tensors.items()}
     # The kernel sums for both slopes or for none.
     both = {"past", "future"}
     sums = _sums(x, call, want | (both if want & both else set()))
@@ -135,15 +140,14 @@ def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
     sums = {}
     for name in LEARNED:
         term = getattr(x, name)
-        if name in ("q", "k", "v") or name not in want or term is None:
+        if name in _OF_ROWS or name not in want or term is None:
             continue
         # Numbers are summed in float64: the gradient of what queries add is zero but for rounding,
         # and a sum of offsets over all tokens must see it cancel.
         dtype = _arithmetic(x) if name.startswith("on_") else torch.float64
         count, shape = call.slots, term.shape
         if name.endswith("offset"):
-            count = call.chunks if name == "q_offset" else 1
-            shape = (call.batch, *shape[1:])
+            count, shape = call.chunks, (call.batch, *shape[1:])
         sums[name] = term.new_zeros(count, *shape, dtype=dtype)
     return sums
 

@@ -52,28 +52,36 @@ static void finish_head(const struct pe_attention *p, struct backward *w, int64_
     }
 }
 
+/* Keys, and with them queries that have no gradient: scores of a key that is not finite are NaN, and
+   so is what they make of zeros. */
+static void pack_keys(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
+                      const struct tile *k) {
+    int64_t g = h / group_of(p), width = pitch_of(p->width);
+    pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
+    if (!paired(p)) transpose(w->k, width, k->count, p->width, w->k_columns);
+    word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
+    far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
+    memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
+    if (!all_finite(w->k, k->count * width)) drop_others(w->k, k->count * width);
+}
+
+static void pack_values(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
+                        const struct tile *k) {
+    int64_t g = h / group_of(p), values = pitch_of(p->value_width);
+    pack_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, w->v);
+    if (!paired(p)) transpose(w->v, values, k->count, p->value_width, w->v_columns);
+    word_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, 1, w->v_words);
+}
+
 static void backward_keys(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                           const struct tile *q, int64_t q_count, const struct tile *k,
                           REAL *q_grad, REAL *k_grad, REAL *v_grad) {
-    int64_t g = h / group_of(p), width = pitch_of(p->width), packed = 0;
+    int64_t packed = 0;
     for (; q_count > 0; q++, q_count--) {
         struct meeting m;
         if (!meet(p, q, k, &m)) continue;
-        if (!packed) {
-            pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
-            if (!paired(p)) transpose(w->k, width, k->count, p->width, w->k_columns);
-            pack_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, w->v);
-            if (!paired(p))
-                transpose(w->v, pitch_of(p->value_width), k->count, p->value_width, w->v_columns);
-            word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
-            word_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, 1, w->v_words);
-            far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
-            memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
-            /* Scores of a key that is not finite are NaN, and so is what they make of zeros. Queries
-               that have no gradient must not meet it. */
-            if (!all_finite(w->k, k->count * width)) drop_others(w->k, k->count * width);
-            packed = 1;
-        }
+        if (!packed) pack_keys(p, w, b, h, k), pack_values(p, w, b, h, k);
+        packed = 1;
         pack_queries(p, w, b, h, q);
         if (!w->finite_tables || w->finite[q->start] == 0) m.height = 1;
         backward_meeting(p, w, &m, q, k, b, h, q_grad, k_grad, v_grad);
@@ -83,7 +91,10 @@ static void backward_keys(const struct pe_attention *p, struct backward *w, int6
                       (REAL)p->scale, k_grad);
 }
 
+/* What one chunk of a task gives to the sums over all: to q, or where queries count to k and v. */
 static int64_t chunk_size(const struct pe_attention *p) {
+    if (p->by_count)
+        return p->batch * p->key_heads * p->keys * (pitch_of(p->width) + pitch_of(p->value_width));
     return p->batch * p->heads * p->queries * pitch_of(p->width);
 }
 
@@ -128,7 +139,6 @@ static void backward_task(const struct pe_attention *p, struct backward *w, int6
 
 /* The gradient of q out of what every chunk of keys gave to it, in their order. */
 static void reduce_chunks(const struct pe_attention *p, REAL *partial) {
-    if (p->chunks == 1) return;
     int64_t width = pitch_of(p->width), rows = p->batch * p->heads * p->queries;
 #pragma omp parallel for num_threads((int)p->workers) schedule(static) if (p->workers > 1)
     for (int64_t r = 0; r < rows; r++) {

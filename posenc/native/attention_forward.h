@@ -8,6 +8,7 @@ struct forward {
     REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far;
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words;
+    struct counting counting;
     int64_t head;
     int finite_values, finite_table;
 };
@@ -35,6 +36,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->key_far = take(memory, 2 * TILE);
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
     w->head = -1;
 }
 
@@ -110,6 +112,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
 
     int side = p->on_value.weight ? far_side(m, p->on_value.zero, p->on_value.rows) : 0;
     REAL scale = (REAL)(p->scale * LOG16E);
+    if (p->by_count) add_counts(p, &w->counting, m, row, w->scores), scale = 1;
     for (int64_t i = 0; i < m->rows; i++) {
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
         const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
@@ -165,7 +168,7 @@ static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t
 }
 
 static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
-                          const struct tile *q, int64_t q_count, const struct tile *k,
+                          const struct tile *q, int64_t q_count, const struct tile *keys,
                           int64_t k_count) {
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t own = h / (p->heads / p->key_heads);
@@ -182,6 +185,8 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
         if (paired(p))
             pack_words(p->q, at, p->q_stride[2], q[i].count, p->width, 0,
                        w->q_words + i * TILE * halves(p->width));
+        if (p->by_count)
+            start_counts(p, &w->counting, b, h, q[i].start, i * TILE, q[i].count);
     }
     int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
     far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
@@ -189,7 +194,9 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
     memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
     memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
     for (int64_t i = 0; i < rows; i++) w->peak[i] = -INFINITY;
-    for (; k_count > 0; k++, k_count--) {
+    for (int64_t n = 0; n < k_count; n++) {
+        /* Counts begin at the last key. */
+        const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
         int packed = 0;
         for (int64_t i = 0; i < q_count; i++) {
             struct meeting m;

@@ -17,12 +17,6 @@ INLINE void backward_row(const vr *s, const REAL *grad_weights, REAL peak, REAL 
     }
 }
 
-static REAL sum_of_row(const REAL *row) {
-    vr total = {0};
-    for (int64_t n = 0; n < TILE; n += WIDE) total += get(row + n);
-    return sum_of(total);
-}
-
 /* Gradients of table and slopes: sums over the diagonals of the gradients of the scores. */
 static void add_diagonals(const struct pe_attention *p, struct backward *w,
                           const struct meeting *m, int64_t h) {
@@ -156,6 +150,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     if (row_sums)
         row_sums += ((w->chunk * p->batch + b) * p->heads + h) * p->queries + q->start;
     REAL *key_sums = p->k_offset_grad || key_side ? w->key_sums : 0;
+    if (p->by_count) learn_counts(p, &w->counting, m, factor, w->scores), scale = 1;
     if (key_sums) memset(key_sums, 0, TILE * sizeof(REAL));
     for (int64_t i = 0; i < m->rows; i++) {
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
@@ -188,6 +183,8 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         memset(w->weights + m->rows * PITCH - EDGE, 0, below);
         memset(w->grads + m->rows * PITCH - EDGE, 0, below);
     }
+    if (p->table.grad || p->past_grad) add_diagonals(p, w, m, h);
+    if (p->by_count) gate_gradients(p, &w->counting, m, factor, w->grads);
     const struct band by_key = transposed(m->band);
     product_add(m->height, m->columns, padded(p->value_width), m->rows, by_key, w->weights, 1, PITCH,
                 w->grad_out, values, v_grad, values);
@@ -197,10 +194,9 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
                 q_grad + q->start * width, width);
     meeting_gathers(p, w, m, h, q_grad + q->start * width, k_grad, query_side, key_side,
                     value_side);
-    if (p->table.grad || p->past_grad) add_diagonals(p, w, m, h);
     if (p->k_offset_grad)
         for (int64_t j = 0; j < k->count; j++)
-            p->k_offset_grad[(b * p->heads + h) * p->keys + k->start + j] += key_sums[j];
+            p->k_offset_grad[((w->chunk * p->batch + b) * p->heads + h) * p->keys + k->start + j] += key_sums[j];
     if (key_side)
         for (int64_t j = 0; j < k->count; j++)
             w->key_sum[(key_side > 0) * TILE + j] += key_sums[j];

@@ -9,16 +9,18 @@
 #include "attention_skew.h"
 #include "attention_far.h"
 #include "attention_rows.h"
+#include "attention_counts.h"
 #include "attention_forward.h"
 #include "attention_workspace.h"
 #include "attention_gradients.h"
 #include "attention_backward.h"
+#include "attention_counts_backward.h"
 
 /* The tiles of every row of the batch; one row where no row differs. */
 struct plan {
     struct tile *q, *k;
     int64_t *q_count, *k_count, q_most, k_most, rows;
-    /* Of every chunk of keys the gradient of q, where there are several. */
+    /* Of every chunk what it gives to the sums over all, where there are several. */
     REAL *partial;
 };
 
@@ -71,8 +73,9 @@ static void backward_tasks(const struct pe_attention *p, const struct plan *plan
     for (int64_t task = worker; task < tasks; task += p->workers) {
         int64_t chunk = task % p->chunks, g = task / p->chunks % p->key_heads;
         int64_t b = task / p->chunks / p->key_heads, at = plan->rows == 1 ? 0 : b;
-        backward_task(p, w, b, g, chunk, plan->q + at * plan->q_most, plan->q_count[at],
-                      plan->k + at * plan->k_most, plan->k_count[at]);
+        (p->by_count ? backward_counts_task : backward_task)(
+            p, w, b, g, chunk, plan->q + at * plan->q_most, plan->q_count[at],
+            plan->k + at * plan->k_most, plan->k_count[at]);
     }
 }
 
@@ -121,6 +124,7 @@ static void attention(const struct pe_attention *p) {
             forward_tasks(p, &plan, &w, &next);
         }
     }
-    if (p->backward) reduce_chunks(p, plan.partial);
+    if (p->backward && p->chunks > 1)
+        (p->by_count ? reduce_count_chunks : reduce_chunks)(p, plan.partial);
     ASAN_UNPOISON_MEMORY_REGION(p->memory, memory.used + p->workers * each);
 }

@@ -54,3 +54,9 @@ INLINE void scores_of_row(const int plain, const REAL *content, REAL scale, cons
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) s[n] = get(buffer + n * WIDE);
 }
+
+static REAL sum_of_row(const REAL *row) {
+    vr total = {0};
+    for (int64_t n = 0; n < TILE; n += WIDE) total += get(row + n);
+    return sum_of(total);
+}

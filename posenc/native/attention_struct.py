@@ -21,6 +21,7 @@ _OF_TENSOR: dict[str, Any] = {
     "_grad": ctypes.c_void_p,
     "_heads": ctypes.c_int64,
     "_rows": ctypes.c_int64,
+    "_steps": ctypes.c_int64,
 }
 
 
@@ -36,14 +37,15 @@ Rows = Annotated[Tensor, _Kind(("", "_stride"))]
 Table = Annotated[Tensor | None, _Kind(("", "_grad", "_heads", "_rows"))]
 Slopes = Annotated[Tensor | None, _Kind(("",))]
 Offsets = Annotated[Tensor | None, _Kind(("", "_step"))]
+ByCount = Annotated[Tensor | None, _Kind(("", "_grad", "_steps"))]
 OfTokens = Annotated[Tensor | None, _Kind(("", "_step"), learned=False)]
 
 
 class Inputs(NamedTuple):
     """What posenc::attention takes.
 
-    q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) in that of the
-    arithmetic; slopes (h) and offsets (1|b, h, t) float64.
+    q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) and by_count
+    (b, h, tq, steps) in that of the arithmetic; slopes (h) and offsets (1|b, h, t) float64.
     """
 
     q: Rows
@@ -61,6 +63,7 @@ class Inputs(NamedTuple):
     on_key_zero: int = 0
     on_value: Table = None
     on_value_zero: int = 0
+    by_count: ByCount = None
     q_order: OfTokens = None
     q_document: OfTokens = None
     k_order: OfTokens = None

@@ -13,6 +13,7 @@ struct backward {
     REAL *partial;
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words, *v_words, *grad_words;
+    struct counting counting;
     int64_t slot, chunk;
     int finite_tables;
 };
@@ -21,14 +22,16 @@ static int64_t group_of(const struct pe_attention *p) { return p->heads / p->key
 
 static void backward_scratch(const struct pe_attention *p, struct scratch *memory, struct backward *w) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
-    int64_t kept = group_of(p) == 1 ? TILE : p->keys, wide = most(width, values);
+    int64_t kept = group_of(p) == 1 && !p->by_count ? TILE : p->keys, wide = most(width, values);
+    /* Counts take queries by blocks, which meet the keys together. */
+    int64_t rows = p->by_count ? BLOCK_ROWS : TILE;
     int64_t far_q = p->on_query.weight ? 2 * p->queries : 0;
     int64_t far_v = p->on_value.weight ? 2 * p->queries : 0;
     int gathers = p->on_query.weight || p->on_key.weight || p->on_value.weight;
-    w->q = take(memory, TILE * width);
+    w->q = take(memory, rows * width);
     w->k = take(memory, TILE * width);
     w->v = take(memory, TILE * values);
-    w->grad_out = take(memory, TILE * values);
+    w->grad_out = take(memory, rows * values);
     w->k_columns = take(memory, p->width * TILE);
     w->v_columns = take(memory, p->value_width * TILE);
     w->scores = take_tile(memory);
@@ -43,7 +46,7 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->columns = take(memory, gathers ? wide * REACH : wide);
     w->slice = take(memory, gathers ? wide * REACH : 0);
     w->slice_grad = take(memory, gathers ? wide * REACH : 0);
-    w->q_grad = take(memory, p->chunks == 1 ? p->queries * width : 0);
+    w->q_grad = take(memory, p->chunks == 1 || p->by_count ? p->queries * width : 0);
     w->k_grad = take(memory, kept * width);
     w->v_grad = take(memory, kept * values);
     w->delta = take(memory, p->queries);
@@ -57,11 +60,12 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->value_far = take(memory, far_v);
     w->value_sum = take(memory, far_v);
     w->key_far = take(memory, 2 * TILE);
-    w->q_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->q_words = take(memory, paired(p) ? rows * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     w->v_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
-    w->grad_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
+    w->grad_words = take(memory, paired(p) ? rows * halves(p->value_width) : 0);
     w->key_sum = take(memory, 2 * TILE);
+    count_scratch(p, memory, BLOCK_ROWS, tiles_at_most(&p->k_tokens, p->valid, p->keys), &w->counting);
 }
 
 static void pack_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,

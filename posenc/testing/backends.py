@@ -50,7 +50,7 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (CountTable, DenseBias, Network, Zones),
+    "native": (DenseBias, Network, Zones),
     "sdpa": (CountTable, ValueTable, Zones),
     "flex": (CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
 }
@@ -71,6 +71,9 @@ def must_take(name: str, terms: tuple[Term, ...], aligned: bool = True) -> bool:
     if name == "triton" or (name == "native" and isinstance(LIBRARY, str)):
         return False
     if any(isinstance(term, LEAVES.get(name, ())) for term in terms):
+        return False
+    inside = any(isinstance(t, GatherTable) or getattr(t, "inside", False) for t in terms)
+    if name == "native" and inside and any(isinstance(t, CountTable) for t in terms):
         return False
     scaled = any(isinstance(t, Rotate) and t.q_log_scale is not None for t in terms)
     if scaled and name in UNSCALED:

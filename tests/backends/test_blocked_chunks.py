@@ -6,6 +6,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Positions, attend, explain_backend, lower
+from posenc import terms as t
 from posenc.attention import build_call
 from posenc.backends.blocked import chunks
 from posenc.lowering import Lowerable
@@ -103,7 +104,6 @@ def test_a_gradient_of_the_gradient_is_refused() -> None:
 def test_auto_takes_it_for_many_scores_alone() -> None:
     """What the native library computes goes there, where there is one; it does not count."""
     few, many = torch.zeros(1, 8, 64, 8), torch.zeros(1, 8, 512, 8)
-    assert "blocked: 32768 scores are few" in explain_backend(
-        few, few, few, pe.CoPE(8), causal=True
-    )
-    assert explain_backend(many, many, many, pe.CoPE(8), causal=True).endswith("blocked: taken")
+    counts = [pe.CoPE(8), t.Slope(torch.ones(8), inside=True)]
+    assert "blocked: 32768 scores are few" in explain_backend(few, few, few, counts, causal=True)
+    assert explain_backend(many, many, many, counts, causal=True).endswith("blocked: taken")

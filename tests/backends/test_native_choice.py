@@ -23,9 +23,10 @@ def refusals() -> Iterator[tuple[str, object, dict]]:
     by_query = t.Scale(draw(1, 1, 20))
     yield "no dropout", None, {"dropout": 0.1}
     yield "DenseBias is no function", t.DenseBias(draw(1, 1, 20, 20)), {}
-    yield "CountTable needs the scores", t.CountTable(draw(1, 3, 8)), {}
+    yield "counts content alone", [gather, t.CountTable(draw(1, 3, 8))], {}
     yield "beside a Rotate", [gather, pe.Rotary(8)], {}
     inside = t.DistanceTable(draw(1, 5), 2, inside=True, saturates=True)
+    yield "counts content alone", [inside, t.CountTable(draw(1, 3, 8))], {}
     yield "inside a scale that differs", [inside, by_query], {}
     ids = torch.arange(s.k_len).flip(0)
     yield "explicit positions", pe.ALiBi(2), {"positions": Positions.build(ids=ids)}

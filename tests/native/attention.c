@@ -10,22 +10,28 @@ struct shape {
     int64_t prefix, documents, padding, threads, chunks;
     /* The order of the first token: positions may be shifted below zero. */
     int64_t first;
+    /* Steps read by the count of open gates, in place of vectors. */
+    int64_t steps;
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0},
-    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0},
-    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0},
-    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0},
-    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0},
-    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0},
+    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0},
+    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0, 0},
+    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0, 0},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 0},
+    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0, 0},
     /* Windows that leave some strips of rows nothing of a tile. */
-    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0},
-    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0},
-    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0, 0},
+    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0, 0},
     /* Orders below zero, which no prefix and no sink may take for their own. */
-    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200},
-    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100},
+    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200, 0},
+    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100, 0},
+    {1, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 2},
+    {2, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 1, 1, 2, 2, 0, 7},
+    {1, 3, 1, 170, 190, 17, 5, 0, 70, 65, 9, 0, 0, 2, 3, 0, 64},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3},
 };
 
 /* Freed at the end of a shape. */
@@ -60,18 +66,56 @@ static int sees(const struct pe_attention *p, int64_t b, int64_t i, int64_t j) {
     return p->q_tokens.document[b * p->queries + i] == p->k_tokens.document[b * p->keys + j];
 }
 
+/* What counts add to the scores of a query: by their contents `x`, scaled, and the steps. */
+static void add_counts(const double *x, int64_t keys, const double *steps, int64_t count,
+                       double *score) {
+    double passed = 0;
+    for (int64_t j = keys - 1; j >= 0; j--) {
+        if (x[j] != -INFINITY) passed += 1 / (1 + exp(-x[j]));
+        double at = fmin(passed, (double)(count - 1));
+        int64_t below = (int64_t)at, above = (int64_t)ceil(at);
+        score[j] += steps[below] + (at - (double)below) * (steps[above] - steps[below]);
+    }
+}
+
+/* Adds to `grad`, gradients of the scores of a query, what its gates have, and gives those of steps. */
+static void count_gradients(const double *x, int64_t keys, const double *steps, int64_t count,
+                            double *grad, double *steps_grad) {
+    double *pull = malloc((size_t)keys * sizeof(double)), passed = 0, sum = 0;
+    for (int64_t n = 0; n < count; n++) steps_grad[n] = 0;
+    for (int64_t j = keys - 1; j >= 0; j--) {
+        if (x[j] != -INFINITY) passed += 1 / (1 + exp(-x[j]));
+        double at = fmin(passed, (double)(count - 1)), share = at - floor(at);
+        int64_t below = (int64_t)at, above = (int64_t)ceil(at);
+        steps_grad[below] += (1 - share) * grad[j];
+        steps_grad[above] += share * grad[j];
+        pull[j] = grad[j] * (steps[above] - steps[below]);
+    }
+    for (int64_t j = 0; j < keys; j++) {
+        double gate = 1 / (1 + exp(-x[j]));
+        sum += pull[j];
+        if (x[j] != -INFINITY) grad[j] += sum * gate * (1 - gate);
+    }
+    free(pull);
+}
+
 static double vectors(const struct pe_table *x, int64_t type, int64_t h, int64_t distance,
                       int64_t width, int64_t c) {
+    if (!x->weight) return 0;
     int64_t row = clamp(distance + x->zero, x->rows) + (x->heads == 1 ? 0 : h) * x->rows;
     return read_one(x->weight, type, row * width + c);
 }
 
 /* Output and gradients of one query of one head, by loops; gradients are added to. */
 static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
-                     double *out, double *q_grad, double *k_grad, double *v_grad) {
+                     double *out, double *q_grad, double *k_grad, double *v_grad,
+                     double *steps_grad) {
     int64_t g = h / (p->heads / p->key_heads), d = p->width, e = p->value_width, t = p->type;
     int64_t query = (b * p->heads + h) * p->queries + i, key = (b * p->key_heads + g) * p->keys;
-    double *score = malloc((size_t)p->keys * 2 * sizeof(double)), *pull = score + p->keys;
+    int64_t count = p->by_count_steps;
+    double *score = malloc((size_t)(p->keys * 3 + count) * sizeof(double)), *pull = score + p->keys;
+    double *scaled = pull + p->keys, *steps = scaled + p->keys;
+    for (int64_t n = 0; n < count; n++) steps[n] = read_one(p->by_count, real, query * count + n);
     double top = -INFINITY, mass = 0, mean = 0;
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
@@ -84,9 +128,12 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
         score[j] = p->scale * content + (x <= 0 ? p->past[h] : -p->future[h]) * (double)x;
         score[j] += read_one(p->table.weight, real, h * p->table.rows + clamp(x + p->table.zero, p->table.rows));
         score[j] += p->q_offset[h * p->queries + i] + p->k_offset[h * p->keys + j];
-        if (!sees(p, b, i, j)) score[j] = -INFINITY;
-        if (score[j] > top) top = score[j];
+        scaled[j] = p->scale * content;
+        if (!sees(p, b, i, j)) score[j] = scaled[j] = -INFINITY;
     }
+    if (count) add_counts(scaled, p->keys, steps, count, score);
+    for (int64_t j = 0; j < p->keys; j++)
+        if (score[j] > top) top = score[j];
     for (int64_t j = 0; j < p->keys; j++) mass += score[j] = top == -INFINITY ? 0 : exp(score[j] - top);
     for (int64_t c = 0; c < e; c++) out[c] = 0;
     for (int64_t j = 0; j < p->keys; j++) {
@@ -102,9 +149,11 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
         }
         mean += weight * pull[j];
     }
+    for (int64_t j = 0; j < p->keys; j++) pull[j] = score[j] * (pull[j] - mean);
+    if (count) count_gradients(scaled, p->keys, steps, count, pull, steps_grad + query * count);
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
-        double grad = p->scale * score[j] * (pull[j] - mean);
+        double grad = p->scale * pull[j];
         for (int64_t c = 0; c < d; c++) {
             double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
             q_grad[query * d + c] += grad * (k + vectors(&p->on_query, real, h, x, d, c));
@@ -161,9 +210,16 @@ static int check(const struct shape *s, int64_t type) {
         .past_grad = filled(slots * h, PE_FLOAT64, 0),
         .future_grad = filled(slots * h, PE_FLOAT64, 0),
         .q_offset_grad = filled(s->chunks * s->batch * h * s->queries, PE_FLOAT64, 0),
-        .k_offset_grad = filled(s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
+        .k_offset_grad = filled(s->chunks * s->batch * h * s->keys, PE_FLOAT64, 0), .workers = s->threads,
         .chunks = s->chunks, .slots = slots,
     };
+    if (s->steps) {
+        p.on_query = p.on_key = (struct pe_table){0};
+        /* Small, for between two pieces of the line rounding chooses the gradient. */
+        p.by_count = numbers(queries * s->steps, real, 0.02);
+        p.by_count_grad = filled(queries * s->steps, real, NAN);
+        p.by_count_steps = s->steps;
+    }
     int64_t strides[4][3] = {{h * s->queries * d, s->queries * d, d},
                              {s->key_heads * s->keys * d, s->keys * d, d},
                              {s->key_heads * s->keys * e, s->keys * e, e},
@@ -193,12 +249,13 @@ static int check(const struct shape *s, int64_t type) {
     p.valid_step = s->keys;
 
     double *out = filled(queries * e, PE_FLOAT64, 0), *q_grad = filled(queries * d, PE_FLOAT64, 0);
+    double *steps_grad = filled(queries * s->steps, PE_FLOAT64, 0);
     double *k_grad = filled(keys * d, PE_FLOAT64, 0), *v_grad = filled(keys * e, PE_FLOAT64, 0);
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t n = 0; n < h; n++)
             for (int64_t i = 0; i < s->queries; i++)
                 by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grad, k_grad,
-                         v_grad);
+                         v_grad, steps_grad);
 
     run(&p);
     p.backward = 1;
@@ -209,6 +266,7 @@ static int check(const struct shape *s, int64_t type) {
                  wrong("q_grad", s, type, p.q_grad, q_grad, queries * d, bound) |
                  wrong("k_grad", s, type, p.k_grad, k_grad, keys * d, bound) |
                  wrong("v_grad", s, type, p.v_grad, v_grad, keys * e, bound);
+    if (s->steps) failed |= wrong("by_count_grad", s, real, p.by_count_grad, steps_grad, queries * s->steps, real == type ? bound : 1e-4);
     while (kept_count) free(kept[--kept_count]);
     return failed;
 }
