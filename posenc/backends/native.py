@@ -40,6 +40,8 @@ _FEW_QUERIES = 8
 _SOME_KEYS = 256
 # Of plain attention, for which SDPA makes no mask: what pays for packing there.
 _PLAIN_QUERIES, _PLAIN_PAIRS = 32, 2**16
+# The same with dropout, for which SDPA keeps all weights.
+_DROPPED_QUERIES = 16
 
 
 def attend(call: Call) -> Tensor:
@@ -75,6 +77,9 @@ def _inputs(call: Call) -> "Inputs":
         fields["k_offset"] = form.offsets.k.double()
     if form.counts is not None:
         fields["by_count"] = call.q.to(dtype) @ form.counts.to(dtype).mT
+    if call.dropout:
+        # A tensor, so that graphs draw it too.
+        fields["seed"] = torch.randint(2**62, ())
     seen = form.visibility
     return Inputs(
         q,
@@ -90,6 +95,7 @@ def _inputs(call: Call) -> "Inputs":
         window=-1 if seen.window is None else seen.window,
         sinks=seen.sinks,
         prefix=seen.prefix,
+        dropout=call.dropout,
         **fields,
     )
 
@@ -123,6 +129,8 @@ def _plain_reason(call: Call) -> str | None:
         # An exported graph keeps its lengths open, and would be bound by a comparison.
         return "attention without bias and mask is left to SDPA in an exported graph"
     batch, heads, queries, _ = call.q.shape
+    if call.dropout and queries >= _DROPPED_QUERIES:
+        return None
     if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < _PLAIN_PAIRS:
         return (
             "attention without bias and mask is left to SDPA under "
@@ -146,7 +154,6 @@ BACKEND = Backend(
     attend,
     CAN,
     devices=("cpu",),
-    dropout=False,
     transforms=False,
     onnx=False,
     limits=limits,

@@ -61,9 +61,14 @@ struct pe_attention {
     struct pe_tokens q_tokens, k_tokens;
     const uint8_t *valid;
     int64_t valid_step;
+    /* What draws the pairs whose weight is dropped, where dropout is above 0. */
+    const int64_t *seed;
     double scale;
     /* window < 0 where there is none, and at most 2**62. */
     int64_t causal, window, sinks, prefix;
+    /* The share of the weights that are zero for the values; the others are scaled by
+       1 / (1 - dropout). */
+    double dropout;
     /* Whether a gradient may be asked for: Python then gives `exact_out` too. */
     int64_t learns;
 

@@ -128,6 +128,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         }
         soften_row(s, weights, w->peak + row + i, w->sum + (row + i) * WIDE,
                    w->out + (row + i) * values, values, far_sum);
+        if (p->dropout > 0) drop_row(p, b, h, q->start + i, k->start, weights);
         if (side) {
             vr total = {0};
             for (int64_t n = 0; n < TILE; n += WIDE) total += get(weights + n);

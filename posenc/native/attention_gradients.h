@@ -170,8 +170,15 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
             own += query_side ? query_far[i] * scale : 0;
             scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
         }
+        REAL kept[TILE], shift = value_side ? value_far[i] : 0;
+        if (p->dropout > 0) {
+            draw_kept(p, b, h, q->start + i, k->start, kept);
+            keep(kept, shift, w->grad_weights + i * PITCH);
+            shift = 0;
+        }
         backward_row(s, w->grad_weights + i * PITCH, peak[i], factor[i], w->delta[q->start + i],
-                     value_side ? value_far[i] : 0, weights, grads, key_sums);
+                     shift, weights, grads, key_sums);
+        if (p->dropout > 0) keep(kept, 0, weights);
         if (row_sums) row_sums[i] += sum_of_row(grads);
         if (query_side)
             w->query_sum[(query_side > 0) * p->queries + q->start + i] += sum_of_row(grads);

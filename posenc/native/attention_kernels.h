@@ -10,6 +10,7 @@
 #include "attention_far.h"
 #include "attention_rows.h"
 #include "attention_counts.h"
+#include "attention_dropout.h"
 #include "attention_forward.h"
 #include "attention_workspace.h"
 #include "attention_gradients.h"

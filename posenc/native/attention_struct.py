@@ -39,13 +39,15 @@ Slopes = Annotated[Tensor | None, _Kind(("",))]
 Offsets = Annotated[Tensor | None, _Kind(("", "_step"))]
 ByCount = Annotated[Tensor | None, _Kind(("", "_grad", "_steps"))]
 OfTokens = Annotated[Tensor | None, _Kind(("", "_step"), learned=False)]
+Seed = Annotated[Tensor | None, _Kind(("",), learned=False)]
 
 
 class Inputs(NamedTuple):
     """What posenc::attention takes.
 
     q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) and by_count
-    (b, h, tq, steps) in that of the arithmetic; slopes (h) and offsets (1|b, h, t) float64.
+    (b, h, tq, steps) in that of the arithmetic; slopes (h) and offsets (1|b, h, t) float64;
+    seed () int64, where dropout is above 0.
     """
 
     q: Rows
@@ -69,11 +71,13 @@ class Inputs(NamedTuple):
     k_order: OfTokens = None
     k_document: OfTokens = None
     valid: OfTokens = None
+    seed: Seed = None
     scale: float = 1.0
     causal: bool = False
     window: int = -1
     sinks: int = 0
     prefix: int = 0
+    dropout: float = 0.0
     # Whether a gradient may be asked for, which needs the output before it is rounded.
     learns: bool = False
 

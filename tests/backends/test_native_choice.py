@@ -21,7 +21,6 @@ def refusals() -> Iterator[tuple[str, object, dict]]:
     draw = drawing(22)
     gather = t.GatherTable(draw(1, 3, 8), 1, "q", saturates=True)
     by_query = t.Scale(draw(1, 1, 20))
-    yield "no dropout", None, {"dropout": 0.1}
     yield "DenseBias is no function", t.DenseBias(draw(1, 1, 20, 20)), {}
     yield "counts content alone", [gather, t.CountTable(draw(1, 3, 8))], {}
     yield "beside a Rotate", [gather, pe.Rotary(8)], {}

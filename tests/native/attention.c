@@ -12,26 +12,29 @@ struct shape {
     int64_t first;
     /* Steps read by the count of open gates, in place of vectors. */
     int64_t steps;
+    double dropout;
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0},
-    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0},
-    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0, 0},
-    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0, 0},
-    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 0},
-    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0},
+    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0},
+    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0},
+    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0, 0, 0},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 0, 0},
+    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0, 0, 0},
     /* Windows that leave some strips of rows nothing of a tile. */
-    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0, 0},
-    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0, 0},
-    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0, 0, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0, 0, 0},
+    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0, 0, 0},
     /* Orders below zero, which no prefix and no sink may take for their own. */
-    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200, 0},
-    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100, 0},
-    {1, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 2},
-    {2, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 1, 1, 2, 2, 0, 7},
-    {1, 3, 1, 170, 190, 17, 5, 0, 70, 65, 9, 0, 0, 2, 3, 0, 64},
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3},
+    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200, 0, 0},
+    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100, 0, 0},
+    {1, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 2, 0},
+    {2, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 1, 1, 2, 2, 0, 7, 0},
+    {1, 3, 1, 170, 190, 17, 5, 0, 70, 65, 9, 0, 0, 2, 3, 0, 64, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3, 0},
+    {2, 4, 2, 90, 131, 24, 16, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0.3},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 5, 0.7},
 };
 
 /* Freed at the end of a shape. */
@@ -99,6 +102,23 @@ static void count_gradients(const double *x, int64_t keys, const double *steps, 
     free(pull);
 }
 
+/* What multiplies a weight: Philox 4x32 of 7 rounds. Of 64 keys the key 16 r + c has word r of
+   counter c. */
+static double kept_share(const struct pe_attention *p, int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (p->dropout == 0) return 1;
+    uint32_t x[4] = {(uint32_t)(j / 64 * 16 + j % 16), (uint32_t)i, (uint32_t)(b * p->heads + h), 0};
+    uint32_t key[2] = {(uint32_t)*p->seed, (uint32_t)((uint64_t)*p->seed >> 32)};
+    for (int round = 0; round < 7; round++) {
+        uint64_t first = (uint64_t)x[0] * 0xd2511f53u, second = (uint64_t)x[2] * 0xcd9e8d57u;
+        uint32_t next[4] = {(uint32_t)(second >> 32) ^ x[1] ^ key[0], (uint32_t)second,
+                            (uint32_t)(first >> 32) ^ x[3] ^ key[1], (uint32_t)first};
+        memcpy(x, next, sizeof x);
+        key[0] += 0x9e3779b9u;
+        key[1] += 0xbb67ae85u;
+    }
+    return x[j / 16 % 4] < (uint32_t)(p->dropout * 4294967296.0) ? 0 : 1 / (1 - p->dropout);
+}
+
 static double vectors(const struct pe_table *x, int64_t type, int64_t h, int64_t distance,
                       int64_t width, int64_t c) {
     if (!x->weight) return 0;
@@ -139,15 +159,17 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
         double weight = score[j] = mass > 0 ? score[j] / mass : 0;
+        double kept = kept_share(p, b, h, i, j);
+        weight *= kept;
         pull[j] = 0;
         for (int64_t c = 0; c < e; c++) {
             double value = read_one(p->v, t, (key + j) * e + c) + vectors(&p->on_value, real, h, x, e, c);
             double grad = read_one(p->grad_out, t, query * e + c);
             out[c] += weight * value;
-            pull[j] += grad * value;
+            pull[j] += kept * grad * value;
             v_grad[(key + j) * e + c] += weight * grad;
         }
-        mean += weight * pull[j];
+        mean += score[j] * pull[j];
     }
     for (int64_t j = 0; j < p->keys; j++) pull[j] = score[j] * (pull[j] - mean);
     if (count) count_gradients(scaled, p->keys, steps, count, pull, steps_grad + query * count);
@@ -187,6 +209,7 @@ static void run(struct pe_attention *p) {
 }
 
 static int check(const struct shape *s, int64_t type) {
+    static const int64_t seed = 0x123456789abcdef;
     int64_t real = type == PE_FLOAT64 ? PE_FLOAT64 : PE_FLOAT32, h = s->heads;
     int64_t queries = s->batch * h * s->queries, keys = s->batch * s->key_heads * s->keys;
     int64_t d = s->width, e = s->value_width, slots = s->threads;
@@ -205,6 +228,7 @@ static int check(const struct shape *s, int64_t type) {
         .on_key = {numbers(15 * d, real, 0.5), filled(slots * 15 * d, real, 0), 1, 15, 4},
         .on_value = {numbers(40 * e, real, 0.5), filled(slots * 40 * e, real, 0), 1, 40, 20},
         .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
+        .seed = &seed, .dropout = s->dropout,
         .q_grad = filled(queries * d, type, NAN), .k_grad = filled(keys * d, type, NAN),
         .v_grad = filled(keys * e, type, NAN),
         .past_grad = filled(slots * h, PE_FLOAT64, 0),

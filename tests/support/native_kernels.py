@@ -41,14 +41,21 @@ def check(s: Sizes, terms: list[t.Term], dtype: torch.dtype = torch.float64, **c
     leaves = learned(terms)
     wanted = with_gradients("reference", [*wide, *leaves], terms, **call)
     got = with_gradients("native", [q, k, v, *leaves], terms, **call)
+    for side in (got, wanted):
+        join_offsets(side, leaves, terms)
+    close(got, wanted, dtype)
+
+
+def join_offsets(results: list[Tensor], leaves: list[Tensor], terms: list[t.Term]) -> None:
+    """One gradient of both sides of an Offset, among those of output, q, k, v and leaves.
+
+    They sum the same gradients of scores, by rows and by columns: one size measures both, for the
+    sums by rows are zero but for rounding.
+    """
     for term in terms:
         if isinstance(term, t.Offset):
-            # Sums of the same gradients of scores, by rows and by columns: one size measures both,
-            # for the sums by rows are zero but for rounding.
             at = next(i for i, leaf in enumerate(leaves) if leaf is term.q) + 4
-            for side in (got, wanted):
-                side[at : at + 2] = [torch.cat([x.double() for x in side[at : at + 2]], dim=-1)]
-    close(got, wanted, dtype)
+            results[at : at + 2] = [torch.cat([x.double() for x in results[at : at + 2]], dim=-1)]
 
 
 def every_kind(s: Sizes, draw: Draw) -> list[t.Term]:
