@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.errors import ShapeError, UnsupportedError
+from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_both
@@ -169,10 +169,6 @@ def rotated_content(
         if isinstance(term, Rotate):
             return _rotated_product(q, k, term, dtype)
         if isinstance(term, Zones):
-            if not positions.causal:
-                raise UnsupportedError(
-                    "zones are defined for causal attention only: pass causal=True"
-                )
             near = -positions.order_distance() < term.width
             near_content = _rotated_product(q, k, term.near, dtype)
             return torch.where(near, near_content, _rotated_product(q, k, term.far, dtype))

@@ -10,8 +10,12 @@ from torch import Tensor
 
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.terms import Layout, Rotate
+from posenc.torch_modes import plain
 
 CosSin = tuple[Tensor, Tensor]
+# Logarithms of factors of queries that float32 holds, with room for those of keys that underflow
+# beside them, and of keys.
+_Q_REACH, _K_REACH = 60.0, 80.0
 
 
 def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
@@ -23,12 +27,35 @@ def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
 
 
 def waves_of(term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
-    """cos and sin of a term without log scales, for queries and keys; shared where angles are."""
+    """cos and sin of queries and keys, times what grows; shared where angles are."""
+    if term.grows and term.k_angle is not None:
+        q_log, k_log = _rebased(term, 1, 1)
+        return _grown(term.q_angle, q_log, term, dtype), _grown(term.k_angle, k_log, term, dtype)
     q_waves = cos_sin(term.q_angle, term.gain, dtype)
     if term.k_angle is None:
         return q_waves, None
     same = term.k_angle is term.q_angle
     return q_waves, q_waves if same else cos_sin(term.k_angle, term.gain, dtype)
+
+
+def _grown(angle: Tensor, log_scale: Tensor, term: Rotate, dtype: torch.dtype) -> CosSin:
+    cos, sin = cos_sin(angle, term.gain, torch.float64)
+    factor = log_scale.exp()
+    return (cos * factor).to(dtype), (sin * factor).to(dtype)
+
+
+def holds_growth(term: Rotate) -> bool:
+    """Whether float32 holds cos and sin times what grows with position, around one origin.
+
+    Of XPos it does up to 49,000 tokens. Values tell, which a graph cannot read.
+    """
+    tables = [x for x in (term.q_log_scale, term.k_log_scale) if x is not None]
+    if len(tables) < 2 or term.k_angle is None or torch.compiler.is_compiling():
+        return False
+    if not plain(*tables) or any(x.is_meta or x.shape[1] > 1 or x.numel() == 0 for x in tables):
+        return False
+    q_log, k_log = _rebased(term, 1, 1)
+    return bool(q_log.abs().max() <= _Q_REACH) and bool(k_log.max() <= _K_REACH)
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:
@@ -73,7 +100,9 @@ def rotate_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple
     """q and k rotated straight from the angles of the term: the specification of Rotate."""
     # Factors that grow with position cancel in q . k only; float64 and one origin keep them finite.
     dtype = torch.float64 if term.grows else dtype
-    q_factor, k_factor = _rebased(term, q.shape[1], k.shape[1]) if term.grows else (1.0, 1.0)
+    q_factor, k_factor = 1.0, 1.0
+    if term.grows:
+        q_factor, k_factor = (x.exp() for x in _rebased(term, q.shape[1], k.shape[1]))
     q_cos, q_sin = (wave * q_factor for wave in cos_sin(term.q_angle, term.gain, dtype))
     rotated_q = rotate_pairs(q, q_cos, q_sin, term.layout, term.start)
     if term.k_angle is None:
@@ -91,7 +120,7 @@ def per_query_head(k: Tensor, term: Rotate, heads: int) -> Tensor:
 
 
 def _rebased(term: Rotate, heads: int, key_heads: int) -> tuple[Tensor, Tensor]:
-    """Factors of queries and keys, around one origin for all pairs of a key head."""
+    """Logarithms of factors of queries and keys, around one origin for all pairs of a key head."""
     q_log, k_log = term.q_log_scale, term.k_log_scale
     if q_log is None or k_log is None or term.k_angle is None:
         raise UnsupportedError(
@@ -105,7 +134,7 @@ def _rebased(term: Rotate, heads: int, key_heads: int) -> tuple[Tensor, Tensor]:
         low, high = low.unflatten(1, groups).amin(2), high.unflatten(1, groups).amax(2)
     # Around the queries: keys long before them then vanish, as they should, and never overflow.
     origin = (low + high) / 2
-    return (q_log - _for_heads(origin, heads)).exp(), (k_log + origin).exp()
+    return q_log - _for_heads(origin, heads), k_log + origin
 
 
 def _for_heads(table: Tensor, heads: int) -> Tensor:

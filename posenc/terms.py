@@ -53,11 +53,18 @@ class Rotate:
 
 @dataclass(frozen=True, eq=False)
 class Zones:
-    """`near` where the order distance is under `width`, `far` beyond. Causal only."""
+    """`near` where the order distance is under `width`, `far` beyond. Causal only.
+
+    A width beyond WIDEST is taken for that, as of a Window.
+    """
 
     near: Rotate
     far: Rotate
     width: int
+
+    def __post_init__(self) -> None:
+        if self.width > WIDEST:
+            object.__setattr__(self, "width", WIDEST)
 
 
 @dataclass(frozen=True, eq=False)

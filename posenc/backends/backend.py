@@ -11,9 +11,9 @@ from posenc.dispatch_rotation import rotated
 from posenc.equation import group
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm
+from posenc.normal_form.form import NormalForm, rotations_of
 from posenc.rotation import CosSin, per_query_head
-from posenc.terms import Rotate
+from posenc.terms import Rotate, Zones
 from posenc.torch_modes import arithmetic, exporting_to_onnx, transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
@@ -97,35 +97,61 @@ def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Ten
     half  what stands for float16, where a backend has no such arithmetic
     """
     form = call.form
-    dtype = arithmetic(call.q, call.k, call.v)
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
-    common = half if common == torch.float16 else common
-    waves = form.waves(dtype) if isinstance(form.rotation, Rotate) else None
-    if waves is not None and torch.is_grad_enabled() and any(x.requires_grad for x in waves[0]):
-        # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
-        common = dtype
-    factor = form.query_scale
-    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
-    q, k = call.q.to(dtype if factor is not None else common), call.k.to(common)
-    if waves is not None and isinstance(form.rotation, Rotate):
-        q, k = _rotated(q, k, form.rotation, *waves)
-    scale = call.scale * form.scale
-    if factor is not None:
-        q, scale = (q * (scale * factor.to(dtype)[..., None])).to(common), 1.0
-    v = call.v.to(common)
-    # Where every query head rotates keys by angles of its own, there are more of them now.
-    return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v, scale
+    near = form.rotation.near if isinstance(form.rotation, Zones) else form.rotation
+    waves = None if near is None else form.waves(arithmetic(call.q, call.k, call.v))
+    q, k, v = _rotated(call, near, waves, half)
+    return q, k, v, 1.0 if form.query_scale is not None else call.scale * form.scale
+
+
+def far_operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Tensor] | None:
+    """q and k as they meet beyond a zone, the rest as `operands` gives it; None without zones."""
+    rotation = call.form.rotation
+    if not isinstance(rotation, Zones):
+        return None
+    waves = call.form.waves_beyond(arithmetic(call.q, call.k, call.v))
+    return _rotated(call, rotation.far, waves, half)[:2]
 
 
 def _rotated(
-    q: Tensor, k: Tensor, term: Rotate, q_waves: CosSin, k_waves: CosSin | None
-) -> tuple[Tensor, Tensor]:
-    if k_waves is None:
-        return rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
-    cos, sin = zip(q_waves, k_waves, strict=True)
-    k = per_query_head(k, term, q.shape[1])
-    rotated_q, rotated_k = rotated((q, k), cos, sin, term.layout, term.start)
-    return rotated_q, rotated_k
+    call: Call, term: Rotate | None, waves: tuple[CosSin, CosSin | None] | None, half: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q, scaled where its scale differs by query, and k as a term rotates them, and v."""
+    form = call.form
+    dtype = arithmetic(call.q, call.k, call.v)
+    common = _common_dtype(call, half)
+    factor = form.query_scale
+    # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
+    q, k = call.q.to(dtype if factor is not None else common), call.k.to(common)
+    for one in rotations_of(form.rotation):
+        # Where every query head rotates keys by angles of its own, there are more of them now.
+        k = per_query_head(k, one, q.shape[1])
+    if term is not None and waves is not None:
+        q_waves, k_waves = waves
+        if k_waves is None:
+            q = rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0]
+        else:
+            cos, sin = zip(q_waves, k_waves, strict=True)
+            q, k = rotated((q, k), cos, sin, term.layout, term.start)
+    if factor is not None:
+        q = (q * (call.scale * form.scale * factor.to(dtype)[..., None])).to(common)
+    v = call.v.to(common)
+    return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v
+
+
+def _common_dtype(call: Call, half: torch.dtype) -> torch.dtype:
+    """The dtype in which a fused kernel reads q, k and v."""
+    dtype = arithmetic(call.q, call.k, call.v)
+    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+    learns = torch.is_grad_enabled()
+    for term in rotations_of(call.form.rotation):
+        # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
+        angles = term.q_angle, term.k_angle, term.q_log_scale, term.k_log_scale
+        if learns and any(x is not None and x.requires_grad for x in angles):
+            return dtype
+        if term.grows and common == torch.float16:
+            # Its factors leave the range of float16.
+            return dtype
+    return half if common == torch.float16 else common
 
 
 def scale_of(call: Call) -> Tensor | float:

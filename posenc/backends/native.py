@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend, Call, operands
+from posenc.backends.backend import Backend, Call, far_operands, operands
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
+from posenc.terms import Zones
 from posenc.torch_modes import arithmetic
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 CAN = frozenset(
     {
         Feature.ROTATION,
+        Feature.ZONES,
         Feature.TABLE,
         Feature.SLOPES,
         Feature.QUERY_SCALE,
@@ -80,6 +82,10 @@ def _inputs(call: Call) -> "Inputs":
     if call.dropout:
         # A tensor, so that graphs draw it too.
         fields["seed"] = torch.randint(2**62, ())
+    far = far_operands(call, half=torch.float32)
+    if far is not None and isinstance(form.rotation, Zones):
+        fields["q_far"], fields["k_far"] = far
+        fields["zone"] = form.rotation.width
     seen = form.visibility
     return Inputs(
         q,
@@ -107,6 +113,8 @@ def limits(call: Call) -> str | None:
     inside = form.inside_table, form.inside_slopes, form.on_query, form.on_key
     if form.counts is not None and any(bias is not None for bias in inside):
         return "CountTable counts content alone, beside no bias and no vectors inside the scale"
+    if form.counts is not None and isinstance(form.rotation, Zones):
+        return "CountTable beside Zones counts over both of them"
     return None
 
 
@@ -140,7 +148,9 @@ def _plain_reason(call: Call) -> str | None:
 
 
 def _decodes_fast(call: Call) -> bool:
-    """Whether a few queries meet what is slow elsewhere: far keys, or bfloat16."""
+    """Whether a few queries meet what is slow elsewhere: far keys, two rotations, or bfloat16."""
+    if isinstance(call.form.rotation, Zones):
+        return True
     keys, window = call.k.shape[2], call.form.visibility.window
     if window is not None and 4 * window <= keys:
         return True

@@ -40,6 +40,13 @@ struct pe_attention {
     int64_t k_stride[3];
     const void *v;
     int64_t v_stride[3];
+    /* Where key is `zone` tokens or more behind the query by order, q_far . k_far stands for q . k.
+       Shapes as q and k; NULL where there are no zones. */
+    const void *q_far;
+    int64_t q_far_stride[3];
+    const void *k_far;
+    int64_t k_far_stride[3];
+    int64_t zone;
 
     /* score += table[h, distance + zero] */
     struct pe_table table;
@@ -82,7 +89,7 @@ struct pe_attention {
 
     const void *grad_out;
     int64_t grad_stride[3];
-    void *q_grad, *k_grad, *v_grad;
+    void *q_grad, *k_grad, *v_grad, *q_far_grad, *k_far_grad;
     /* (slots, heads) each, and (chunks, batch, heads, tokens) each, zeros at first. */
     double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
 
@@ -90,6 +97,8 @@ struct pe_attention {
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys,
        or block of queries that count, of one row of the batch and one key head. */
     int64_t workers, chunks, slots;
+    /* Which zone a pass is about; the kernel sets it. */
+    int64_t in_far;
     /* Scratch, as many bytes as pe_attention_*_scratch says of this call. */
     void *memory;
 };

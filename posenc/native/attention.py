@@ -15,12 +15,21 @@ import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_struct import KINDS, LEARNED, PACK, SCHEMA, CallStruct, Inputs, Steps
+from posenc.native.attention_struct import (
+    BY_ROWS,
+    KINDS,
+    LEARNED,
+    PACK,
+    SCHEMA,
+    CallStruct,
+    Inputs,
+    Steps,
+)
 from posenc.native.library import LIBRARY, Library
 from posenc.torch_modes import plain, threads
 
 # Whose gradients are of their own shape, each row written by one worker.
-_OF_ROWS = ("q", "k", "v", "by_count")
+_OF_ROWS = (*BY_ROWS, "by_count")
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
@@ -33,7 +42,9 @@ _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
 }
 # Of each input what its fields hold, None for a number, and what they do where no tensor is given.
 _FIELDS = tuple(
-    (_HELD[KINDS[name].fields], (0,) * len(KINDS[name].fields)) if name in KINDS else (None, ())
+    (_HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
+    if name in KINDS
+    else (None, ())
     for name in Inputs._fields
 )
 
@@ -88,9 +99,9 @@ def _backward(
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
     _share(call, x, threads())
 
-    # Those of q, k and v are made in any case.
+    # Those of tensors by rows are made in any case.
     tensors = {name: getattr(x, name) for name in _OF_ROWS if name != "by_count" or name in want}
-    grads = {name: t.new_empty(t.shape) for name, t in tensors.items()}
+    grads = {name: t.new_empty(t.shape) for name, t in tensors.items() if t is not None}
     # The kernel sums for both slopes or for none.
     both = {"past", "future"}
     sums = _sums(x, call, want | (both if want & both else set()))
@@ -175,7 +186,7 @@ def _readable(x: Inputs) -> Inputs:
     laid_out: dict[str, Any] = {}
     for name, value in zip(Inputs._fields, x, strict=True):
         if isinstance(value, Tensor) and not value.is_contiguous():
-            rows = name in ("q", "k", "v")
+            rows = name in BY_ROWS
             laid_out[name] = _rows_contiguous(value) if rows else value.contiguous()
     return x._replace(**laid_out) if laid_out else x
 

@@ -98,21 +98,25 @@ static int64_t chunk_size(const struct pe_attention *p) {
     return p->batch * p->heads * p->queries * pitch_of(p->width);
 }
 
-/* Every chunks-th tile of keys, of one row of the batch and one key head with its query heads. */
-static void backward_task(const struct pe_attention *p, struct backward *w, int64_t b, int64_t g,
+static REAL *partial_of_zone(const struct pe_attention *p, REAL *partial) {
+    return p->chunks > 1 ? partial + p->in_far * p->chunks * chunk_size(p) : 0;
+}
+
+/* Every chunks-th tile of keys, of one row of the batch and one key head with its query heads;
+   of one zone where there are two. */
+static void backward_zone(const struct pe_attention *p, struct backward *w, int64_t b, int64_t g,
                           int64_t chunk, const struct tile *q, int64_t q_count,
                           const struct tile *k, int64_t k_count) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width), group = group_of(p);
+    int64_t kept = keeps_keys(p), head_size = p->queries * width;
     w->chunk = chunk;
-    int64_t kept = group == 1 ? 0 : 1, head_size = p->queries * width;
-    if (kept) {
-        memset(w->k_grad, 0, (size_t)(p->keys * width) * sizeof(REAL));
-        memset(w->v_grad, 0, (size_t)(p->keys * values) * sizeof(REAL));
-    }
+    if (kept) memset(w->k_grad, 0, (size_t)(p->keys * width) * sizeof(REAL));
+    if (kept && !p->in_far) memset(w->v_grad, 0, (size_t)(p->keys * values) * sizeof(REAL));
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
         REAL *q_grad = w->q_grad;
         if (p->chunks > 1)
-            q_grad = w->partial + chunk * chunk_size(p) + (b * p->heads + h) * head_size;
+            q_grad = partial_of_zone(p, w->partial) + chunk * chunk_size(p) +
+                     (b * p->heads + h) * head_size;
         memset(q_grad, 0, (size_t)head_size * sizeof(REAL));
         prepare_head(p, w, b, h, q, q_count);
         for (int64_t i = chunk; i < k_count; i += p->chunks) {
@@ -127,13 +131,23 @@ static void backward_task(const struct pe_attention *p, struct backward *w, int6
             int64_t at = (b * p->key_heads + g) * p->keys + k[i].start;
             unpack_rows(k_grad, width, (REAL)p->scale, k[i].count, p->width, p->k_grad, p->type,
                         at * p->width);
-            unpack_rows(v_grad, values, 1, k[i].count, p->value_width, p->v_grad, p->type,
-                        at * p->value_width);
+            if (p->in_far + 1 == zones_of(p))
+                unpack_rows(v_grad, values, 1, k[i].count, p->value_width, p->v_grad, p->type,
+                            at * p->value_width);
         }
         finish_head(p, w, b, h, q_grad, q, q_count);
         if (p->chunks == 1)
             unpack_rows(q_grad, width, (REAL)p->scale, p->queries, p->width, p->q_grad, p->type,
                         (b * p->heads + h) * p->queries * p->width);
+    }
+}
+
+static void backward_task(const struct pe_attention *p, struct backward *w, int64_t b, int64_t g,
+                          int64_t chunk, const struct tile *q, int64_t q_count,
+                          const struct tile *k, int64_t k_count) {
+    for (int64_t zone = 0; zone < zones_of(p); zone++) {
+        struct pe_attention own = call_of_zone(p, zone);
+        backward_zone(&own, w, b, g, chunk, q, q_count, k, k_count);
     }
 }
 

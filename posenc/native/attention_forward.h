@@ -168,17 +168,12 @@ static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t
                     at * p->value_width);
 }
 
-static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
-                          const struct tile *q, int64_t q_count, const struct tile *keys,
-                          int64_t k_count) {
+/* The queries of a block meet all keys that they see, of one zone where there are two. */
+static void forward_keys(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                         const struct tile *q, int64_t q_count, const struct tile *keys,
+                         int64_t k_count, int64_t rows) {
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t own = h / (p->heads / p->key_heads);
-    if (w->head != h) {
-        transpose_table(&p->on_query, h, p->width, w->query_table);
-        transpose_table(&p->on_key, h, p->width, w->key_table);
-        w->finite_table = finite_table(&p->on_value, h, p->value_width);
-        w->head = h;
-    }
     for (int64_t i = 0; i < q_count; i++) {
         int64_t at = b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2];
         pack_rows(p->q, p->type, at, p->q_stride[2], q[i].count, p->width, w->q + i * TILE * pitch,
@@ -189,12 +184,7 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
         if (p->by_count)
             start_counts(p, &w->counting, b, h, q[i].start, i * TILE, q[i].count);
     }
-    int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
     far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
-    memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
-    memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
-    memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
-    for (int64_t i = 0; i < rows; i++) w->peak[i] = -INFINITY;
     for (int64_t n = 0; n < k_count; n++) {
         /* Counts begin at the last key. */
         const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
@@ -220,6 +210,27 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
             if (!w->finite_values || !w->finite_table) m.height = 1;
             forward_meeting(p, w, &m, q + i, k, b, h, i * TILE);
         }
+    }
+}
+
+static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                          const struct tile *q, int64_t q_count, const struct tile *k,
+                          int64_t k_count) {
+    int64_t values = pitch_of(p->value_width);
+    int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
+    if (w->head != h) {
+        transpose_table(&p->on_query, h, p->width, w->query_table);
+        transpose_table(&p->on_key, h, p->width, w->key_table);
+        w->finite_table = finite_table(&p->on_value, h, p->value_width);
+        w->head = h;
+    }
+    memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
+    memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
+    memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
+    for (int64_t i = 0; i < rows; i++) w->peak[i] = -INFINITY;
+    for (int64_t zone = 0; zone < zones_of(p); zone++) {
+        struct pe_attention own = call_of_zone(p, zone);
+        forward_keys(&own, w, b, h, q, q_count, k, k_count, rows);
     }
     for (int64_t i = 0; i < q_count; i++)
         finish_rows(p, w, b, h, q[i].start, i * TILE, q[i].count);

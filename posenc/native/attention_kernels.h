@@ -3,6 +3,7 @@
 
 #include "attention_vector.h"
 #include "attention_product.h"
+#include "attention_zones.h"
 #include "attention_tile.h"
 #include "attention_scratch.h"
 #include "attention_pairs.h"
@@ -37,7 +38,8 @@ static void plan_scratch(const struct pe_attention *p, struct scratch *memory, s
     plan->k = take_bytes(memory, plan->rows * plan->k_most * tile);
     plan->q_count = take_bytes(memory, plan->rows * number);
     plan->k_count = take_bytes(memory, plan->rows * number);
-    plan->partial = p->backward && p->chunks > 1 ? take(memory, p->chunks * chunk_size(p)) : 0;
+    int64_t partial = p->backward && p->chunks > 1 ? zones_of(p) * p->chunks * chunk_size(p) : 0;
+    plan->partial = partial ? take(memory, partial) : 0;
 }
 
 static void cut_all(const struct pe_attention *p, struct plan *plan) {
@@ -125,7 +127,9 @@ static void attention(const struct pe_attention *p) {
             forward_tasks(p, &plan, &w, &next);
         }
     }
-    if (p->backward && p->chunks > 1)
-        (p->by_count ? reduce_count_chunks : reduce_chunks)(p, plan.partial);
+    for (int64_t zone = 0; p->backward && p->chunks > 1 && zone < zones_of(p); zone++) {
+        struct pe_attention own = call_of_zone(p, zone);
+        (p->by_count ? reduce_count_chunks : reduce_chunks)(&own, partial_of_zone(&own, plan.partial));
+    }
     ASAN_UNPOISON_MEMORY_REGION(p->memory, memory.used + p->workers * each);
 }

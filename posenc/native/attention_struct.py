@@ -33,6 +33,7 @@ class _Kind(NamedTuple):
 
 
 Rows = Annotated[Tensor, _Kind(("", "_stride"))]
+FarRows = Annotated[Tensor | None, _Kind(("", "_stride"))]
 # The number after a table is its row of distance 0.
 Table = Annotated[Tensor | None, _Kind(("", "_grad", "_heads", "_rows"))]
 Slopes = Annotated[Tensor | None, _Kind(("",))]
@@ -53,6 +54,10 @@ class Inputs(NamedTuple):
     q: Rows
     k: Rows
     v: Rows
+    # What stands for q and k where a key is `zone` tokens or more behind.
+    q_far: FarRows = None
+    k_far: FarRows = None
+    zone: int = 0
     table: Table = None
     table_zero: int = 0
     past: Slopes = None
@@ -87,6 +92,8 @@ KINDS: dict[str, _Kind] = {
     name: get_args(hint)[1] for name, hint in _HINTS.items() if hint not in _NUMBERS
 }
 LEARNED = tuple(name for name, kind in KINDS.items() if kind.learned)
+# Read by rows, so that other strides may be any.
+BY_ROWS = tuple(name for name, kind in KINDS.items() if "_stride" in kind.fields)
 _IN_SCHEMA = {Rows: "Tensor", int: "SymInt", bool: "bool", float: "float"}
 SCHEMA = ", ".join(f"{_IN_SCHEMA.get(hint, 'Tensor?')} {name}" for name, hint in _HINTS.items())
 
@@ -115,9 +122,10 @@ class CallStruct(ctypes.Structure):
         *_layout(),
         *_run(ctypes.c_void_p, "out exact_out peak mass grad_out"),
         ("grad_stride", Steps),
-        *_run(ctypes.c_void_p, "q_grad k_grad v_grad past_grad future_grad"),
+        *_run(ctypes.c_void_p, "q_grad k_grad v_grad q_far_grad k_far_grad"),
+        *_run(ctypes.c_void_p, "past_grad future_grad"),
         *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),
-        *_run(ctypes.c_int64, "workers chunks slots"),
+        *_run(ctypes.c_int64, "workers chunks slots in_far"),
         ("memory", ctypes.c_void_p),
     )
 

@@ -80,6 +80,7 @@ static int meet(const struct pe_attention *p, const struct tile *q, const struct
         band.first = most(band.first, 1 - p->window - step);
         band.last = least(band.last, p->window - 1 - step);
     }
+    band = in_zone(p, step, band);
     if (band.first > band.last) return 0;
     m->rows = q->count;
     m->columns = k->count;

@@ -20,9 +20,14 @@ struct backward {
 
 static int64_t group_of(const struct pe_attention *p) { return p->heads / p->key_heads; }
 
+/* Whether gradients of keys are kept for a whole head: sums over query heads, zones or blocks. */
+static int keeps_keys(const struct pe_attention *p) {
+    return group_of(p) > 1 || zones_of(p) > 1 || p->by_count;
+}
+
 static void backward_scratch(const struct pe_attention *p, struct scratch *memory, struct backward *w) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
-    int64_t kept = group_of(p) == 1 && !p->by_count ? TILE : p->keys, wide = most(width, values);
+    int64_t kept = keeps_keys(p) ? p->keys : TILE, wide = most(width, values);
     /* Counts take queries by blocks, which meet the keys together. */
     int64_t rows = p->by_count ? BLOCK_ROWS : TILE;
     int64_t far_q = p->on_query.weight ? 2 * p->queries : 0;

@@ -7,7 +7,7 @@ class Feature(Enum):
     """One thing that a backend can do or not; its value is why a backend refuses."""
 
     ROTATION = "Rotate turns q and k by angles"
-    GROWING_ROTATION = "factors that grow with position need float64 scores"
+    GROWING_ROTATION = "factors that grow with position leave the range of float32"
     ZONES = "Zones rotate queries and keys twice"
     TABLE = "a DistanceTable adds to scores by distance"
     SLOPES = "a Slope adds to scores by distance"

@@ -63,6 +63,13 @@ class Slopes:
         return self if factor == 1.0 else Slopes(self.past * factor, self.future * factor)
 
 
+def rotations_of(rotation: Rotate | Zones | None) -> tuple[Rotate, ...]:
+    """The terms that rotate: near before far."""
+    if isinstance(rotation, Zones):
+        return rotation.near, rotation.far
+    return () if rotation is None else (rotation,)
+
+
 _T = TypeVar("_T", Table, Slopes)
 
 
@@ -113,10 +120,11 @@ class NormalForm:
 
     positions    of the queries and keys, with orders, documents and padding
     visibility   who sees whom by order
-    rotation     Rotate, or Zones, whose angles are read where `waves` has none
-    q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic; None where the
-                 rotation is of Zones or grows with position
+    rotation     Rotate, or Zones
+    q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic, times what grows
+                 with position; of Zones those near; None where float32 does not hold them
     k_waves      the same of keys; None also where keys come rotated out of a cache
+    far_waves    both of the far rotation of Zones
     scale        product of the scales that are numbers, without the call's own
     query_scale  product of those that are tensors, (1|b, 1|h, tq)
     network      Network; what others add is dense
@@ -130,6 +138,7 @@ class NormalForm:
     rotation: Rotate | Zones | None = None
     q_waves: CosSin | None = None
     k_waves: CosSin | None = None
+    far_waves: tuple[CosSin, CosSin | None] | None = None
     scale: float = 1.0
     query_scale: Tensor | None = None
     table: Table | None = None
@@ -152,15 +161,20 @@ class NormalForm:
         return frozenset([feature for feature, is_asked in self._asked() if is_asked])
 
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
-        """cos and sin of queries and keys in this dtype: those made when the terms were lowered,
-        unless that was for another.
+        """cos and sin of queries and keys in this dtype, of Zones those near: what was made when
+        the terms were lowered, unless that was for another.
 
         None for keys that come rotated.
         """
         if self.q_waves is not None and self.q_waves[0].dtype == dtype:
             return self.q_waves, self.k_waves
-        assert isinstance(self.rotation, Rotate)
-        return waves_of(self.rotation, dtype)
+        return waves_of(rotations_of(self.rotation)[0], dtype)
+
+    def waves_beyond(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+        """The same of the far rotation of Zones."""
+        if self.far_waves is not None and self.far_waves[0][0].dtype == dtype:
+            return self.far_waves
+        return waves_of(rotations_of(self.rotation)[1], dtype)
 
     def biases(self, scale: float) -> tuple[Table | None, Slopes | None]:
         """All that is added by distance: what is inside the scale, a number, with the rest."""
@@ -184,7 +198,7 @@ class NormalForm:
 
     def _asked(self) -> Iterator[tuple[Feature, bool]]:
         rotation, positions = self.rotation, self.positions
-        grows = isinstance(rotation, Rotate) and rotation.grows
+        grows = self.q_waves is None and any(x.grows for x in rotations_of(rotation))
         vectors = self.on_query is not None or self.on_key is not None
         distances = self.by_distance or vectors or self.on_value is not None
         distances = distances or self.network is not None

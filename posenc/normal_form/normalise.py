@@ -6,11 +6,19 @@ from typing import Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from posenc.errors import PositionsError, ShapeError
-from posenc.normal_form.form import NormalForm, Offsets, Slopes, Table, Visibility, merged
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.normal_form.form import (
+    NormalForm,
+    Offsets,
+    Slopes,
+    Table,
+    Visibility,
+    merged,
+    rotations_of,
+)
 from posenc.normal_form.pairs import through_network
 from posenc.positions import Positions
-from posenc.rotation import CosSin, waves_of
+from posenc.rotation import CosSin, holds_growth, waves_of
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -41,7 +49,7 @@ def normalise(
     """The normal form of these terms; cos and sin in `dtype`, tables in at least that.
 
     Raises PositionsError where a term cannot read these positions: fractions or several axes, or
-    distances that a table does not hold.
+    distances that a table does not hold, and UnsupportedError for zones that are not causal.
     """
     check_distances(terms, positions)
     made_for = [pair for term in terms for pair in _made_for(term)]
@@ -52,9 +60,12 @@ def normalise(
                 "construct what comes together for the same heads"
             )
     rotation = _first(terms, Rotate) or _first(terms, Zones)
-    waves: tuple[CosSin | None, CosSin | None] = (None, None)
-    if isinstance(rotation, Rotate) and not rotation.grows:
-        waves = waves_of(rotation, dtype)
+    if isinstance(rotation, Zones) and not positions.causal:
+        raise UnsupportedError("zones are defined for causal attention only: pass causal=True")
+    waves: list[tuple[CosSin, CosSin | None]] = []
+    rotations = rotations_of(rotation)
+    if not any(one.grows and not holds_growth(one) for one in rotations):
+        waves = [waves_of(one, dtype) for one in rotations]
     scale = 1.0
     query_scale: Tensor | None = None
     for term in _all(terms, Scale):
@@ -77,8 +88,9 @@ def normalise(
         positions=positions,
         visibility=visibility_of(terms, positions.causal),
         rotation=rotation,
-        q_waves=waves[0],
-        k_waves=waves[1],
+        q_waves=waves[0][0] if waves else None,
+        k_waves=waves[0][1] if waves else None,
+        far_waves=waves[1] if len(waves) == 2 else None,
         scale=scale,
         query_scale=query_scale,
         table=merged(tables[False]),

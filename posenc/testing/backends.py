@@ -21,6 +21,7 @@ from posenc.errors import UnsupportedError
 from posenc.lowering import Part
 from posenc.native.library import LIBRARY
 from posenc.positions import Positions, Tokens
+from posenc.rotation import holds_growth
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -50,11 +51,11 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (DenseBias, Network, Zones),
+    "native": (DenseBias, Network),
     "sdpa": (CountTable, ValueTable, Zones),
     "flex": (CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
 }
-# Backends without factors that grow with position.
+# Backends without factors that grow with position beyond what float32 holds.
 UNSCALED = ("native", "sdpa", "flex")
 READ_DISTANCES = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 # Keys of a sum of gradients, where rounding that does not cancel adds up.
@@ -75,7 +76,7 @@ def must_take(name: str, terms: tuple[Term, ...], aligned: bool = True) -> bool:
     inside = any(isinstance(t, GatherTable) or getattr(t, "inside", False) for t in terms)
     if name == "native" and inside and any(isinstance(t, CountTable) for t in terms):
         return False
-    scaled = any(isinstance(t, Rotate) and t.q_log_scale is not None for t in terms)
+    scaled = any(isinstance(t, Rotate) and t.grows and not holds_growth(t) for t in terms)
     if scaled and name in UNSCALED:
         return False
     return aligned or name != "native" or not any(isinstance(t, READ_DISTANCES) for t in terms)

@@ -13,28 +13,34 @@ struct shape {
     /* Steps read by the count of open gates, in place of vectors. */
     int64_t steps;
     double dropout;
+    /* The width of the near zone; 0 where there are no zones. */
+    int64_t zone;
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0},
-    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0},
-    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0},
-    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0, 0, 0},
-    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 0, 0},
-    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0, 0, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0},
+    {2, 4, 2, 63, 63, 40, 24, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0},
+    {1, 2, 2, 129, 129, 80, 96, 0, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0},
+    {1, 3, 1, 70, 131, 17, 5, 1, 20, 3, 0, 0, 0, 2, 2, 0, 0, 0, 0},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 0, 0, 0},
+    {2, 2, 1, 66, 66, 33, 16, 1, -1, 0, 31, 1, 1, 1, 1, 0, 0, 0, 0},
     /* Windows that leave some strips of rows nothing of a tile. */
-    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0, 0, 0},
-    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0, 0, 0},
-    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0, 0, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 10, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0},
+    {1, 2, 2, 130, 130, 32, 32, 1, 40, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0},
+    {1, 2, 2, 130, 130, 24, 16, 0, 59, 2, 0, 0, 0, 2, 2, 0, 0, 0, 0},
     /* Orders below zero, which no prefix and no sink may take for their own. */
-    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200, 0, 0},
-    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100, 0, 0},
-    {1, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 2, 0},
-    {2, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 1, 1, 2, 2, 0, 7, 0},
-    {1, 3, 1, 170, 190, 17, 5, 0, 70, 65, 9, 0, 0, 2, 3, 0, 64, 0},
-    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3, 0},
-    {2, 4, 2, 90, 131, 24, 16, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0.3},
-    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 5, 0.7},
+    {1, 2, 1, 130, 130, 16, 16, 1, -1, 0, 0, 0, 0, 1, 1, -200, 0, 0, 0},
+    {2, 2, 2, 90, 130, 16, 16, 1, 30, 3, 5, 0, 1, 2, 1, -100, 0, 0, 0},
+    {1, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 2, 0, 0},
+    {2, 2, 1, 150, 150, 24, 16, 1, -1, 0, 0, 1, 1, 2, 2, 0, 7, 0, 0},
+    {1, 3, 1, 170, 190, 17, 5, 0, 70, 65, 9, 0, 0, 2, 3, 0, 64, 0, 0},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3, 0, 0},
+    {2, 4, 2, 90, 131, 24, 16, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0.3, 0},
+    {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 5, 0.7, 0},
+    /* Zones: whose border crosses tiles, that leave far sinks alone, with groups and chunks. */
+    {1, 2, 2, 130, 130, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 50},
+    {2, 4, 2, 90, 200, 17, 24, 1, 20, 70, 3, 0, 1, 2, 1, 0, 0, 0, 20},
+    {2, 2, 1, 130, 130, 16, 8, 1, -1, 0, 0, 1, 1, 3, 2, -60, 0, 0.4, 1},
 };
 
 /* Freed at the end of a shape. */
@@ -55,6 +61,11 @@ static void *filled(int64_t count, int64_t type, double value) {
 
 static int64_t *places(int64_t count) {
     return kept[kept_count++] = malloc((size_t)count * sizeof(int64_t));
+}
+
+/* Which numbers of q and k a pair at this distance reads: of the near zone or of the far one. */
+static int in_far(const struct pe_attention *p, int64_t distance) {
+    return p->q_far && -distance >= p->zone;
 }
 
 static int64_t clamp(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? rows - 1 : x; }
@@ -128,8 +139,9 @@ static double vectors(const struct pe_table *x, int64_t type, int64_t h, int64_t
 
 /* Output and gradients of one query of one head, by loops; gradients are added to. */
 static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
-                     double *out, double *q_grad, double *k_grad, double *v_grad,
+                     double *out, double *q_grads[2], double *k_grads[2], double *v_grad,
                      double *steps_grad) {
+    const void *qs[] = {p->q, p->q_far}, *ks[] = {p->k, p->k_far};
     int64_t g = h / (p->heads / p->key_heads), d = p->width, e = p->value_width, t = p->type;
     int64_t query = (b * p->heads + h) * p->queries + i, key = (b * p->key_heads + g) * p->keys;
     int64_t count = p->by_count_steps;
@@ -140,8 +152,10 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
         double content = 0;
+        int zone = in_far(p, x);
         for (int64_t c = 0; c < d; c++) {
-            double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
+            double q = read_one(qs[zone], t, query * d + c);
+            double k = read_one(ks[zone], t, (key + j) * d + c);
             content += q * (k + vectors(&p->on_query, real, h, x, d, c)) +
                        k * vectors(&p->on_key, real, h, x, d, c);
         }
@@ -176,8 +190,11 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
         double grad = p->scale * pull[j];
+        int zone = in_far(p, x);
+        double *q_grad = q_grads[zone], *k_grad = k_grads[zone];
         for (int64_t c = 0; c < d; c++) {
-            double q = read_one(p->q, t, query * d + c), k = read_one(p->k, t, (key + j) * d + c);
+            double q = read_one(qs[zone], t, query * d + c);
+            double k = read_one(ks[zone], t, (key + j) * d + c);
             q_grad[query * d + c] += grad * (k + vectors(&p->on_query, real, h, x, d, c));
             k_grad[(key + j) * d + c] += grad * (q + vectors(&p->on_key, real, h, x, d, c));
         }
@@ -253,6 +270,16 @@ static int check(const struct shape *s, int64_t type) {
     memcpy(p.v_stride, strides[2], sizeof p.v_stride);
     memcpy(p.grad_stride, strides[3], sizeof p.grad_stride);
 
+    if (s->zone) {
+        p.zone = s->zone;
+        p.q_far = numbers(queries * d, type, 2);
+        p.k_far = numbers(keys * d, type, 2);
+        p.q_far_grad = filled(queries * d, type, NAN);
+        p.k_far_grad = filled(keys * d, type, NAN);
+        memcpy(p.q_far_stride, strides[0], sizeof p.q_far_stride);
+        memcpy(p.k_far_stride, strides[1], sizeof p.k_far_stride);
+    }
+
     int64_t *q_order = places(s->batch * s->queries), *k_order = places(s->batch * s->keys);
     int64_t *q_document = places(s->batch * s->queries), *k_document = places(s->batch * s->keys);
     uint8_t *valid = (uint8_t *)places(s->batch * s->keys);
@@ -272,14 +299,18 @@ static int check(const struct shape *s, int64_t type) {
     p.valid = valid;
     p.valid_step = s->keys;
 
-    double *out = filled(queries * e, PE_FLOAT64, 0), *q_grad = filled(queries * d, PE_FLOAT64, 0);
+    double *out = filled(queries * e, PE_FLOAT64, 0), *v_grad = filled(keys * e, PE_FLOAT64, 0);
     double *steps_grad = filled(queries * s->steps, PE_FLOAT64, 0);
-    double *k_grad = filled(keys * d, PE_FLOAT64, 0), *v_grad = filled(keys * e, PE_FLOAT64, 0);
+    double *q_grads[2], *k_grads[2];
+    for (int zone = 0; zone < 2; zone++) {
+        q_grads[zone] = filled(queries * d, PE_FLOAT64, 0);
+        k_grads[zone] = filled(keys * d, PE_FLOAT64, 0);
+    }
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t n = 0; n < h; n++)
             for (int64_t i = 0; i < s->queries; i++)
-                by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grad, k_grad,
-                         v_grad, steps_grad);
+                by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grads,
+                         k_grads, v_grad, steps_grad);
 
     run(&p);
     p.backward = 1;
@@ -287,10 +318,13 @@ static int check(const struct shape *s, int64_t type) {
     double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
     int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
                  wrong("exact_out", s, real, p.exact_out, out, queries * e, real == type ? bound : 1e-4) |
-                 wrong("q_grad", s, type, p.q_grad, q_grad, queries * d, bound) |
-                 wrong("k_grad", s, type, p.k_grad, k_grad, keys * d, bound) |
+                 wrong("q_grad", s, type, p.q_grad, q_grads[0], queries * d, bound) |
+                 wrong("k_grad", s, type, p.k_grad, k_grads[0], keys * d, bound) |
                  wrong("v_grad", s, type, p.v_grad, v_grad, keys * e, bound);
     if (s->steps) failed |= wrong("by_count_grad", s, real, p.by_count_grad, steps_grad, queries * s->steps, real == type ? bound : 1e-4);
+    if (s->zone)
+        failed |= wrong("q_far_grad", s, type, p.q_far_grad, q_grads[1], queries * d, bound) |
+                  wrong("k_far_grad", s, type, p.k_far_grad, k_grads[1], keys * d, bound);
     while (kept_count) free(kept[--kept_count]);
     return failed;
 }

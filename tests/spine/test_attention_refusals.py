@@ -21,12 +21,14 @@ from tests.support.oracles import drawing
 from tests.support.term_examples import Sizes, inputs
 
 SQUARE = Sizes(q_len=7)
+# Factors of 100 powers of e per token.
+STEEP = torch.arange(7.0).double()[:, None].expand(1, 1, 7, 2) * 100
 REFUSED_BY_SDPA = {
     "ValueTable": t.ValueTable(torch.zeros(1, 3, 4), 1, saturates=True),
     "CountTable": t.CountTable(torch.zeros(1, 3, 10)),
     "Zones": t.Zones(*[t.Rotate(*[torch.zeros(1, 1, 7, 2).double()] * 2, "half")] * 2, width=2),
     "grow with position": t.Rotate(
-        *[torch.zeros(1, 1, 7, 2).double()] * 2, "half", 0, 1.0, *[torch.zeros(1, 1, 7, 2)] * 2
+        *[torch.zeros(1, 1, 7, 2).double()] * 2, "half", 0, 1.0, -STEEP, STEEP
     ),
 }
 
