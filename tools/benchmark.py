@@ -41,9 +41,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "noisy": " (noisy)",
         "absent": "not measured",
         "times": "times",
-        "above": "MiB above",
+        "above": "{unit} above",
         "missed": "{count} of {of} figures missed, at worst {worst} where {reach} was the limit",
         "lost": "posenc is slower than {who} in {count} of {of} cases, up to {worst} times",
+        "lost µs": "posenc is slower than {who} in {count} of {of} cases, by up to {worst} µs",
         "lost MiB": "posenc needs more than {who} in {count} of {of} cases, up to {worst} MiB",
         "and": "; ",
         "or": " or ",
@@ -67,9 +68,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "noisy": "（噪声）",
         "absent": "未测",
         "times": "倍于",
-        "above": "MiB，高于",
+        "above": "{unit}，高于",
         "missed": "{of} 项中 {count} 项未达到，最差 {worst}，上限 {reach}",
         "lost": "{of} 个用例中 {count} 个 {who} 更快，posenc 的时间最多是它的 {worst} 倍",
+        "lost µs": "{of} 个用例中 {count} 个 {who} 更快，最多差 {worst} µs",
         "lost MiB": "{of} 个用例中 {count} 个 {who} 更省，最多差 {worst} MiB",
         "and": "；",
         "or": " 或 ",
@@ -164,14 +166,14 @@ def line_rows(table: Sequence[Line], language: str) -> Iterator[Sequence[str]]:
         found += WORDS[language]["noisy"] if line.noisy else ""
         case = chinese.line(line.goal.line) if language == "zh" else line.goal.line
         what = "" if row == above else row_name(row, language)
-        most = f"{line.goal.reach:g}" + (" MiB" if line.unit == "MiB" else "")
+        most = f"{line.goal.reach:g}" + ("" if line.unit == "x" else f" {line.unit}")
         yield what, case, found, most, beside(line.worst_beside_peer, language)
         above = row
 
 
 def case_row(figure: Figure, language: str) -> Sequence[str]:
-    unit = "x" if figure.result.case.measure == "time" else "MiB"
-    found = measured(figure.found, unit, language) + VERDICTS_SHOWN[language][figure.verdict]
+    found = measured(figure.found, figure.result.case.unit, language)
+    found += VERDICTS_SHOWN[language][figure.verdict]
     most = f"{figure.goal.reach:g} {figure.goal.base}"
     return figure.result.case.name, figure.goal.who, found, most, beside(figure, language)
 
@@ -179,7 +181,7 @@ def case_row(figure: Figure, language: str) -> Sequence[str]:
 def measured(found: Interval | None, unit: str, language: str) -> str:
     if found is None:
         return WORDS[language]["absent"]
-    digits, of = (0, " MiB") if unit == "MiB" else (2, "")
+    digits, of = (2, "") if unit == "x" else (0, f" {unit}")
     middle = f"{found.median:.{digits}f}{of}"
     spread = f" ({found.low:.{digits}f}, {found.high:.{digits}f})"
     return middle if found.low == found.high else middle + spread
@@ -191,9 +193,10 @@ def beside(figure: Figure | None, language: str) -> str:
         return WORDS[language]["alone"]
     name, against = figure.peer
     name = chinese.PEERS.get(name, name) if language == "zh" else name
-    if figure.result.case.measure == "time":
+    unit = figure.result.case.unit
+    if unit == "x":
         return f"{against.median:.2f} {WORDS[language]['times']} {name}"
-    return f"{against.median:.0f} {WORDS[language]['above']} {name}"
+    return f"{against.median:.0f} {WORDS[language]['above'].format(unit=unit)} {name}"
 
 
 def short_rows(found: Sequence[Result], language: str) -> Iterator[str]:
@@ -218,10 +221,10 @@ def short_rows(found: Sequence[Result], language: str) -> Iterator[str]:
         peered = [figure for figure in every if figure.peer is not None]
         lost = [(f.peer[1].median, f.peer[0]) for f in peered if f.lost and f.peer]
         if lost:
-            memory = members[0].unit == "MiB"
-            most = f"{max(lost)[0]:.{0 if memory else 2}f}"
+            unit = members[0].unit
+            most = f"{max(lost)[0]:.{2 if unit == 'x' else 0}f}"
             names = told["or"].join(dict.fromkeys(name for _, name in sorted(lost, reverse=True)))
-            key = "lost MiB" if memory else "lost"
+            key = "lost" if unit == "x" else f"lost {unit}"
             said.append(told[key].format(who=names, count=len(lost), of=len(peered), worst=most))
         if said:
             yield f"- {row_name(row, language)}{told['colon']}{told['and'].join(said)}"

@@ -130,6 +130,32 @@ ROWS = {
     "memory added by T5's bias as the length grows": "T5 的偏置增加的内存，长度渐增",
     "training step of a small decoder": "小解码器的一步训练",
     "before anything runs": "运行之前",
+    "memory before anything runs": "运行之前的内存",
+    "no bias and rotary, causal, forward": "无偏置与旋转，因果，前向",
+    "no bias and rotary, causal, forward and backward": "无偏置与旋转，因果，前向与反向",
+    "no bias and T5, bidirectional": "无偏置与 T5，双向",
+    "a window of 256, and packed documents, beside SDPA with the mask": (
+        "宽 256 的窗口与打包的文档，与带掩码的 SDPA 比"
+    ),
+    "Zones: ReRoPE, Self-Extend, LM-Infinite, re-indexed sinks": (
+        "Zones：ReRoPE、Self-Extend、LM-Infinite、重新编号的 sinks"
+    ),
+    "CoPE, forget gate, FIRE, xPos, causal, forward and backward": (
+        "CoPE、遗忘门、FIRE、xPos，因果，前向与反向"
+    ),
+    "auto beside each backend that it chooses from": "auto 与它所选的每个后端比",
+    "memory added by what reads or rescales all pairs, L = 8192": (
+        "读取或缩放所有词元对的编码增加的内存，L = 8192"
+    ),
+    "decode step, 512 keys, any bias": "解码一步，512 个键，各种偏置",
+    "attend of lowered terms, tiny tensors, above SDPA's own call": (
+        "对已化为的项调用 attend，极小的张量，高于 SDPA 自身的调用"
+    ),
+    "a cached rotary step: turn, append, attend": "带缓存的旋转一步：旋转、追加、注意",
+    "lower for one new token": "为一个新词元化为项",
+    "a Llama of 135 M parameters, beside the same in transformers": (
+        "1.35 亿参数的 Llama，与 transformers 中的同一模型比"
+    ),
 }
 LINES = {
     "in cache": "数据在缓存中",
@@ -138,10 +164,23 @@ LINES = {
     "bidirectional": "双向",
     "causal": "因果",
     "half": "两半布局",
+    "forward": "前向",
+    "forward and backward": "前向与反向",
+    "packed documents": "打包的文档",
+    "window of 256": "宽 256 的窗口",
+    "re-indexed sinks": "重新编号的 sinks",
+    "forget_gate": "遗忘门",
+    "prefill of 2048": "预填 2048 个词元",
+    "a step at 512": "第 512 个词元处的一步",
+    "a step at 2048": "第 2048 个词元处的一步",
+    "1 query": "1 个查询",
+    "16 queries": "16 个查询",
+    "64 keys": "64 个键",
     "interleaved": "交错布局",
 }
 PEERS = {
     "SDPA, dense bias": "SDPA 加稠密偏置",
+    "SDPA, mask": "SDPA 加掩码",
     "complex multiply": "复数乘法",
     "transformers compiled": "编译后的 transformers",
 }

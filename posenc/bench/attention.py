@@ -31,6 +31,8 @@ BLOCKED_ROW = "the same in pure PyTorch (blocked)"
 FORWARD_ROW = "ALiBi and T5, forward"
 MEMORY_ROW = "memory added by position, L = 8192"
 GROWTH_ROW = "memory added by T5's bias as the length grows"
+CONTENT_ROW = "memory added by what reads or rescales all pairs, L = 8192"
+CONTENT = ("rotary", "xpos", "forget_gate", "cope", "fire", "rerope", "lm_infinite")
 # What the process itself needs differs by this much between two runs of the same thing.
 MEMORY_MIB = 32.0
 
@@ -52,16 +54,17 @@ def cases() -> Iterator[Case]:
                 )
                 curve = f"{encoding}, {dtype}" if encoding in ("t5", "alibi") else None
                 yield _trained(setting, goals, curve)
+    # What there is to reach with causality, and without.
     for encoding, row, reach in (
-        ("shaw", "Shaw keys and values", 1.2),
-        ("transformer_xl", "Transformer-XL", 1.4),
-        ("deberta", "DeBERTa", 1.4),
+        ("shaw", "Shaw keys and values", (1.2, 1.2)),
+        ("transformer_xl", "Transformer-XL", (1.4, 1.0)),
+        ("deberta", "DeBERTa", (1.4, 1.0)),
     ):
-        for causal in (True, False):
+        for causal, most in zip((True, False), reach, strict=True):
             for dtype in DTYPES:
                 setting = AttentionSetting(encoding, 2048, dtype, causal=causal)
                 line = f"L = 2048, {'causal' if causal else 'bidirectional'}, {dtype}"
-                yield _trained(setting, (Goal(row, line, "posenc", FLOOR, reach),))
+                yield _trained(setting, (Goal(row, line, "posenc", FLOOR, most),))
     for encoding in ("alibi", "t5"):
         for dtype in DTYPES:
             setting = AttentionSetting(encoding, 2048, dtype, training=False)
@@ -90,6 +93,12 @@ def memory_cases() -> Iterator[Case]:
                 for who, shown in (("posenc", ""), ("posenc blocked", ", blocked"))
             )
             yield _memory(setting, goals)
+    for encoding in CONTENT:
+        setting = AttentionSetting(encoding, 8192, "float32")
+        goal = Goal(CONTENT_ROW, f"{encoding}, float32", "posenc", FLOOR, MEMORY_MIB)
+        runs = {FLOOR: no_position, "posenc": ours()}
+        name = f"memory of training, {setting}"
+        yield Case(name, "memory", setting, runs, FLOOR, "memory", (goal,), rounds=(3, 3))
     for length in GROWTH:
         setting = AttentionSetting("t5", length, "float32", heads=2, kv_heads=2)
         goal = Goal(GROWTH_ROW, f"L = {length}, 2 heads, float32", "posenc", FLOOR, MEMORY_MIB)

@@ -1,18 +1,19 @@
 """What cases of attention run: inputs, posenc, and attention without position."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 import posenc as pe
 from posenc.backends import BACKENDS
+from posenc.bench.attention_encodings import ENCODINGS, positions
 from posenc.bench.case import Call, Unavailable
-from posenc.terms import DistanceTable
 
 # Scores of all pairs larger than this are not made: several copies of them must fit in memory.
 MOST_SCORES = 640 * 2**20
@@ -46,7 +47,8 @@ class AttentionSetting:
         return AttentionInputs(self, q, k, v, grad)
 
     def small(self) -> Self:
-        return replace(self, length=min(self.length, 48))
+        own = None if self.queries is None else min(self.queries, 48)
+        return replace(self, length=min(self.length, 48), queries=own)
 
     def __str__(self) -> str:
         parts = [self.encoding, f"{self.length} keys" if self.queries else f"L = {self.length}"]
@@ -56,24 +58,6 @@ class AttentionSetting:
             parts.append(f"{self.heads} heads")
         parts += [] if self.causal else ["bidirectional"]
         return ", ".join((*parts, self.dtype))
-
-
-# Sizes of tables are those of the papers' models; of a table per distance, all distances.
-ENCODINGS: dict[str, Callable[[AttentionSetting], Any]] = {
-    "alibi": lambda setting: pe.ALiBi(setting.heads),
-    "t5": lambda setting: pe.T5Bias(setting.heads, bidirectional=not setting.causal),
-    "kerple": lambda setting: pe.KERPLE(setting.heads),
-    "sandwich": lambda setting: pe.Sandwich(setting.heads),
-    "learned table": lambda setting: DistanceTable(
-        torch.nn.Parameter(torch.randn(setting.heads, 2 * setting.length - 1)),
-        zero=setting.length - 1,
-    ),
-    "shaw": lambda setting: pe.Shaw(setting.dim, clip=64),
-    "transformer_xl": lambda setting: pe.TransformerXL(setting.heads * setting.dim, setting.heads),
-    "deberta": lambda setting: pe.DeBERTa(
-        setting.heads * setting.dim, setting.heads, span=512, buckets=256, projections="own"
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -88,10 +72,12 @@ class AttentionInputs:
     def lowered(self) -> pe.Lowered:
         """Made when first asked for, since the run without position must not hold it."""
         setting = self.setting
-        positions = pe.Positions.build(self.q.shape[-2], setting.length, causal=setting.causal)
-        return _with_leaves(
-            pe.lower(ENCODINGS[setting.encoding](setting), positions), setting.training
-        )
+        encoding = ENCODINGS[setting.encoding](setting)
+        context = None
+        if isinstance(encoding, pe.Encoding) and encoding.tags.needs_context:
+            context = pe.Context(torch.randn(1, setting.length, setting.heads * setting.dim))
+        where = positions(setting, self.q.shape[-2])
+        return _with_leaves(pe.lower(encoding, where, context=context), setting.training)
 
     @property
     def note(self) -> str:
@@ -99,10 +85,9 @@ class AttentionInputs:
 
     @property
     def learned(self) -> list[Tensor]:
-        """The tensors of the form that get a gradient."""
-        parts = _parts(self.lowered.form)
-        tensors = [x for part in parts for x in (part, *_parts(part)) if isinstance(x, Tensor)]
-        return [x for x in tensors if x.requires_grad]
+        """The tensors of the normal form that get a gradient, each once."""
+        tensors = [x for x in pytree.tree_leaves(self.lowered.form) if isinstance(x, Tensor)]
+        return list({id(x): x for x in tensors if x.requires_grad}.values())
 
     def run(self, forward: Callable[[], Tensor], learned: Sequence[Tensor] = ()) -> Call:
         """forward, and in training its gradients in q, k, v and what is learned."""
@@ -158,24 +143,16 @@ def _without_gradient(forward: Callable[[], Tensor]) -> Tensor:
         return forward()
 
 
-def _parts(x: Any) -> list[Any]:
-    return [getattr(x, field.name) for field in fields(x)] if is_dataclass(x) else []
-
-
 def _with_leaves(lowered: pe.Lowered, training: bool) -> pe.Lowered:
-    """The same with what is learned in its form cut from its parameters.
+    """The same with learned tensors cut from their parameters, for these are the model's business.
 
-    What leads from a parameter to the form runs once for all layers, in both directions.
+    What leads from a parameter to the tables that backends read runs once for all layers.
     """
+    leaves: dict[int, Tensor] = {}
 
-    def cut(part: Any) -> Any:
-        if isinstance(part, Tensor):
-            return part.detach().clone().requires_grad_(training) if part.requires_grad else part
-        if not any(isinstance(x, Tensor) and x.requires_grad for x in _parts(part)):
-            return part
-        return replace(part, **{f.name: cut(getattr(part, f.name)) for f in fields(part)})
+    def cut(x: Any) -> Any:
+        if not isinstance(x, Tensor) or not x.requires_grad:
+            return x
+        return leaves.setdefault(id(x), x.detach().clone().requires_grad_(training))
 
-    form = lowered.form
-    return replace(
-        lowered, form=replace(form, **{f.name: cut(getattr(form, f.name)) for f in fields(form)})
-    )
+    return pytree.tree_map(cut, lowered)

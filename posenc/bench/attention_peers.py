@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from posenc.bench.attention_inputs import AttentionInputs, refuse_quadratic
 from posenc.bench.case import Call, Unavailable
 from posenc.equation import distance_bias
-from posenc.terms import DistanceTable, GatherTable, Slope
+from posenc.normal_form.pairs import visible
+from posenc.terms import DistanceTable, GatherTable, Offset, Rotate, Slope
 
 Maker = Callable[[AttentionInputs], Call]
 
@@ -33,6 +34,41 @@ def dense_bias(inputs: AttentionInputs) -> Call:
         )
 
     return inputs.run(forward, learned)
+
+
+def masked(inputs: AttentionInputs) -> Call:
+    """SDPA with the mask of all pairs, made once outside."""
+    mask = visible(inputs.lowered.form)
+    return inputs.run(
+        lambda: F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v, attn_mask=mask)
+    )
+
+
+def transformers_plain(inputs: AttentionInputs) -> Call:
+    """sdpa_attention_forward without a mask, as its models call it; rotary as Llama rotates."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    module: Any = SimpleNamespace(is_causal=inputs.setting.causal, training=False)
+    rotations = [term for term in inputs.lowered.terms if isinstance(term, Rotate)]
+    angle = torch.cat([rotations[0].q_angle[:, 0]] * 2, dim=-1) if rotations else torch.empty(0)
+    cos, sin = (wave.to(inputs.q.dtype) for wave in (angle.cos(), angle.sin()))
+
+    def forward() -> Tensor:
+        q, k = inputs.q, inputs.k
+        if rotations:
+            q, k = apply_rotary_pos_emb(q, k, cos, sin)
+        return sdpa_attention_forward(module, q, k, inputs.v, None)[0].transpose(1, 2)
+
+    return inputs.run(forward)
+
+
+def x_transformers_plain(inputs: AttentionInputs) -> Call:
+    """Attend without a bias, through SDPA."""
+    from x_transformers.attend import Attend
+
+    attend = Attend(causal=inputs.setting.causal, heads=inputs.setting.heads, flash=True)
+    return inputs.run(lambda: attend(inputs.q, inputs.k, inputs.v)[0])
 
 
 def x_transformers(inputs: AttentionInputs) -> Call:
@@ -187,9 +223,12 @@ def _dense(inputs: AttentionInputs) -> tuple[Tensor, list[Tensor]]:
     """The bias (1, h, tq, tk) as a leaf in q's dtype, and what of it is learned."""
     refuse_quadratic(inputs.setting)
     (term,) = inputs.lowered.terms
-    assert isinstance(term, (DistanceTable, Slope))
+    assert isinstance(term, (DistanceTable, Slope, Offset))
     with torch.no_grad():
-        bias = distance_bias(term, inputs.lowered.positions, torch.float32).to(inputs.q.dtype)
+        if isinstance(term, Offset):
+            bias = (term.q[..., None] + term.k[..., None, :]).to(inputs.q.dtype)
+        else:
+            bias = distance_bias(term, inputs.lowered.positions, torch.float32).to(inputs.q.dtype)
         bias = bias.expand(1, inputs.setting.heads, -1, -1).contiguous()
     return (bias.requires_grad_(), [bias]) if inputs.learned else (bias, [])
 

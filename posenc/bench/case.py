@@ -8,7 +8,9 @@ from typing import Any, Literal, Protocol, Self
 from posenc.errors import PosencError
 
 Call = Callable[[], object]
-Measure = Literal["time", "memory"]
+Measure = Literal["time", "overhead", "memory", "told"]
+Unit = Literal["x", "µs", "MiB"]
+UNITS: dict[Measure, Unit] = {"time": "x", "overhead": "µs", "memory": "MiB", "told": "MiB"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Setting(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure to reach: `who` at most `reach` times `base`, or MiB above it, and no peer better.
+    """A figure to reach: `who` at most `reach` times `base`, or µs or MiB above it, and no peer
+    better.
 
     `peers` are the contestants that do the same work as `who`; None stands for all that are neither
     ours nor the floor.
@@ -59,7 +62,9 @@ class Case:
     contestants   by name, functions of the inputs that return what is run; a name that begins
                   with "posenc" is ours. They may raise Unavailable, or ModuleNotFoundError.
     floor         the contestant that all are compared with
-    measure       "time" in turns in one process, or "memory" added in processes of their own
+    measure       "time" in turns in one process, as a ratio; "overhead", the same in microseconds
+                  above, for calls so short that Python is most of them; "memory" added in
+                  processes of their own, or "told" by processes that a contestant starts
     goals         at least one: what is measured is also judged
     rounds        fewest and most of them; memory takes the fewest
     warm          whether the first call is left out
@@ -79,6 +84,15 @@ class Case:
     curve: str | None = None
     tokens: int = 0
     in_quick: bool = True
+
+    @property
+    def unit(self) -> Unit:
+        return UNITS[self.measure]
+
+    @property
+    def beside(self) -> str:
+        """The word between a figure and what it is compared with."""
+        return "times" if self.unit == "x" else f"{self.unit} above"
 
 
 def prepared(make: Callable[[Any], Call], inputs: Any) -> Call | str:

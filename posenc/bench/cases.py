@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 from posenc.bench import (
     attention,
+    attention_rows,
     building,
     converting,
+    crossings,
     decoding,
+    overhead,
     rotary,
     startup,
     training,
+    whole_model,
 )
 from posenc.bench.case import Case
 from posenc.errors import UnknownNameError
@@ -19,9 +23,13 @@ def all_cases() -> list[Case]:
     """Every case; names are unique."""
     return [
         *rotary.cases(),
+        *attention_rows.cases(),
         *attention.cases(),
+        *crossings.cases(),
         *attention.memory_cases(),
         *decoding.cases(),
+        *overhead.cases(),
+        *whole_model.cases(),
         *training.cases(),
         *building.cases(),
         *converting.cases(),

@@ -21,6 +21,8 @@ GROUPS = {
     "attention": "Attention",
     "memory": "Memory",
     "decode": "Decoding",
+    "overhead": "Calls that compute next to nothing",
+    "model": "A whole model",
     "training": "The lab's training step",
     "positions": "Building positions",
     "conversion": "Converting checkpoints",
@@ -129,7 +131,7 @@ def _not_met(every: Sequence[Figure]) -> Child:
         return None
     rows: list[Markup] = []
     for figure in short:
-        unit = "x" if figure.result.case.measure == "time" else "MiB"
+        unit = figure.result.case.unit
         about = f" {figure.goal.who}, against {figure.goal.base}"
         heading = [figure.result.case.name, tag("span", about, class_="error")]
         cells: list[Child] = [
@@ -145,16 +147,16 @@ def _not_met(every: Sequence[Figure]) -> Child:
 
 
 def _against(line: Line) -> str:
-    return f"MiB above {line.goal.base}" if line.unit == "MiB" else f"times {line.goal.base}"
+    return f"{line.figures[0].result.case.beside} {line.goal.base}"
 
 
 def _beside_peer(figure: Figure | None) -> Child:
     if figure is None or figure.peer is None:
         return DASH
     name, against = figure.peer
-    if figure.result.case.measure == "time":
-        return f"{against.median:,.2f} times {name}"
-    return f"{against.median:,.0f} MiB above {name}".replace("-", "\N{MINUS SIGN}", 1)
+    case = figure.result.case
+    digits = 2 if case.unit == "x" else 0
+    return f"{against.median:,.{digits}f} {case.beside} {name}".replace("-", "\N{MINUS SIGN}", 1)
 
 
 def _chip(verdict: Verdict) -> Markup:
@@ -165,7 +167,9 @@ def _judged(line: Line) -> list[Child]:
     chip: list[Child] = [_chip(line.verdict)]
     count, worst = len(line.figures), line.worst
     if count > 1 and worst:
-        chip.append(f" worst of {count}: {_encoding(worst.result.case.name)}")
+        same = len({figure.result.case.name for figure in line.figures}) == 1
+        told = worst.goal.who if same else _encoding(worst.result.case.name)
+        chip.append(f" worst of {count}: {told.removeprefix('posenc ')}")
     if line.lacking:
         chip.append(f" {len(line.lacking)} of {count} did not run")
     if line.noisy:
@@ -239,8 +243,7 @@ def _cases(results: Sequence[Result]) -> Child:
         kinds.setdefault((kind, result.case.floor), []).append(result)
     parts: list[Child] = []
     for (kind, floor), members in kinds.items():
-        memory = members[0].case.measure == "memory"
-        heading = f"{kind}, {'MiB above' if memory else 'times'} {floor}"
+        heading = f"{kind}, {members[0].case.beside} {floor}"
         found = dict.fromkeys(n for r in members for n in r.values if n != floor)
         rows = [_row(result, kind, list(found)) for result in members]
         parts += [tag("h3", heading), table(["", *found], rows, heading)]
@@ -249,8 +252,7 @@ def _cases(results: Sequence[Result]) -> Child:
 
 def _row(result: Result, kind: str, names: Sequence[str]) -> Markup:
     case = result.case
-    unit = "x" if case.measure == "time" else "MiB"
-    cells = [tag("td", _shown(result.against(name, case.floor), unit)) for name in names]
+    cells = [tag("td", _shown(result.against(name, case.floor), case.unit)) for name in names]
     note = tag("span", f" {result.note}", class_="error") if result.note else None
     mark = [" ", tag("span", "noisy", class_="chip fair")] if result.noisy else None
     name = case.name.removeprefix(f"{kind}, ")

@@ -120,5 +120,6 @@ def picture_of(curve: str) -> Picture:
         f"Attention with {curve}: times the same without position",
         "Forward and backward, 8 heads of 64, causal.",
         lambda value, floor, setting: value / floor,
-        0.9,
+        # What these have to reach differs from length to length.
+        None if curve.startswith(("no bias", "rotary")) else 0.9,
     )

@@ -21,13 +21,14 @@ class Result:
     note: str = ""
 
     def against(self, who: str, base: str) -> Interval | None:
-        """Times: `who` over `base`, round by round. Memory: MiB of `who` above `base`."""
+        """`who` over `base`, round by round, or above it in the unit of the case."""
         own, other = self.values.get(who), self.values.get(base)
         if own is None or other is None:
             return None
         if self.case.measure == "time":
             return ratio(own, other)
-        return interval([a - b for a, b in zip(own, other, strict=True)])
+        scale = 1e6 if self.case.measure == "overhead" else 1.0
+        return interval([scale * (a - b) for a, b in zip(own, other, strict=True)])
 
     def beside_best_peer(self, goal: Goal) -> tuple[str, Interval] | None:
         """The peer that leaves the goal's contestant worst, and that one against this peer."""
@@ -67,7 +68,7 @@ class Result:
             "name": case.name,
             "group": case.group,
             "measure": case.measure,
-            "unit": "s" if case.measure == "time" else "MiB",
+            "unit": "MiB" if case.unit == "MiB" else "s",
             "setting": dataclasses.asdict(cast(Any, case.setting)),
             "floor": case.floor,
             "contestants": list(case.contestants),

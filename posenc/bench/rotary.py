@@ -271,7 +271,7 @@ def _one_layout(layout: Layout, dtype: str) -> Iterator[Case]:
     yield case("rotate", large, copied | widest, COPIED, goal)
     goal = Goal("rotate q, k (4, 8, 512, 64), in cache", line, "posenc in place", IN_PLACE, 2.0)
     yield case("rotate in place", cached, in_place | found, IN_PLACE, goal)
-    goal = Goal("rotate, forward and backward, per pass", line, "posenc in place", TWICE, 1.4)
+    goal = Goal("rotate, forward and backward, per pass", line, "posenc in place", TWICE, 1.3)
     yield case("rotate forward and backward", large, twice | learning, TWICE, goal)
     goal = Goal("rotate one token (1, 32, 1, 128)", line, "posenc", "transformers", 0.5)
     yield case("rotate one token", token, in_place | {"posenc": ours} | found, IN_PLACE, goal)

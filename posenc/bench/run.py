@@ -82,7 +82,7 @@ def measured(case: Case, options: Options, threads: int) -> Result:
         "seconds": options.seconds,
         "threads": threads,
     }
-    if case.measure == "time":
+    if case.measure != "memory":
         answer = _ask(request)
         if "failed" in answer:
             return Result(case, missing=dict.fromkeys(case.contestants, answer["failed"]))

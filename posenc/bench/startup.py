@@ -11,6 +11,7 @@ from typing import Self
 
 from posenc.bench.case import Call, Case, Goal, Unavailable
 
+KEEPS_NOTHING = "PYTHONDONTWRITEBYTECODE"
 COMPILE = """
 import sys, time
 import torch
@@ -39,7 +40,20 @@ def run(q, k, v):
 """
 
 ROW = "before anything runs"
-LIBRARIES = "typer and rich alone"
+MEMORY_ROW = "memory before anything runs"
+ALONE, TORCH = "python alone", "torch"
+FIRST_USES = {
+    TORCH: "import torch",
+    "posenc": "import torch, posenc as pe; pe.Rotary(64)",
+    "transformers": "import torch; from transformers import LlamaModel",
+    "x-transformers": "import torch; from x_transformers import Decoder",
+}
+# After what each program runs, it tells the most memory that it held, in KiB or on macOS in bytes.
+TOLD = """
+import resource, sys
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(most / (2**20 if sys.platform == "darwin" else 2**10))
+"""
 
 
 @dataclass(frozen=True)
@@ -56,21 +70,27 @@ class StartupSetting:
 
 
 def cases() -> Iterator[Case]:
-    alone, peers = "python alone", ("transformers", "x_transformers", "rotary_embedding_torch")
+    peers = ("transformers", "x_transformers", "rotary_embedding_torch")
     same = tuple(name.replace("_", "-") for name in peers)
-    imports = {alone: program("pass"), "posenc": program("import posenc")}
+    imports = {ALONE: program("pass"), "posenc": program("import posenc")}
     imports |= {name.replace("_", "-"): program(f"import {name}", name) for name in peers}
-    imports["torch"] = program("import torch")
-    yield _case("import", imports, alone, Goal(ROW, "import", "posenc", alone, 2.0, same))
-    used = {"torch": program("import torch"), "posenc": program("import posenc; posenc.attend")}
-    used["transformers"] = program("from transformers import LlamaModel", "transformers")
-    used["x-transformers"] = program("from x_transformers import Decoder", "x_transformers")
-    goal = Goal(ROW, "import and first use", "posenc", "torch", 1.2, same[:2])
-    yield _case("import and first use", used, "torch", goal)
-    helps = {alone: program("pass"), "posenc": program(
-        "import sys; sys.argv = ['posenc', '--help']; from posenc.cli import main; main()"
-    ), LIBRARIES: program("import typer, rich.console, rich.table")}  # fmt: skip
-    yield _case("--help", helps, alone, Goal(ROW, "--help", "posenc", LIBRARIES, 1.2, ()))
+    imports[TORCH] = program("import torch")
+    yield _case("import", imports, ALONE, Goal(ROW, "import", "posenc", ALONE, 2.0, same))
+    used = {name: program(source, _needs(name)) for name, source in FIRST_USES.items()}
+    goal = Goal(ROW, "import and first use", "posenc", TORCH, 1.1, same[:2])
+    yield _case("import and first use", used, TORCH, goal)
+    held = {name: holding(source, _needs(name)) for name, source in FIRST_USES.items()}
+    goal = Goal(MEMORY_ROW, "import and first use", "posenc", TORCH, 15.0, same[:2])
+    yield Case("memory of import and first use", "start", StartupSetting("memory"), held, TORCH,
+               "told", (goal,), rounds=(5, 5))  # fmt: skip
+    helps = {
+        ALONE: program("pass"),
+        "posenc": program(
+            "import sys; sys.argv = ['posenc', '--help']; from posenc.cli import main; main()"
+        ),
+        "typer and rich alone": program("import typer, rich.console, rich.table"),
+    }
+    yield _case("--help", helps, ALONE, Goal(ROW, "--help", "posenc", ALONE, 6.0, ()))
     compiled = {
         "no position": compiling(PLAIN),
         "posenc t5": compiling(OURS.format(encoding="pe.T5Bias(8)")),
@@ -99,10 +119,30 @@ def program(source: str, needs: str | None = None) -> Callable[[StartupSetting],
 
     def make(setting: StartupSetting) -> Call:
         _check(needs)
-        command = [sys.executable, "-c", source]
-        return lambda: subprocess.run(command, capture_output=True, check=True)
+        return lambda: _run(source)
 
     return make
+
+
+def holding(source: str, needs: str | None = None) -> Callable[[StartupSetting], Call]:
+    """The most MiB that such a process held."""
+
+    def make(setting: StartupSetting) -> Call:
+        _check(needs)
+        return lambda: float(_run(source + TOLD).split()[-1])
+
+    return make
+
+
+def _run(source: str) -> bytes:
+    # As an installed package: what is compiled once is kept.
+    where = {name: value for name, value in os.environ.items() if name != KEEPS_NOTHING}
+    command = [sys.executable, "-c", source]
+    return subprocess.run(command, capture_output=True, check=True, env=where).stdout
+
+
+def _needs(name: str) -> str | None:
+    return None if name in (TORCH, "posenc") else name.replace("-", "_")
 
 
 def compiling(setup: str, needs: str | None = None) -> Callable[[StartupSetting], Call]:

@@ -62,8 +62,8 @@ def in_turns(
 ) -> dict[str, list[float]]:
     """Seconds per call of each, in each round; every round runs all in a random order.
 
-    As many rounds as take about `seconds`, within `rounds`. A call that returns a float has timed
-    itself. Without `warm`, the first call of each counts.
+    As many rounds as take about `seconds`, within `rounds`. A call that returns a float has
+    measured itself. Without `warm`, the first call of each counts.
     """
     order = random.Random(seed)
     if warm:

@@ -18,6 +18,7 @@ from posenc.bench.decoders import PEERS, Plain, Shape, ours, peer, training_step
 FLOOR, BEFORE = "no position", "posenc without fast paths"
 # The first is what `posenc compare` trains unless told otherwise.
 SHAPES = (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2))
+REACH = dict(zip(SHAPES, (0.9, 1.1), strict=True))
 ROW = "training step of a small decoder"
 ENCODINGS = ("none", "rotary", "alibi", "t5", "kerple", "shaw", "transformer_xl", "deberta")
 
@@ -44,7 +45,8 @@ def cases() -> Iterator[Case]:
             if encoding in PEERS:
                 runs["x-transformers"] = theirs
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
-            goal = Goal(ROW, f"dim {shape.dim}, L = {shape.length}", "posenc", FLOOR, 1.1)
+            line = f"dim {shape.dim}, L = {shape.length}"
+            goal = Goal(ROW, line, "posenc", FLOOR, REACH[shape])
             setting = TrainingSetting(encoding, shape)
             yield Case(name, "training", setting, runs, FLOOR, goals=(goal,))
 

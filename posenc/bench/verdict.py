@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from posenc.bench.case import Goal
+from posenc.bench.case import Goal, Unit
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
 
@@ -17,7 +17,7 @@ SHORT = ("missed", "lost", "missed and lost")
 class Figure:
     """One goal of one case: what was found against the floor and against the best peer.
 
-    found is a ratio, or MiB above the base; so is peer's, of the peer that leaves us worst.
+    found is a ratio, or µs or MiB above the base; so is peer's, of the peer that leaves us worst.
     """
 
     result: Result
@@ -59,8 +59,8 @@ class Line:
         return self.figures[0].goal
 
     @property
-    def unit(self) -> Literal["x", "MiB"]:
-        return "x" if self.figures[0].result.case.measure == "time" else "MiB"
+    def unit(self) -> Unit:
+        return self.figures[0].result.case.unit
 
     @property
     def worst(self) -> Figure | None:

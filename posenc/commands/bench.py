@@ -23,8 +23,8 @@ def bench(
     only: Annotated[
         str | None,
         Option(
-            help="Groups between commas (rotary, attention, memory, decode, training, positions, "
-            "conversion, start), or words of the cases' names.",
+            help="Groups between commas (rotary, attention, memory, decode, overhead, model, "
+            "training, positions, conversion, start), or words of the cases' names.",
             show_default="all",
         ),
     ] = None,
@@ -42,7 +42,7 @@ def bench(
 ) -> None:
     """Time posenc against peers and against no position, and write a page.
 
-    All of it takes about an hour. Peers that are not installed (pip install "posenc[bench]") are
+    All of it takes about two hours. Peers that are not installed (pip install "posenc[bench]") are
     left out; ratios are what counts, and what other programs do meanwhile makes them unsure.
     """
     with errors():
@@ -83,14 +83,13 @@ def _shown(result: "Result") -> str:
         if name != case.floor:
             figure = "not available" if interval is None else f"{interval.median:,.2f}"
             parts.append(f"{name} {figure}")
-    unit = "times" if case.measure == "time" else "MiB above"
-    return f"{', '.join(parts)} ({unit} {case.floor})"
+    return f"{', '.join(parts)} ({case.beside} {case.floor})"
 
 
 def _measured(interval: "Interval | None", unit: str) -> str:
     if interval is None:
         return "-"
-    return f"{interval.median:.0f} MiB" if unit == "MiB" else str(interval)
+    return str(interval) if unit == "x" else f"{interval.median:.0f} {unit}"
 
 
 def _print_figures(table: list["Line"]) -> None:

@@ -40,7 +40,7 @@ class TestPage:
         assert all(escape(goal.row) in html and escape(goal.line) in html for goal in goals)
         assert "figures for GPUs are missing" in html
         assert "it &lt;b&gt;failed&lt;/b&gt;" in html
-        assert html.count("<figure") == 6
+        assert html.count("<figure") == 10
         assert "http" not in html.replace("http://www.w3.org", "")
 
     def test_a_run_of_nothing_is_a_page(self, tmp_path: Path) -> None:

@@ -14,9 +14,18 @@ from bench_cases import case_of
 from torch import Tensor
 
 from posenc.backends import BACKENDS
-from posenc.bench import baseline_worker, building, converting
+from posenc.bench import (
+    baseline_worker,
+    building,
+    converting,
+    overhead,
+    startup,
+    whole_model,
+)
+from posenc.bench.attention import CONTENT_ROW
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
-from posenc.bench.attention_inputs import ENCODINGS, AttentionSetting, ours, refuse_quadratic
+from posenc.bench.attention_encodings import ENCODINGS, visible_share
+from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
 from posenc.bench.case import Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoders import Shape
@@ -27,6 +36,7 @@ from posenc.bench.startup import ROW as STARTUP_ROW
 from posenc.bench.training import ROW as TRAINING_ROW
 from posenc.bench.training import TrainingSetting, before
 from posenc.errors import UnknownNameError
+from posenc.normal_form.pairs import visible
 
 EVERY = all_cases()
 # These wait for a compiler; the others are held to posenc's results below.
@@ -49,12 +59,13 @@ class TestCases:
         for case in EVERY:
             for goal in case.goals:
                 lines_of.setdefault(goal.row, set()).add(goal.line)
-        assert len(lines_of) == 23
+        assert len(lines_of) == 37
         # What there is in float32 alone.
         single = {row for row, found in lines_of.items() if not any("bfloat16" in x for x in found)}
         assert single == {
             GROWTH_ROW, MEMORY_GROWTH_ROW, CACHE_ROW, STATIC_ROW, TRAINING_ROW, STARTUP_ROW,
-            building.ROW, *converting.ROWS.values(),
+            building.ROW, *converting.ROWS.values(), CONTENT_ROW, startup.MEMORY_ROW,
+            whole_model.ROW, overhead.ATTEND_ROW, overhead.STEP_ROW, overhead.LOWER_ROW,
         }  # fmt: skip
         for row in lines_of.keys() - single:
             found = lines_of[row]
@@ -126,7 +137,7 @@ class TestContestants:
         [
             case
             for case in EVERY
-            if case.group in ("positions", "conversion") or "cache, 4096" in case.name
+            if case.group in ("positions", "conversion", "overhead") or "cache, 4096" in case.name
         ],
         ids=lambda case: case.name,
     )
@@ -151,6 +162,31 @@ class TestContestants:
         assert found["missing"]["peer"] == "posenc_has_no_such_peer is not installed"
         assert found["missing"]["other"].startswith("failed: RuntimeError: inconsistent")
 
+    @pytest.mark.parametrize("case", list(whole_model.cases()), ids=lambda case: case.name)
+    def test_the_model_says_the_same_through_posenc(self, case: Case) -> None:
+        pytest.importorskip("transformers")
+        inputs = case.setting.small().inputs()
+        theirs, ours = (make(inputs) for make in case.contestants.values())
+        wanted, found = theirs(), ours()
+        assert isinstance(wanted, Tensor)
+        assert torch.allclose(wanted, found, atol=1e-4, rtol=1e-4)
+        # A second call begins where the first did.
+        assert torch.equal(found, ours())
+
+    @pytest.mark.parametrize("encoding", ["packed documents", "window of 256", "lm_infinite"])
+    def test_the_visible_share_is_that_of_the_pairs(self, encoding: str) -> None:
+        # A window is as wide at every length, and must be narrower than these.
+        length = 4096 if encoding == "lm_infinite" else 1024
+        at = AttentionSetting(encoding, length, "float32", heads=1, kv_heads=1).inputs()
+        mask = visible(at.lowered.form)
+        assert mask is not None
+        # Sinks are a few keys more.
+        assert visible_share(encoding, length) == pytest.approx(
+            mask.double().mean().item(), abs=2e-3
+        )
+        causal = mask.sum().item() / (length * (length + 1) / 2)
+        assert visible_share(encoding, length, of_causal=True) == pytest.approx(causal, abs=4e-3)
+
     def test_an_unknown_backend_is_not_available(self) -> None:
         at = AttentionSetting("alibi", 16, "float32").inputs()
         assert prepared(ours("nobody"), at) == "no backend is called nobody"
@@ -162,12 +198,15 @@ class TestContestants:
         assert table.shape[0] == 8
 
     @pytest.mark.parametrize("encoding", ENCODINGS)
-    @pytest.mark.parametrize("backend", ["native", "blocked"])
+    @pytest.mark.parametrize("backend", ["auto", "native", "blocked"])
     def test_a_step_runs_again_and_again(self, encoding: str, backend: str) -> None:
         at = AttentionSetting(encoding, 16, "float32").inputs()
         call = prepared(ours(backend), at)
-        assert not isinstance(call, str) or "C kernels" in call
-        if not isinstance(call, str):
+        if isinstance(call, str):
+            # A backend that cannot compute this, or has no kernels here, says so; auto always can.
+            assert backend != "auto"
+            assert "cannot compute this" in call
+        else:
             first, second = call(), call()
             assert all(map(torch.equal, first, second))
 
