@@ -67,7 +67,8 @@ def cases() -> Iterator[Case]:
         }
         yield _case("attend", f"{shown} on {KEYS} keys", TinySetting(queries), runs, SDPA,
                     _goals(runs, ATTEND_ROW, shown, SDPA, 20.0))  # fmt: skip
-    runs = {NOTHING: nothing, "posenc rotary": stepping, "transformers": stepping_transformers}
+    steps = {"posenc rotary": stepping, "transformers": stepping_transformers}
+    runs: dict[str, Callable[[TinyInputs], Call]] = {NOTHING: nothing, **steps}
     goal = Goal(STEP_ROW, f"{KEYS} keys", "posenc rotary", NOTHING, 60.0, ("transformers",))
     yield _case("cached rotary step", f"{KEYS} keys", TinySetting(1), runs, NOTHING, (goal,))
     runs = {NOTHING: nothing}

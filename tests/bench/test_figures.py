@@ -35,6 +35,19 @@ class TestVerdict:
         assert line.unit == "MiB"
         assert line.to_json()["found"][1] == 32.0
 
+    def test_an_overhead_is_a_difference_in_microseconds(self) -> None:
+        (line,) = lines([result(1 + 20e-6, peer=1 + 30e-6, measure="overhead")])
+        # The limit of this goal is 1.5.
+        assert (line.unit, line.verdict) == ("µs", "missed")
+        shown = line.to_json()
+        assert shown["found"][1] == pytest.approx(20.0)
+        assert shown["peer"]["found"][1] == pytest.approx(-10.0)
+        assert lines([result(1 + 1e-6, measure="overhead")])[0].verdict == "met"
+
+    def test_memory_that_processes_tell_is_a_difference(self) -> None:
+        (line,) = lines([result(16.0, measure="told")])
+        assert (line.unit, line.to_json()["found"][1]) == ("MiB", 15.0)
+
     def test_a_noisy_floor_is_said(self) -> None:
         loud = {"floor": [1.0, 2.0, 1.0, 2.0, 3.0], "posenc": [1.0] * 5}
         assert noise([result(1.0)]) is None
