@@ -233,6 +233,8 @@ def lower_for(
 
 def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Raise ShapeError unless these are queries, keys and values of one attention."""
+    if _fit(q, k, v):
+        return
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.ndim == k.ndim == v.ndim == 4:
         raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
@@ -251,8 +253,21 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
             "q and k must share batch and head dimension, k and v batch, heads and tokens; "
             f"got {shapes}"
         )
-    if q.shape[1] % k.shape[1]:
-        raise ShapeError(
-            f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
-            "grouped-query attention needs a multiple"
-        )
+    raise ShapeError(
+        f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
+        "grouped-query attention needs a multiple"
+    )
+
+
+def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether there is nothing for `check_shapes` to say."""
+    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
+    if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
+        return False
+    if q.dtype not in _DTYPES or k.dtype not in _DTYPES or v.dtype not in _DTYPES:
+        return False
+    (batch, heads, _, dim), (k_batch, key_heads, _, k_dim) = q_shape, k_shape
+    if batch != k_batch or dim != k_dim or k_shape[:3] != v_shape[:3]:
+        return False
+    some = heads != 0 and key_heads != 0 and dim != 0 and v_shape[3] != 0
+    return some and heads % key_heads == 0

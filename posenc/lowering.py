@@ -13,6 +13,7 @@ from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import Rotate, Term, Zones
+from posenc.torch_modes import altered, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +38,13 @@ class Lowered:
         """Other terms for the same positions, with the normal form of these."""
         return replace(self, terms=tuple(terms), form=normalise(terms, self.positions, dtype))
 
+    @kept
     def with_rotated_keys(self) -> "Lowered":
         """The same for keys that come rotated, out of a cache."""
-        terms = tuple(replace(x, k_angle=None) if isinstance(x, Rotate) else x for x in self.terms)
+        terms = tuple(altered(x, k_angle=None) if isinstance(x, Rotate) else x for x in self.terms)
         rotations = [term for term in terms if isinstance(term, Rotate)]
         rotation = rotations[0] if rotations else None
-        return replace(self, terms=terms, form=replace(self.form, rotation=rotation, k_waves=None))
+        return altered(self, terms=terms, form=altered(self.form, rotation=rotation, k_waves=None))
 
 
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
@@ -175,7 +177,8 @@ def _of_own_keys(
     """A rotation whose only keys are the queries' own tokens; None for what is not one."""
     if part.family != "rotary":
         return None
-    own = replace(positions, keys=positions.queries, extent=positions.bound)
+    queries, causal = positions.queries, positions.causal
+    own = Positions(queries, queries, causal, positions.bound, positions.unit_step)
     made = part.lower(own, context, dtype=dtype)
     return made if all(isinstance(term, Rotate) for term in made) else None
 

@@ -1,27 +1,47 @@
-"""What a call runs in: the dtype of its arithmetic, autocast, threads, what watches its tensors."""
+"""What a call runs in: the dtype of its arithmetic, autocast, threads, what watches its tensors;
+and what is kept between calls, which graphs do without.
+"""
 
 import os
-import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+_T = TypeVar("_T")
 # OpenMP's threads are those of the process that started them.
 _PROCESS = os.getpid()
 
 
 def arithmetic(*tensors: Tensor) -> torch.dtype:
     """float64 if any tensor is, else float32."""
-    return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32
+    for tensor in tensors:
+        if tensor.dtype == torch.float64:
+            return torch.float64
+    return torch.float32
+
+
+def cast_to(dtype: torch.dtype, x: Tensor) -> Tensor:
+    """x in this dtype; to ask first takes a tenth of what a cast to its own dtype does."""
+    return x if x.dtype == dtype else x.to(dtype)
 
 
 def autocast_off(device: torch.device) -> AbstractContextManager[object]:
     """What makes scores and tables keep at least float32 under autocast."""
     # Meta tensors have shapes only, and autocast does not know their device.
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+    if device.type == "meta" or not autocasts(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+def autocasts(device: str) -> bool:
+    """Whether autocast may be on, which a graph is asked when it runs."""
+    return torch.compiler.is_compiling() or torch.is_autocast_enabled(device)
 
 
 def threads() -> int:
@@ -44,9 +64,9 @@ def transformed() -> bool:
 
 def exporting_to_onnx() -> bool:
     """Whether a graph is made for ONNX."""
-    # Nobody exports without torch.onnx, which takes an eager call's first use long to import.
-    loaded = torch.compiler.is_compiling() or "torch.onnx" in sys.modules
-    return loaded and torch.onnx.is_in_onnx_export()
+    # Elsewhere torch.onnx is not asked: it takes long to import, and to answer.
+    traces = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return traces and torch.onnx.is_in_onnx_export()
 
 
 def plain(*tensors: Tensor) -> bool:
@@ -59,3 +79,32 @@ def plain(*tensors: Tensor) -> bool:
         and not transformed()
         and not torch.jit.is_tracing()
     )
+
+
+def altered(value: _T, **fields: Any) -> _T:
+    """`dataclasses.replace`, of fields that fit, without asking the class to check them."""
+    if torch.compiler.is_compiling():
+        return replace(cast(Any, value), **fields)
+    other: Any = object.__new__(type(value))
+    # What is kept beside the fields was computed of others.
+    held = {name: x for name, x in vars(value).items() if name[0] != "_"}
+    other.__dict__.update(held, **fields)
+    return other
+
+
+def kept(compute: Callable[[Any], _T]) -> _T:
+    """A property of a frozen value, computed once and kept beside its fields.
+
+    A graph computes it anew, so that no size of one call is fixed in it.
+    """
+    name = f"_{compute.__name__}"
+
+    def get(owner: Any) -> _T:
+        if torch.compiler.is_compiling():
+            return compute(owner)
+        known = owner.__dict__
+        if name not in known:
+            known[name] = compute(owner)
+        return known[name]
+
+    return cast(_T, property(get, doc=compute.__doc__))

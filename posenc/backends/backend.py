@@ -14,7 +14,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, rotations_of
 from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate, Zones
-from posenc.torch_modes import arithmetic, exporting_to_onnx, transformed
+from posenc.torch_modes import arithmetic, cast_to, exporting_to_onnx, transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
 
@@ -121,7 +121,8 @@ def _rotated(
     common = _common_dtype(call, half)
     factor = form.query_scale
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
-    q, k = call.q.to(dtype if factor is not None else common), call.k.to(common)
+    q = cast_to(dtype if factor is not None else common, call.q)
+    k, v = cast_to(common, call.k), cast_to(common, call.v)
     for one in rotations_of(form.rotation):
         # Where every query head rotates keys by angles of its own, there are more of them now.
         k = per_query_head(k, one, q.shape[1])
@@ -134,7 +135,6 @@ def _rotated(
             q, k = rotated((q, k), cos, sin, term.layout, term.start)
     if factor is not None:
         q = (q * (call.scale * form.scale * factor.to(dtype)[..., None])).to(common)
-    v = call.v.to(common)
     return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v
 
 

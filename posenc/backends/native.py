@@ -15,7 +15,7 @@ from posenc.backends.backend import Backend, Call, far_operands, operands
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.terms import Zones
-from posenc.torch_modes import arithmetic
+from posenc.torch_modes import arithmetic, cast_to
 
 if TYPE_CHECKING:
     from posenc.native.attention_struct import Inputs
@@ -50,7 +50,7 @@ def attend(call: Call) -> Tensor:
     # Here, for its operators are registered on import.
     from posenc.native.attention import attend as kernel
 
-    return kernel(_inputs(call)).to(call.v.dtype)
+    return cast_to(call.v.dtype, kernel(_inputs(call)))
 
 
 def _inputs(call: Call) -> "Inputs":

@@ -22,7 +22,7 @@ from posenc.normal_form.pairs import (
     vectors_by_distance,
     visible,
 )
-from posenc.torch_modes import arithmetic, forward_mode, transformed
+from posenc.torch_modes import arithmetic, cast_to, forward_mode, transformed
 
 CAN = frozenset(Feature) - {
     Feature.GROWING_ROTATION,
@@ -98,7 +98,7 @@ def attend(call: Call) -> Tensor:
     if torch.compiler.is_exporting():
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)
-    return out.to(call.v.dtype)
+    return cast_to(call.v.dtype, out)
 
 
 def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:
@@ -125,8 +125,9 @@ def _without_cudnn(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
 ) -> AbstractContextManager[object]:
     """Keeps cuDNN from training with a mask at lengths that give NaN (pytorch #196678)."""
-    trains = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-    if not q.is_cuda or mask is None or not trains or torch.compiler.is_compiling():
+    if not q.is_cuda or mask is None or torch.compiler.is_compiling():
+        return nullcontext()
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))):
         return nullcontext()
     if q.shape[2] % 128 != 64 and k.shape[2] % 128 != 64:
         return nullcontext()
@@ -155,7 +156,9 @@ def _bias(call: Call) -> Tensor | None:
     form = call.form
     dtype, scale = arithmetic(call.q, call.k, call.v), scale_of(call)
     parts = []
-    if isinstance(scale, Tensor):
+    if not form.by_distance:
+        parts.append(None)
+    elif isinstance(scale, Tensor):
         inside = _by_distance(call, form.inside_table, form.inside_slopes, dtype)
         parts.append(None if inside is None else inside * scale)
         parts.append(_by_distance(call, form.table, form.slopes, dtype))

@@ -288,10 +288,10 @@ class Cache:
         if rotate is not None and k_waves is not None:
             cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
             k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
-            lowered = lowered.with_rotated_keys()
+            lowered = lowered.with_rotated_keys
         self.rotation_signature = signature
         return k, lowered
 
     def _of_new(self, wave: Tensor, new: int) -> Tensor:
         """cos or sin of the new keys, out of those of all keys that the terms turn."""
-        return wave[..., -new:, :]
+        return wave if wave.shape[-2] == new else wave[..., -new:, :]

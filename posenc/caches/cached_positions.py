@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from posenc.positions import Positions, Tokens
+from posenc.positions import Positions, Tokens, as_positions
 
 
 def continued(
@@ -17,6 +17,10 @@ def continued(
     positions that count tokens (`unit_step`). causal None: as they were held. With a `length` up
     to which tokens will come the extent is that of the last already; else it grows with them.
     """
+    causal = held.causal if causal is None else causal
+    if held.in_order and held.extent is None:
+        # They count from 0: without an extent positions are less than the number of keys.
+        return as_positions(None, q_len, held.k_len + new, causal=causal, device=held.device)
     keys = held.keys if held.in_order else held.ordered().keys
     step = torch.arange(1, new + 1, device=held.device)
 
@@ -41,7 +45,6 @@ def continued(
     extent = held.extent
     if extent is not None and length is None:
         extent = extent + new
-    causal = held.causal if causal is None else causal
     return Positions(tokens.last(q_len), keys + tokens, causal, extent, unit_step=True)
 
 

@@ -41,10 +41,10 @@ class GrowingBuffer:
     def append(self, new: Tensor) -> Tensor:
         """All tokens, the new ones written behind those that are held."""
         start, self.shown = self.shown, self.shown + new.shape[2]
-        self.memory[:, :, start : self.shown] = new
+        self.memory.narrow(2, start, new.shape[2]).copy_(new)
         # Through .data, so that writing later tokens behind this view does not count as a change
         # of it: autograd may have saved it.
-        return self.memory.data[:, :, : self.shown]
+        return self.memory.data.narrow(2, 0, self.shown)
 
 
 def joined(

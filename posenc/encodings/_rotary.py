@@ -19,8 +19,8 @@ def geometric(
     base: float | Float64[Tensor, "*#bt 1"], rotated_dim: int, device: torch.device | None
 ) -> Float64[Tensor, "*#bt r"]:
     """Radians per token of each pair, base**(-2i/rotated_dim) for i = 0 .. rotated_dim/2 - 1."""
-    pairs = torch.arange(0, rotated_dim, 2, dtype=torch.float64, device=device)
-    return base ** (-pairs / rotated_dim)
+    minus_2i = torch.arange(0, -rotated_dim, -2, dtype=torch.float64, device=device)
+    return base ** (minus_2i / rotated_dim)
 
 
 def angle(coordinates: Tensor, frequencies: Float64[Tensor, "*#bht r"]) -> Angles:

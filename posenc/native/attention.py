@@ -55,10 +55,8 @@ def attend(inputs: Inputs) -> Tensor:
     tensors = [x for x in values if isinstance(x, Tensor)]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
-        run: Any = torch.ops.posenc.attention.default
-    else:
-        run = _Attention.apply if learns else _forward
-    return run(*values, learns)[0]
+        return torch.ops.posenc.attention.default(*values, learns)[0]
+    return _Attention.apply(*values, learns)[0] if learns else _output(inputs)
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -73,16 +71,30 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`_outputs`, filled."""
-    library, x = _library(), _readable(Inputs(*inputs))
-    out, exact, peak, mass = _outputs(*inputs)
+    outputs = _outputs(*inputs)
+    _fill(Inputs(*inputs), *(x.data_ptr() if x.numel() else 0 for x in outputs))
+    return outputs
+
+
+def _output(x: Inputs) -> Tensor:
+    """The first of `_outputs`, filled, where no gradient asks for the others."""
+    rows = x.q.shape[:3]
+    out = x.q.new_empty(*rows, x.v.shape[3])
+    peak_and_mass = x.q.new_empty(2, *rows, dtype=_arithmetic(x))
+    peak = peak_and_mass.data_ptr()
+    _fill(x, out.data_ptr(), 0, peak, peak + peak_and_mass.nbytes // 2)
+    return out
+
+
+def _fill(x: Inputs, out: int, exact: int, peak: int, mass: int) -> None:
+    """Write the outputs, whose addresses these are; exact 0 where it is not wanted."""
+    library, x = _library(), _readable(x)
     call = _struct_of(x)
-    call.out, call.peak, call.mass = out.data_ptr(), peak.data_ptr(), mass.data_ptr()
-    call.exact_out = exact.data_ptr() if _keeps_exact(x) else None
+    call.out, call.exact_out, call.peak, call.mass = out, exact, peak, mass
     blocks = -(-call.queries // 256)
     call.workers = max(1, min(threads(), call.batch * call.heads * blocks))
     call.chunks = call.slots = 1
-    _run(library, call, _arithmetic(x))
-    return out, exact, peak, mass
+    _run(library, call, x.q)
 
 
 def _backward(
@@ -107,7 +119,7 @@ def _backward(
     sums = _sums(x, call, want | (both if want & both else set()))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
-    _run(library, call, _arithmetic(x))
+    _run(library, call, x.q)
 
     for name, t in sums.items():
         # Along the first dimension, so in one order; the sum of one slot would be a copy.
@@ -184,8 +196,9 @@ def _chunks(tasks: int, threads: int) -> int:
 def _readable(x: Inputs) -> Inputs:
     """The same tensors, laid out as the kernel reads them."""
     laid_out: dict[str, Any] = {}
-    for name, value in zip(Inputs._fields, x, strict=True):
-        if isinstance(value, Tensor) and not value.is_contiguous():
+    for name in KINDS:
+        value = getattr(x, name)
+        if value is not None and not value.is_contiguous():
             rows = name in BY_ROWS
             laid_out[name] = _rows_contiguous(value) if rows else value.contiguous()
     return x._replace(**laid_out) if laid_out else x
@@ -195,10 +208,14 @@ def _rows_contiguous(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _run(library: Library, call: CallStruct, arithmetic: torch.dtype) -> None:
-    name = "pe_attention_double" if arithmetic == torch.float64 else "pe_attention_float"
-    scratch, kernel = getattr(library.kernels, f"{name}_scratch"), getattr(library.kernels, name)
-    memory = torch.empty(scratch(ctypes.addressof(call)), dtype=torch.uint8)
+def _run(library: Library, call: CallStruct, q: Tensor) -> None:
+    kernels = library.kernels
+    if q.dtype == torch.float64:
+        scratch, kernel = kernels.pe_attention_double_scratch, kernels.pe_attention_double
+    else:
+        scratch, kernel = kernels.pe_attention_float_scratch, kernels.pe_attention_float
+    # Where q is, whatever the default device may be.
+    memory = q.new_empty(scratch(ctypes.addressof(call)), dtype=torch.uint8)
     call.memory = memory.data_ptr()
     kernel(ctypes.addressof(call))
 

@@ -47,10 +47,8 @@ def rotated(
             return torch.ops.posenc.rotate.default(x, cos, sin, interleaved, start, False)
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
-            return torch.ops.posenc.rotate.default(x, cos, sin, interleaved, start, False)
-        out = _like(x)
-        if _run(x, out, cos, sin, interleaved, start, False):
-            return out
+            return _OutOfPlace.apply(cos, sin, interleaved, start, False, *x)
+        return _rotate(x, cos, sin, interleaved, start, False)
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 
 
@@ -187,6 +185,21 @@ def _written(x: Tensors, new: Tensors) -> Tensors:
     return [one.copy_(other) for one, other in zip(x, new, strict=True)]
 
 
+class _OutOfPlace(torch.autograd.Function):
+    """x rotated, and its gradient rotated back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool, *x: Tensor
+    ) -> tuple[Tensor, ...]:
+        _keep(ctx, (x, cos, sin, interleaved, start, back), None)
+        return tuple(_rotate(x, cos, sin, interleaved, start, back))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, None, None, None, *_rotate_back(ctx, grads)[0]
+
+
 class _InPlace(torch.autograd.Function):
     """x rotated where it lies; its gradient rotated back, there too if it has no reader."""
 
@@ -195,7 +208,7 @@ class _InPlace(torch.autograd.Function):
         ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, *x: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.mark_dirty(*x)
-        torch.ops.posenc.rotate_.default(x, cos, sin, interleaved, start, False)
+        _rotate_in_place(x, cos, sin, interleaved, start, False)
         ctx.undone = cos, sin, interleaved, start, True
         large = any(one.nbytes >= _HUGE for one in x)
         ctx.alone = holders_of_one() if large else None
@@ -206,7 +219,7 @@ class _InPlace(torch.autograd.Function):
         if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
             torch.ops.posenc.rotate_.default(grads, *ctx.undone)
             return None, None, None, None, *grads
-        return None, None, None, None, *torch.ops.posenc.rotate.default(grads, *ctx.undone)
+        return None, None, None, None, *_turned(grads, *ctx.undone)
 
 
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
@@ -233,8 +246,13 @@ def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
     cos, sin = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
     settings = ctx.interleaved, ctx.start, not ctx.back
     none = [None] * ctx.count
-    back = torch.ops.posenc.rotate.default(grads, cos, sin, *settings)
-    return back, none, none, None, None, None
+    return _turned(grads, cos, sin, *settings), none, none, None, None, None
+
+
+def _turned(grads: Tensors, *rotation: Any) -> Tensors:
+    """Gradients rotated: by the operator where they have gradients themselves, or in a graph."""
+    graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not _suits_kernel(grads)
+    return (torch.ops.posenc.rotate.default if graph else _rotate)(grads, *rotation)
 
 
 _SETTINGS = "Tensor[] cos, Tensor[] sin, bool interleaved, int start, bool back"

@@ -27,3 +27,6 @@ class Feature(Enum):
     PLACED_DISTANCES = "distances of explicit positions do not follow the order of the tokens"
     FRACTIONAL_DISTANCES = "distances must be whole numbers"
     UNORDERED_QUERIES = "more queries than keys have no order"
+
+    # Members are themselves only; Enum's own hash is one of their names, and slow.
+    __hash__ = object.__hash__

@@ -22,6 +22,7 @@ from posenc.normal_form.features import Feature
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
 from posenc.terms import Network, Rotate, Zones
+from posenc.torch_modes import kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +155,7 @@ class NormalForm:
     dense: Tensor | None = None
     made_for: tuple[str, int] | None = None
 
-    @property
+    @kept
     def features(self) -> frozenset[Feature]:
         """What a backend must be able to do."""
         # torch 2.7 cannot trace frozenset(generator).
@@ -188,8 +189,8 @@ class NormalForm:
     @property
     def by_distance(self) -> bool:
         """Whether anything is added to scores by distance alone."""
-        biases = self.table, self.inside_table, self.slopes, self.inside_slopes
-        return any(bias is not None for bias in biases)
+        tables = self.table is not None or self.inside_table is not None
+        return tables or self.slopes is not None or self.inside_slopes is not None
 
     @property
     def plain(self) -> bool:

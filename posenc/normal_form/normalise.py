@@ -1,7 +1,7 @@
 """From terms and positions to the normal form: terms of a kind become one, masks collapse."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ from posenc.terms import (
 from posenc.torch_modes import autocast_off
 
 _T = TypeVar("_T")
+_NOTHING_ADDED = (Rotate, Zones, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
@@ -51,7 +52,8 @@ def normalise(
     Raises PositionsError where a term cannot read these positions: fractions or several axes, or
     distances that a table does not hold, and UnsupportedError for zones that are not causal.
     """
-    check_distances(terms, positions)
+    seen = visibility_of(terms, positions.causal)
+    check_distances(terms, positions, seen)
     made_for = [pair for term in terms for pair in _made_for(term)]
     for name, heads in made_for[1:]:
         if heads != made_for[0][1]:
@@ -73,6 +75,23 @@ def normalise(
             query_scale = term.factor if query_scale is None else query_scale * term.factor
         else:
             scale = scale * term.factor
+    added = [term for term in terms if not isinstance(term, _NOTHING_ADDED)]
+    return NormalForm(
+        positions=positions,
+        visibility=seen,
+        rotation=rotation,
+        q_waves=waves[0][0] if waves else None,
+        k_waves=waves[0][1] if waves else None,
+        far_waves=waves[1] if len(waves) == 2 else None,
+        scale=scale,
+        query_scale=query_scale,
+        made_for=made_for[0] if made_for else None,
+        **(_added(added, positions, dtype) if added else {}),
+    )
+
+
+def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
+    """The fields of what is added to scores and to values."""
     on_query, query_bias = _vectors(terms, "q", dtype)
     on_key, key_bias = _vectors(terms, "k", dtype)
     values = [_expanded(term, dtype) for term in _all(terms, ValueTable)]
@@ -84,34 +103,27 @@ def normalise(
         ]
         for inside in (False, True)
     }
-    return NormalForm(
-        positions=positions,
-        visibility=visibility_of(terms, positions.causal),
-        rotation=rotation,
-        q_waves=waves[0][0] if waves else None,
-        k_waves=waves[0][1] if waves else None,
-        far_waves=waves[1] if len(waves) == 2 else None,
-        scale=scale,
-        query_scale=query_scale,
-        table=merged(tables[False]),
+    return {
+        "table": merged(tables[False]),
         # (x + bias) . row is x . row, and a number for each distance.
-        inside_table=merged([*tables[True], *query_bias, *key_bias]),
-        slopes=_slopes(terms, inside=False),
-        inside_slopes=_slopes(terms, inside=True),
-        offsets=_offsets(terms),
-        network=_first(terms, Network),
-        on_query=on_query,
-        on_key=on_key,
-        on_value=merged(values),
-        counts=_counts(terms, dtype),
-        dense=_dense(terms, positions, dtype),
-        made_for=made_for[0] if made_for else None,
-    )
+        "inside_table": merged([*tables[True], *query_bias, *key_bias]),
+        "slopes": _slopes(terms, inside=False),
+        "inside_slopes": _slopes(terms, inside=True),
+        "offsets": _offsets(terms),
+        "network": _first(terms, Network),
+        "on_query": on_query,
+        "on_key": on_key,
+        "on_value": merged(values),
+        "counts": _counts(terms, dtype),
+        "dense": _dense(terms, positions, dtype),
+    }
 
 
 def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
     """The narrowest window, the most sinks and the longest prefix."""
     rules = [term.rule for term in _all(terms, Mask)]
+    if not rules:
+        return Visibility(causal)
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
@@ -130,15 +142,14 @@ def check_heads(form: NormalForm, heads: int) -> None:
         )
 
 
-def check_distances(terms: Sequence[Term], positions: Positions) -> None:
+def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibility) -> None:
     """Raise PositionsError where terms by distance cannot read these positions.
 
     A table that does not saturate must hold every distance that a visible pair can have.
     """
     bound = positions.bound
-    visibility = visibility_of(terms, positions.causal)
     # Causality bounds the distance only where coordinates rise with the order.
-    past_only = visibility.past_only and positions.unit_step
+    past_only = seen.past_only and positions.unit_step
     for term in terms:
         if not isinstance(term, _BY_DISTANCE):
             continue
@@ -224,6 +235,8 @@ def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
 def _made_for(term: Term) -> list[tuple[str, int]]:
     """The numbers of query heads that a term was made for; one of all heads fits any."""
     sizes: list[int] = []
+    if isinstance(term, (Rotate, Mask)):
+        return []
     if isinstance(term, Offset):
         sizes = [term.q.shape[1], term.k.shape[1]]
     elif isinstance(term, Slope):

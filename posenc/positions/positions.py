@@ -21,6 +21,7 @@ from posenc.positions.static import static
 from posenc.positions.tokens import Tokens, check_sizes, more_queries, one_axis, whole_or_double
 from posenc.positions.varlen import varlen
 from posenc.terms import MaskRule, Prefix, Sink, Window
+from posenc.torch_modes import kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Positions:
                 "Positions(queries, keys): the document of one side is missing, so nobody's "
                 "document could be told; give both"
             )
-        if self.q_len > self.k_len and self.causal and self.queries.order is None:
+        if self.causal and self.queries.order is None and self.q_len > self.k_len:
             raise PositionsError(more_queries(self.q_len, self.k_len))
 
     @property
@@ -84,7 +85,7 @@ class Positions:
     def k_len(self) -> int:
         return self.keys.count
 
-    @property
+    @kept
     def batch(self) -> int:
         """How many rows these positions tell apart; 1 where they hold for every row."""
         return max(self.queries.batch, self.keys.batch)
@@ -104,8 +105,8 @@ class Positions:
     def in_order(self) -> bool:
         """Keys count from 0, queries are the last of them, nothing is padded or packed."""
         keys = self.keys
-        told = (self.queries.order, keys.order, keys.document, keys.valid)
-        return all(x is None for x in told)
+        counted = self.queries.order is None and keys.order is None
+        return counted and keys.document is None and keys.valid is None
 
     def distance(self) -> Tensor:
         """k - q, as (1|b, 1, tq, tk); for one coordinate only."""
@@ -169,6 +170,8 @@ class Positions:
 
         Rules read order, never coordinates: tied or permuted coordinates open no future.
         """
+        if not rules and self.in_order and (not self.causal or self.q_len == 1):
+            return None
         windows = [rule.width for rule in rules if isinstance(rule, Window)]
         sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
         prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]

@@ -46,8 +46,7 @@ class Tokens:
                 f"Tokens(position=...) has shape {tuple(position.shape)}: "
                 "(t,), (b, t) or (b, t, axes) is needed"
             )
-        for name in _PER_TOKEN:
-            value = getattr(self, name)
+        for name, value in zip(_PER_TOKEN, self._told(), strict=True):
             if value is None:
                 continue
             dtype, dims = (torch.bool, (2,)) if name == "valid" else (torch.int64, (1, 2))
@@ -61,7 +60,8 @@ class Tokens:
     @property
     def count(self) -> int:
         """How many tokens there are."""
-        return self.position.shape[self._axis]
+        shape = self.position.shape
+        return shape[0] if len(shape) == 1 else shape[1]
 
     @property
     def batch(self) -> int:
@@ -91,17 +91,13 @@ class Tokens:
                 "take them from positions.ordered()"
             )
 
-        def cut(x: Tensor | None, axis: int) -> Tensor | None:
-            if x is None:
-                return None
+        def cut(x: Tensor, axis: int) -> Tensor:
             if isinstance(index, Tensor):
                 return x.index_select(axis, index)
             return x[index] if axis == 0 else x[:, index]
 
-        position = cut(self.position, self._axis)
-        assert position is not None
-        rest = (self.order, self.document, self.length, self.valid)
-        return Tokens(position, *(cut(x, 0 if x is None else x.ndim - 1) for x in rest))
+        told = [None if x is None else cut(x, x.ndim - 1) for x in self._told()]
+        return Tokens(cut(self.position, self._axis), *told)
 
     def __add__(self, later: "Tokens") -> "Tokens":
         """These tokens and later ones behind them; lengths, which grow by that, are left out.
@@ -145,8 +141,11 @@ class Tokens:
     def _axis(self) -> int:
         return 0 if self.position.ndim == 1 else 1
 
+    def _told(self) -> tuple[Tensor | None, ...]:
+        return self.order, self.document, self.length, self.valid
+
     def _tensors(self) -> tuple[Tensor | None, ...]:
-        return self.position, self.order, self.document, self.length, self.valid
+        return self.position, *self._told()
 
 
 torch.export.register_dataclass(Tokens, serialized_type_name="posenc.Tokens")

@@ -8,15 +8,16 @@ FAULTS = [
     Fault(
         "offset ignored in decoding",
         "posenc.caches.cached_positions:continued",
-        "last(keys.position) + step",
-        "step - 1",
+        "return as_positions(None, q_len, held.k_len + new, causal=causal, device=held.device)",
+        "keys = Tokens(torch.arange(held.k_len + new))\n"
+        "        return Positions(Tokens(torch.arange(q_len)), keys, causal, unit_step=True)",
         rope,
         "check_decoding",
     ),
     Fault(
         "cached rotated keys turned again",
         "posenc.caches.cache:Cache._rotate_new",
-        "lowered = lowered.with_rotated_keys()",
+        "lowered = lowered.with_rotated_keys",
         "pass",
         rope,
         "check_decoding",

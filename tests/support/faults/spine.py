@@ -81,7 +81,7 @@ FAULTS = [
     Fault(
         "scores in the dtype of the input",
         "posenc.torch_modes:arithmetic",
-        "return torch.float64 if torch.float64 in {t.dtype for t in tensors} else torch.float32",
+        "return torch.float32",
         "return tensors[0].dtype",
         alibi,
         "check_low_precision",
