@@ -190,7 +190,8 @@ class StaticCache(Cache):
         self.placed = positions
         if positions.unit_step and positions.keys.position.ndim < 3:
             # Where tokens to come will be is known, so that later steps only look it up.
-            self.placed = continued(positions, self.capacity - new, new, length=self.capacity)
+            placed = continued(positions, self.capacity - new, new, length=self.capacity)
+            self.placed = placed.ordered()
         self.position = (
             torch.full((), new, device=k.device)
             if self.position is None

@@ -137,6 +137,9 @@ class Positions:
         """
         if self.queries.order is None and self.q_len > self.k_len:
             raise PositionsError(more_queries(self.q_len, self.k_len))
+        told = self.queries.order is not None and self.keys.order is not None
+        if told and self.extent == self.bound:
+            return self
         q, k = self.orders()
         return replace(
             self,
@@ -230,12 +233,18 @@ def as_positions(
     A tensor: coordinates of the keys, as they are, with no known bound.
     """
     k_len = q_len if k_len is None else k_len
-    if positions is None or isinstance(positions, Tensor):
+    if positions is None:
         check_sizes("Positions.build", q_len, k_len)
-        count = positions is None
-        keys = Tokens(torch.arange(k_len, device=device) if count else whole_or_double(positions))
+        queries = keys = Tokens(torch.arange(k_len, device=device))
+        if q_len != k_len:
+            # No slice, which would bind a graph to its length.
+            queries = Tokens(torch.arange(k_len - q_len, k_len, device=device))
+        return Positions(queries, keys, bool(causal), unit_step=True)
+    if isinstance(positions, Tensor):
+        check_sizes("Positions.build", q_len, k_len)
+        keys = Tokens(whole_or_double(positions))
         queries = keys if q_len == k_len else keys[k_len - q_len :]
-        positions = Positions(queries, keys, bool(causal), unit_step=count)
+        positions = Positions(queries, keys, bool(causal))
     elif causal is not None and causal != positions.causal:
         raise PositionsError(
             f"causal={causal}, but the positions were built with causal={positions.causal}: "
