@@ -81,7 +81,7 @@ def plain(*tensors: Tensor) -> bool:
     )
 
 
-def altered(value: _T, **fields: Any) -> _T:
+def altered(value: _T, /, **fields: Any) -> _T:
     """`dataclasses.replace`, of fields that fit, without asking the class to check them."""
     if torch.compiler.is_compiling():
         return replace(cast(Any, value), **fields)

@@ -73,7 +73,8 @@ def _inputs(call: Call) -> "Inputs":
             fields[name] = by_distance.values.to(dtype)
             fields[f"{name}_zero"] = by_distance.zero
     if slopes is not None:
-        fields["past"], fields["future"] = slopes.past.double(), slopes.future.double()
+        past, alike = slopes.past.double(), slopes.future is slopes.past
+        fields["past"], fields["future"] = past, past if alike else slopes.future.double()
     if form.offsets is not None:
         fields["q_offset"] = form.offsets.q.double()
         fields["k_offset"] = form.offsets.k.double()

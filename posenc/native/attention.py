@@ -56,7 +56,7 @@ def attend(inputs: Inputs) -> Tensor:
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
         return torch.ops.posenc.attention.default(*values, learns)[0]
-    return _Attention.apply(*values, learns)[0] if learns else _output(inputs)
+    return _Attention.apply((*values, learns), *tensors) if learns else _output(inputs)
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -234,18 +234,27 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     out, exact, *rows = output
     tensors = (inputs[place] for place in ctx.places)
     ctx.save_for_backward(exact if _keeps_exact(Inputs(*inputs)) else out, *rows, *tensors)
-    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
+def _keep_of_operator(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _keep(ctx, inputs, output)
+    ctx.mark_non_differentiable(*output[1:])
+
+
 def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+    return _gradients(ctx, grad, ctx.needs_input_grad)
+
+
+def _gradients(ctx: Any, grad: Tensor | None, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    """Of each input the gradient, where it needs one."""
     if grad is None:
         return (None,) * len(Inputs._fields)
     exact, peak, mass, *tensors = ctx.saved_tensors
     inputs = list(ctx.inputs)
     for place, tensor in zip(ctx.places, tensors, strict=True):
         inputs[place] = tensor
-    needed = dict(zip(Inputs._fields, ctx.needs_input_grad, strict=True))
+    needed = dict(zip(Inputs._fields, needs, strict=True))
     wanted = [needed[name] for name in LEARNED]
     # Where its own gradient may be asked for, the operator knows that there is none.
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not plain(grad)
@@ -255,17 +264,24 @@ def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ..
 
 
 class _Attention(torch.autograd.Function):
-    """The operator with its gradient, for eager calls."""
+    """The operator's output with its gradient, for eager calls.
+
+    Autograd is shown the tensors among the inputs alone, for it asks each argument what it is.
+    """
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, inputs: tuple[Any, ...], *_: Tensor) -> Tensor:
         output = _forward(*inputs)
         _keep(ctx, inputs, output)
-        return output
+        return output[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return _gradient(ctx, *grads)
+        needs = [False] * len(Inputs._fields)
+        for place, need in zip(ctx.places, ctx.needs_input_grad[1:], strict=True):
+            needs[place] = need
+        found = _gradients(ctx, grads[0], needs)
+        return None, *(found[place] for place in ctx.places)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:
@@ -285,5 +301,7 @@ _OPERATORS.impl("attention", _forward, "CPU")
 _OPERATORS.impl("attention_backward", _backward, "CPU")
 torch.library.register_fake("posenc::attention", _outputs, lib=_OPERATORS)
 torch.library.register_fake("posenc::attention_backward", _fake_backward, lib=_OPERATORS)
-torch.library.register_autograd("posenc::attention", _gradient, setup_context=_keep, lib=_OPERATORS)
+torch.library.register_autograd(
+    "posenc::attention", _gradient, setup_context=_keep_of_operator, lib=_OPERATORS
+)
 torch.library.register_autograd("posenc::attention_backward", _no_second, lib=_OPERATORS)

@@ -5,10 +5,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc as pe
 from posenc import UnsupportedError, attend
@@ -152,3 +154,41 @@ def test_a_graph_holds_one_node_for_any_length() -> None:
         close(got, wanted, torch.float32)
     assert seen_nodes.count("posenc.attention.default") == 1
     assert not any("softmax" in name for name in seen_nodes)
+
+
+class _Watching(TorchDispatchMode):
+    """Sees every operator, as tools that count or record them do."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("encoding", [None, pe.ALiBi(4), pe.T5Bias(4), pe.Shaw(16, clip=3)])
+def test_a_call_without_the_operator_gives_its_bits(encoding: Any, dtype: torch.dtype) -> None:
+    q, k, v = (x.to(dtype).requires_grad_() for x in torch.randn(3, 2, 4, 9, 16))
+    leaves = [q, k, v, *(encoding.parameters() if encoding else ())]
+
+    def run() -> list[Tensor]:
+        out = attend(q, k, v, encoding, causal=True, backend="native")
+        grads = torch.autograd.grad(out.square().sum(), leaves, allow_unused=True)
+        return [out, *(grad for grad in grads if grad is not None)]
+
+    straight = run()
+    with torch.no_grad():
+        alone = attend(q, k, v, encoding, causal=True, backend="native")
+    with _Watching():
+        watched = run()
+    assert torch.equal(alone, straight[0])
+    assert len(straight) == len(watched) >= 4
+    assert all(torch.equal(a, b) for a, b in zip(straight, watched, strict=True))
+
+
+def test_the_kernel_works_where_its_tensors_are() -> None:
+    q = torch.randn(1, 2, 9, 8)
+    expected = attend(q, q, q, pe.ALiBi(2), causal=True, backend="native")
+    lowered = pe.lower(pe.ALiBi(2), 9, causal=True)
+    with torch.device("meta"):
+        assert torch.equal(attend(q, q, q, lowered, backend="native"), expected)

@@ -1,0 +1,46 @@
+"""What a call runs in, and what is kept beside the fields of frozen values."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc.torch_modes import altered, autocast_off, kept
+
+
+@dataclass(frozen=True)
+class _Count:
+    value: int
+    asked: list[int]
+
+    @kept
+    def twice(self) -> int:
+        self.asked.append(self.value)
+        return 2 * self.value
+
+
+def test_what_is_kept_is_computed_once() -> None:
+    count = _Count(3, [])
+    assert [count.twice, count.twice] == [6, 6]
+    assert count.asked == [3]
+
+
+def test_what_is_kept_belongs_to_one_value() -> None:
+    count = _Count(3, [])
+    assert count.twice == 6
+    assert altered(count, value=4) == replace(count, value=4) == _Count(4, [3])
+    assert altered(count, value=4).twice == replace(count, value=5).twice - 2 == 8
+
+
+def test_a_form_that_is_altered_asks_for_other_features() -> None:
+    form = pe.lower(pe.Rotary(8), 4).form
+    assert form.features
+    assert not altered(form, rotation=None, q_waves=None, k_waves=None).features
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_autocast_is_off_within(enabled: bool) -> None:
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu", torch.bfloat16, enabled=enabled), autocast_off(x.device):
+        assert (x @ x).dtype == torch.float32
