@@ -114,6 +114,8 @@ def rotate_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple
 
 def per_query_head(k: Tensor, term: Rotate, heads: int) -> Tensor:
     """k (b, g, tk, d), or a copy for each query head where every one rotates keys by its own."""
+    if k.shape[1] == heads:
+        return k
     own = [table.shape[1] for table in (term.k_angle, term.k_log_scale) if table is not None]
     repeats = heads // k.shape[1] if max(own, default=1) > k.shape[1] else 1
     return k if repeats == 1 else k.repeat_interleave(repeats, dim=1)

@@ -26,6 +26,9 @@ class GrowingBuffer:
         size = size if most is None else max(count, min(size, most))
         self.memory = held.new_empty((*held.shape[:2], size, held.shape[3]))
         self.memory[:, :, : held.shape[2]] = held
+        # Through .data, so that writing later tokens behind a view does not count as a change of
+        # it: autograd may have saved it.
+        self.readable = self.memory.data
         self.shown = held.shape[2]
 
     def can_append(self, held: Tensor, new: int) -> bool:
@@ -42,9 +45,7 @@ class GrowingBuffer:
         """All tokens, the new ones written behind those that are held."""
         start, self.shown = self.shown, self.shown + new.shape[2]
         self.memory.narrow(2, start, new.shape[2]).copy_(new)
-        # Through .data, so that writing later tokens behind this view does not count as a change
-        # of it: autograd may have saved it.
-        return self.memory.data.narrow(2, 0, self.shown)
+        return self.readable.narrow(2, 0, self.shown)
 
 
 def joined(

@@ -97,7 +97,8 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
     values = [_expanded(term, dtype) for term in _all(terms, ValueTable)]
     tables = {
         inside: [
-            Table(_wide(term.values, dtype), term.zero)
+            # Laid out once, not by the kernel in every layer.
+            Table(_wide(term.values, dtype).contiguous(), term.zero)
             for term in _all(terms, DistanceTable)
             if term.inside == inside
         ]

@@ -66,7 +66,8 @@ class Tokens:
     @property
     def batch(self) -> int:
         """How many rows these tokens tell apart; 1 where they hold for every row."""
-        return max(x.shape[0] if x is not None and x.ndim > 1 else 1 for x in self._tensors())
+        rows = [x.shape[0] for x in self._tensors() if x is not None and x.ndim > 1]
+        return max(1, *rows) if rows else 1
 
     def __getitem__(self, index: slice | Tensor) -> "Tokens":
         """The tokens of a slice, or of an index (n,) int64.
