@@ -8,9 +8,8 @@ FAULTS = [
     Fault(
         "offset ignored in decoding",
         "posenc.caches.cached_positions:continued",
-        "return as_positions(None, q_len, held.k_len + new, causal=causal, device=held.device)",
-        "keys = Tokens(torch.arange(held.k_len + new))\n"
-        "        return Positions(Tokens(torch.arange(q_len)), keys, causal, unit_step=True)",
+        "last(keys.position) + step",
+        "step - 1",
         rope,
         "check_decoding",
     ),

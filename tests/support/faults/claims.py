@@ -183,7 +183,7 @@ CLAIMS = [
     Fault(
         "outputs of float32 off in the third digit",
         "posenc.backends.sdpa:attend",
-        "return out.to(call.v.dtype)",
+        "return cast_to(call.v.dtype, out)",
         "return (out * (1.001 if out.dtype == torch.float32 else 1)).to(call.v.dtype)",
         rope,
         "check_backends_in_low_precision",
