@@ -25,11 +25,10 @@ from posenc.native.attention_struct import (
     Inputs,
     Steps,
 )
+from posenc.native.gradient_sums import OF_ROWS, share, sums_of
 from posenc.native.library import LIBRARY, Library
 from posenc.torch_modes import plain, threads
 
-# Whose gradients are of their own shape, each row written by one worker.
-_OF_ROWS = (*BY_ROWS, "by_count")
 _TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
@@ -109,14 +108,14 @@ def _backward(
     call.backward = 1
     call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
-    _share(call, x, threads())
+    share(call, x, threads())
 
     # Those of tensors by rows are made in any case.
-    tensors = {name: getattr(x, name) for name in _OF_ROWS if name != "by_count" or name in want}
+    tensors = {name: getattr(x, name) for name in OF_ROWS if name != "by_count" or name in want}
     grads = {name: t.new_empty(t.shape) for name, t in tensors.items() if t is not None}
     # The kernel sums for both slopes or for none.
     both = {"past", "future"}
-    sums = _sums(x, call, want | (both if want & both else set()))
+    sums = sums_of(x, call, want | (both if want & both else set()), _arithmetic(x))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
     _run(library, call, x.q)
@@ -156,41 +155,6 @@ def _struct_of(x: Inputs) -> CallStruct:
         else:
             fields += absent if value is None else held(value)
     return CallStruct.from_buffer_copy(PACK(*fields))
-
-
-def _sums(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
-    """Zeros that the gradients of terms are added to, for each slot or each chunk of keys."""
-    sums = {}
-    for name in LEARNED:
-        term = getattr(x, name)
-        if name in _OF_ROWS or name not in want or term is None:
-            continue
-        # Numbers are summed in float64: the gradient of what queries add is zero but for rounding,
-        # and a sum of offsets over all tokens must see it cancel.
-        dtype = _arithmetic(x) if name.startswith("on_") else torch.float64
-        count, shape = call.slots, term.shape
-        if name.endswith("offset"):
-            count, shape = call.chunks, (call.batch, *shape[1:])
-        sums[name] = term.new_zeros(count, *shape, dtype=dtype)
-    return sums
-
-
-def _share(call: CallStruct, x: Inputs, threads: int) -> None:
-    """How the backward pass goes to the threads, and how many sums of a table it needs."""
-    tasks = call.batch * call.key_heads
-    call.chunks = _chunks(tasks, threads)
-    call.workers = max(1, min(threads, tasks * call.chunks))
-    tables = (x.table, x.past, x.future, x.on_query, x.on_key, x.on_value)
-    shared = any(t is not None and t.shape[0] < call.heads for t in tables)
-    alone = call.workers == 1 or (call.batch * call.chunks == 1 and not shared)
-    call.slots = 1 if alone else call.workers
-
-
-def _chunks(tasks: int, threads: int) -> int:
-    """Into how many parts the keys of a head go, so that few heads keep every thread at work."""
-    if tasks == 0 or tasks >= 4 * threads:
-        return 1
-    return next(n for n in range(1, threads + 1) if tasks * n % threads == 0)
 
 
 def _readable(x: Inputs) -> Inputs:
