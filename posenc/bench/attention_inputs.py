@@ -23,7 +23,10 @@ QUADRATIC = ("sdpa", "reference")
 
 @dataclass(frozen=True)
 class AttentionSetting:
-    """One attention operation, batch 1: `length` keys, and as many queries unless told."""
+    """One attention operation, batch 1: `length` keys, and as many queries unless told.
+
+    threads  of torch; None: as the run was asked for
+    """
 
     encoding: str
     length: int
@@ -34,8 +37,11 @@ class AttentionSetting:
     kv_heads: int = 8
     dim: int = 64
     queries: int | None = None
+    threads: int | None = None
 
     def inputs(self) -> "AttentionInputs":
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
         torch.manual_seed(0)
         dtype = getattr(torch, self.dtype)
         own = self.length if self.queries is None else self.queries
@@ -57,6 +63,7 @@ class AttentionSetting:
         elif self.heads != 8:
             parts.append(f"{self.heads} heads")
         parts += [] if self.causal else ["bidirectional"]
+        parts += [] if self.threads is None else [f"{self.threads} thread"]
         return ", ".join((*parts, self.dtype))
 
 

@@ -9,24 +9,32 @@ FLOOR = "no position"
 ROW = "auto beside each backend that it chooses from"
 BACKENDS = ("native", "sdpa")
 # Queries and keys, on both sides of where one backend overtakes the other.
-SIZES = ((1, 64), (1, 4096), (8, 64), (8, 4096), (32, 32), (128, 128), (256, 256), (512, 512),
-         (256, 4096))  # fmt: skip
+SIZES = ((1, 64), (1, 4096), (8, 64), (8, 4096), (32, 32), (64, 64), (128, 128), (256, 256),
+         (512, 512), (256, 4096))  # fmt: skip
 DTYPES = ("float32", "bfloat16")
 # Two timings of the same work differ by as much.
 REACH = 1.1
 
 
 def cases() -> Iterator[Case]:
-    for queries, keys in SIZES:
-        for dtype in DTYPES:
-            for encoding in ("none", "rotary"):
-                rows = None if queries == keys else queries
-                setting = AttentionSetting(encoding, keys, dtype, training=False, queries=rows)
-                runs = {FLOOR: no_position, "posenc": ours()}
-                runs |= {f"posenc {backend}": ours(backend) for backend in BACKENDS}
-                goals = tuple(
-                    Goal(ROW, f"{dtype}, {backend}", "posenc", f"posenc {backend}", REACH, ())
-                    for backend in BACKENDS
-                )
-                name = f"choice of a backend, {queries} queries, {setting}"
-                yield Case(name, "attention", setting, runs, FLOOR, goals=goals, rounds=(7, 20))
+    """Each size forward and, where a model trains, backward, on one thread and on all."""
+    runs = {FLOOR: no_position, "posenc": ours()}
+    runs |= {f"posenc {backend}": ours(backend) for backend in BACKENDS}
+    for threads in (1, None):
+        shown = "all threads" if threads is None else "1 thread"
+        for queries, keys in SIZES:
+            square = queries == keys
+            for dtype in DTYPES:
+                for training in (False, True) if square else (False,):
+                    setting = AttentionSetting(
+                        "none", keys, dtype, training=training,
+                        queries=None if square else queries, threads=threads,
+                    )  # fmt: skip
+                    goals = tuple(
+                        Goal(ROW, f"{dtype}, {backend}, {shown}", "posenc",
+                             f"posenc {backend}", REACH, ())
+                        for backend in BACKENDS
+                    )  # fmt: skip
+                    way = "forward and backward" if training else "forward"
+                    name = f"choice of a backend, {queries} queries, {setting}, {way}"
+                    yield Case(name, "routing", setting, runs, FLOOR, goals=goals, rounds=(7, 20))

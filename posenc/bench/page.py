@@ -19,6 +19,7 @@ CHIPS = {"met": "good", "not available": "open"}
 GROUPS = {
     "rotary": "Rotating queries and keys",
     "attention": "Attention",
+    "routing": "Which backend auto takes",
     "memory": "Memory",
     "decode": "Decoding",
     "overhead": "Calls that compute next to nothing",

@@ -23,8 +23,8 @@ def bench(
     only: Annotated[
         str | None,
         Option(
-            help="Groups between commas (rotary, attention, memory, decode, overhead, model, "
-            "training, positions, conversion, start), or words of the cases' names.",
+            help="Groups between commas (rotary, attention, routing, memory, decode, overhead, "
+            "model, training, positions, conversion, start), or words of the cases' names.",
             show_default="all",
         ),
     ] = None,

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import torch
@@ -31,10 +31,12 @@ from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoders import Shape
 from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
 from posenc.bench.measure import times
+from posenc.bench.page import GROUPS
 from posenc.bench.rotary import GROWTH_ROW
 from posenc.bench.startup import ROW as STARTUP_ROW
 from posenc.bench.training import ROW as TRAINING_ROW
 from posenc.bench.training import TrainingSetting, before
+from posenc.commands.bench import bench as command
 from posenc.errors import UnknownNameError
 from posenc.normal_form.pairs import visible
 
@@ -83,6 +85,12 @@ class TestCases:
         assert all("kerple" in case.name or "--help" in case.name for case in found)
         with pytest.raises(UnknownNameError, match=r"'rotery'.*did you mean 'rotary'"):
             chosen(("rotery",), quick=False)
+
+    def test_the_page_and_the_help_know_every_group(self) -> None:
+        groups = list(dict.fromkeys(case.group for case in EVERY))
+        assert list(GROUPS) == groups
+        (option,) = get_type_hints(command, include_extras=True)["only"].__metadata__
+        assert f"Groups between commas ({', '.join(groups)})" in option.help
 
     def test_what_would_fill_the_machine_is_refused(self) -> None:
         refuse_quadratic(AttentionSetting("t5", 2048, "float32"))
