@@ -1,9 +1,9 @@
 """Fused attention in C on CPUs: linear in memory, training included, with any term of distances.
 
-Tables, slopes and offsets are added tile by tile, tables of vectors are met by skewed products,
-and tiles that masks rule out are skipped. Half precision is computed in float32. `auto` takes it
-for what would else need a matrix of scores, and for plain attention that is large enough to pay for
-packing the keys; smaller calls and short queries stay with SDPA.
+Tables, slopes, offsets and networks are added tile by tile, tables of vectors are met by skewed
+products, and tiles that masks rule out are skipped. Half precision is computed in float32. `auto`
+takes it for what would else need a matrix of scores, and for plain attention that is large enough
+to pay for packing the keys; smaller calls and short queries stay with SDPA.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from torch import Tensor
 from posenc.backends.backend import Backend, Call, far_operands, operands
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
-from posenc.terms import Zones
+from posenc.terms import Network, Zones
 from posenc.torch_modes import arithmetic, cast_to
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ CAN = frozenset(
         Feature.SLOPES,
         Feature.QUERY_SCALE,
         Feature.OFFSETS,
+        Feature.NETWORK,
         Feature.VECTORS,
         Feature.VALUE_VECTORS,
         Feature.COUNTS,
@@ -87,6 +88,8 @@ def _inputs(call: Call) -> "Inputs":
     if far is not None and isinstance(form.rotation, Zones):
         fields["q_far"], fields["k_far"] = far
         fields["zone"] = form.rotation.width
+    if form.network is not None:
+        fields |= _network(form.network, call.q.shape[1])
     seen = form.visibility
     return Inputs(
         q,
@@ -105,6 +108,15 @@ def _inputs(call: Call) -> "Inputs":
         dropout=call.dropout,
         **fields,
     )
+
+
+def _network(network: Network, heads: int) -> dict[str, Tensor]:
+    """The tensors of a network, by the names of the operator."""
+    tensors = {name: x.double() for name, x in vars(network).items()}
+    tensors["by_distance"] = tensors["by_distance"][None]
+    tensors["output_weight"] = tensors["output_weight"].expand(heads, -1)
+    tensors["output_bias"] = tensors["output_bias"].expand(heads)
+    return {f"network_{name}": x for name, x in tensors.items()}
 
 
 def limits(call: Call) -> str | None:

@@ -14,6 +14,24 @@ struct pe_table {
     int64_t heads, rows, zero;
 };
 
+/* score += network(by_distance[|distance|] * by_query[i])[h], of one hidden layer of ReLUs; see
+   Network in terms.py. All float64: by_distance (1, rows), by_query (1|batch, queries), hidden
+   (units), output_weight (heads, units), output_bias (heads). */
+struct pe_network {
+    struct pe_table by_distance;
+    const double *by_query;
+    int64_t by_query_step;
+    const double *hidden_weight, *hidden_bias, *output_weight;
+    int64_t units;
+    const double *output_bias;
+};
+
+/* As the tensors, after (slots) each; by_query (slots, batch, queries). Zeros at first. That of
+   output_bias stays so: it moves all scores of a row alike, which changes nothing. */
+struct pe_network_grads {
+    double *by_query, *hidden_weight, *hidden_bias, *output_weight, *output_bias;
+};
+
 /* Order and document of every query or key (batch, tokens). NULL where they count from 0, the
    queries being the last of the keys, and where all is one document. Steps are between rows of the
    batch, 0 where they are shared. */
@@ -26,7 +44,8 @@ struct pe_tokens {
 
 /* Distance is order of the key - order of the query.
 
-   out = softmax(scale * (q . k + vectors) + table + slopes + offsets, where visible) v + values.
+   out = softmax(scale * (q . k + vectors) + table + slopes + offsets + network, where
+   visible) v + values.
 
    Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
    contiguous, and results are contiguous. The arithmetic is float32, float64 for float64. Pointers
@@ -64,6 +83,7 @@ struct pe_attention {
     const void *by_count;
     void *by_count_grad;
     int64_t by_count_steps;
+    struct pe_network network;
 
     struct pe_tokens q_tokens, k_tokens;
     const uint8_t *valid;
@@ -92,6 +112,7 @@ struct pe_attention {
     void *q_grad, *k_grad, *v_grad, *q_far_grad, *k_far_grad;
     /* (slots, heads) each, and (chunks, batch, heads, tokens) each, zeros at first. */
     double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
+    struct pe_network_grads network_grads;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys,

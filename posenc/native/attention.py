@@ -19,6 +19,7 @@ from posenc.native.attention_struct import (
     BY_ROWS,
     KINDS,
     LEARNED,
+    NETWORK,
     PACK,
     SCHEMA,
     CallStruct,
@@ -37,6 +38,7 @@ _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
     ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
     ("", "_grad", "_steps"): lambda x: (x.data_ptr(), 0, x.shape[3]),
     ("",): lambda x: (x.data_ptr(),),
+    ("", "_units"): lambda x: (x.data_ptr(), x.shape[1]),
     ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
 }
 # Of each input what its fields hold, None for a number, and what they do where no tensor is given.
@@ -113,9 +115,9 @@ def _backward(
     # Those of tensors by rows are made in any case.
     tensors = {name: getattr(x, name) for name in OF_ROWS if name != "by_count" or name in want}
     grads = {name: t.new_empty(t.shape) for name, t in tensors.items() if t is not None}
-    # The kernel sums for both slopes or for none.
-    both = {"past", "future"}
-    sums = sums_of(x, call, want | (both if want & both else set()), _arithmetic(x))
+    # The kernel sums for both slopes or for none, and for all of a network.
+    together = [group for group in ({"past", "future"}, {*NETWORK}) if want & group]
+    sums = sums_of(x, call, want.union(*together), _arithmetic(x))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
     _run(library, call, x.q)

@@ -20,6 +20,7 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
     transpose_table(&p->on_query, h, p->width, w->query_table);
     transpose_table(&p->on_key, h, p->width, w->key_table);
     transpose_table(&p->on_value, h, p->value_width, w->value_table);
+    network_head(p, &w->network, h);
     if (p->on_query.weight) memset(w->query_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
     if (p->on_value.weight) memset(w->value_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
     for (; q_count > 0; q++, q_count--) {
@@ -41,6 +42,7 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
 /* What the queries that met the far ends of tables in sum give to them, and get from them. */
 static void finish_head(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                         REAL *q_grad, const struct tile *q, int64_t q_count) {
+    network_finish(p, &w->network, w->slot, h);
     if (!p->on_query.weight && !p->on_value.weight) return;
     for (; q_count > 0; q++, q_count--) {
         pack_queries(p, w, b, h, q);

@@ -9,6 +9,7 @@ struct forward {
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words;
     struct counting counting;
+    struct network network;
     int64_t head;
     int finite_values, finite_table;
 };
@@ -37,6 +38,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
+    network_scratch(p, memory, &w->network);
     w->head = -1;
 }
 
@@ -83,6 +85,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
                 PITCH);
 
     fill_bias(p, m, h, w->bias);
+    network_meet(p, &w->network, m, q, b);
     double origin = origin_of(p, b, h, q);
     int plain = !fill_offsets(p, k, b, h, origin, w->beside);
     const REAL *far = 0;
@@ -119,6 +122,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         REAL *weights = w->weights + i * PITCH, *far_sum = w->far_sum + row + i;
         int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
         int masked = from > 0 || to < TILE;
+        bias = network_row(p, &w->network, m, bias, i);
         if (plain) {
             scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
         } else {
@@ -222,6 +226,7 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
         transpose_table(&p->on_query, h, p->width, w->query_table);
         transpose_table(&p->on_key, h, p->width, w->key_table);
         w->finite_table = finite_table(&p->on_value, h, p->value_width);
+        network_head(p, &w->network, h);
         w->head = h;
     }
     memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));

@@ -21,18 +21,7 @@ INLINE void backward_row(const vr *s, const REAL *grad_weights, REAL peak, REAL 
 static void add_diagonals(const struct pe_attention *p, struct backward *w,
                           const struct meeting *m, int64_t h) {
     int64_t first = m->band.first + m->rows - 1, end = m->band.last + m->rows;
-    for (int64_t t = first; t < end; t += WIDE) {
-        int64_t shift = t - (m->rows - 1);
-        int64_t from = most(0, 1 - WIDE - shift), to = least(m->rows, m->columns - shift);
-        vr sum = {0}, other = {0};
-        int64_t i = from;
-        for (; i + 1 < to; i += 2) {
-            sum += get(w->grads + i * (PITCH + 1) + shift);
-            other += get(w->grads + (i + 1) * (PITCH + 1) + shift);
-        }
-        if (i < to) sum += get(w->grads + i * (PITCH + 1) + shift);
-        put(w->diagonals + t - first, sum + other);
-    }
+    sum_diagonals(m, w->grads, w->diagonals);
     int64_t lowest = m->distance - (m->rows - 1);
     if (p->table.grad) {
         double *grad = (double *)p->table.grad +
@@ -136,6 +125,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     meeting_products(p, w, m, query_side, key_side, value_side);
 
     fill_bias(p, m, h, w->bias);
+    network_meet(p, &w->network, m, q, b);
     double origin = origin_of(p, b, h, q);
     int plain = !fill_offsets(p, k, b, h, origin, w->beside) && !query_side && !key_side;
     REAL scale = (REAL)(p->scale * LOG16E);
@@ -163,6 +153,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         }
         int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
         int masked = from > 0 || to < TILE;
+        bias = network_row(p, &w->network, m, bias, i);
         if (plain) {
             scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
         } else {
@@ -191,6 +182,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         memset(w->grads + m->rows * PITCH - EDGE, 0, below);
     }
     if (p->table.grad || p->past_grad) add_diagonals(p, w, m, h);
+    network_gradients(p, &w->network, w->slot, m, q, b, w->grads);
     if (p->by_count) gate_gradients(p, &w->counting, m, factor, w->grads);
     const struct band by_key = transposed(m->band);
     product_add(m->height, m->columns, padded(p->value_width), m->rows, by_key, w->weights, 1, PITCH,

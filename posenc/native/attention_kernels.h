@@ -12,6 +12,8 @@
 #include "attention_rows.h"
 #include "attention_counts.h"
 #include "attention_dropout.h"
+#include "attention_diagonals.h"
+#include "attention_network.h"
 #include "attention_forward.h"
 #include "attention_workspace.h"
 #include "attention_gradients.h"
@@ -114,6 +116,7 @@ static void attention(const struct pe_attention *p) {
             backward_scratch(p, &own, &w);
             w.slot = p->slots == 1 ? 0 : worker;
             w.partial = plan.partial;
+            network_sort(p, &w.network);
             clear(w.scores), clear(w.grad_weights), clear(w.weights), clear(w.grads);
             clear(w.mirror);
             memset(w.bias, 0, REACH * sizeof(REAL));
@@ -123,6 +126,7 @@ static void attention(const struct pe_attention *p) {
             forward_scratch(p, &own, &w);
             clear(w.scores), clear(w.weights);
             if (w.mirror) clear(w.mirror);
+            network_sort(p, &w.network);
             memset(w.bias, 0, REACH * sizeof(REAL));
             forward_tasks(p, &plan, &w, &next);
         }

@@ -22,6 +22,7 @@ _OF_TENSOR: dict[str, Any] = {
     "_heads": ctypes.c_int64,
     "_rows": ctypes.c_int64,
     "_steps": ctypes.c_int64,
+    "_units": ctypes.c_int64,
 }
 
 
@@ -39,6 +40,8 @@ Table = Annotated[Tensor | None, _Kind(("", "_grad", "_heads", "_rows"))]
 Slopes = Annotated[Tensor | None, _Kind(("",))]
 Offsets = Annotated[Tensor | None, _Kind(("", "_step"))]
 ByCount = Annotated[Tensor | None, _Kind(("", "_grad", "_steps"))]
+# With as many units as it has columns.
+OfUnits = Annotated[Tensor | None, _Kind(("", "_units"))]
 OfTokens = Annotated[Tensor | None, _Kind(("", "_step"), learned=False)]
 Seed = Annotated[Tensor | None, _Kind(("",), learned=False)]
 
@@ -47,8 +50,9 @@ class Inputs(NamedTuple):
     """What posenc::attention takes.
 
     q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) and by_count
-    (b, h, tq, steps) in that of the arithmetic; slopes (h) and offsets (1|b, h, t) float64;
-    seed () int64, where dropout is above 0.
+    (b, h, tq, steps) in that of the arithmetic; slopes (h), offsets (1|b, h, t) and a network's
+    tensors float64, by_distance (1, n) and output_weight (h, u); seed () int64, where dropout is
+    above 0.
     """
 
     q: Rows
@@ -71,6 +75,13 @@ class Inputs(NamedTuple):
     on_value: Table = None
     on_value_zero: int = 0
     by_count: ByCount = None
+    network_by_distance: Table = None
+    network_by_distance_zero: int = 0
+    network_by_query: Offsets = None
+    network_hidden_weight: Slopes = None
+    network_hidden_bias: Slopes = None
+    network_output_weight: OfUnits = None
+    network_output_bias: Slopes = None
     q_order: OfTokens = None
     q_document: OfTokens = None
     k_order: OfTokens = None
@@ -94,6 +105,7 @@ KINDS: dict[str, _Kind] = {
 LEARNED = tuple(name for name, kind in KINDS.items() if kind.learned)
 # Read by rows, so that other strides may be any.
 BY_ROWS = tuple(name for name, kind in KINDS.items() if "_stride" in kind.fields)
+NETWORK = tuple(name for name in LEARNED if name.startswith("network_"))
 _IN_SCHEMA = {Rows: "Tensor", int: "SymInt", bool: "bool", float: "float"}
 SCHEMA = ", ".join(f"{_IN_SCHEMA.get(hint, 'Tensor?')} {name}" for name, hint in _HINTS.items())
 
@@ -125,6 +137,7 @@ class CallStruct(ctypes.Structure):
         *_run(ctypes.c_void_p, "q_grad k_grad v_grad q_far_grad k_far_grad"),
         *_run(ctypes.c_void_p, "past_grad future_grad"),
         *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),
+        *_run(ctypes.c_void_p, " ".join(f"{name}_grad" for name in NETWORK[1:])),
         *_run(ctypes.c_int64, "workers chunks slots in_far"),
         ("memory", ctypes.c_void_p),
     )

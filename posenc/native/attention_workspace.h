@@ -14,6 +14,7 @@ struct backward {
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words, *v_words, *grad_words;
     struct counting counting;
+    struct network network;
     int64_t slot, chunk;
     int finite_tables;
 };
@@ -71,6 +72,7 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->grad_words = take(memory, paired(p) ? rows * halves(p->value_width) : 0);
     w->key_sum = take(memory, 2 * TILE);
     count_scratch(p, memory, BLOCK_ROWS, tiles_at_most(&p->k_tokens, p->valid, p->keys), &w->counting);
+    network_scratch(p, memory, &w->network);
 }
 
 static void pack_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,

@@ -26,6 +26,8 @@ def sums_of(
         count, shape = call.slots, term.shape
         if name.endswith("offset"):
             count, shape = call.chunks, (call.batch, *shape[1:])
+        if name == "network_by_query":
+            shape = (call.batch, *shape[1:])
         sums[name] = term.new_zeros(count, *shape, dtype=dtype)
     return sums
 
@@ -35,7 +37,7 @@ def share(call: CallStruct, x: Inputs, threads: int) -> None:
     tasks = call.batch * call.key_heads
     call.chunks = _chunks(tasks, threads)
     call.workers = max(1, min(threads, tasks * call.chunks))
-    tables = (x.table, x.past, x.future, x.on_query, x.on_key, x.on_value)
+    tables = (x.table, x.past, x.future, x.on_query, x.on_key, x.on_value, x.network_by_distance)
     shared = any(t is not None and t.shape[0] < call.heads for t in tables)
     alone = call.workers == 1 or (call.batch * call.chunks == 1 and not shared)
     call.slots = 1 if alone else call.workers

@@ -37,7 +37,7 @@ def test_it_is_the_equation(shape: str, dtype: torch.dtype, causal: bool) -> Non
     check(s, every_kind(s, drawing(2)), dtype, causal=causal)
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(7))
 def test_each_term_alone_is_the_equation(which: int) -> None:
     s = Sizes(2, 4, 2, 100, 150, 24, 10)
     for causal in (True, False):

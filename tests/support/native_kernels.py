@@ -67,6 +67,9 @@ def every_kind(s: Sizes, draw: Draw) -> list[t.Term]:
         t.GatherTable(draw(s.heads, 25, s.dim) / 4, 20, "q", saturates=True),
         t.GatherTable(draw(1, 19, s.dim) / 4, 6, "k", bias=draw(1, s.dim), saturates=True),
         t.ValueTable(draw(1, 33, s.value_dim), 12, saturates=True),
+        t.Network(
+            draw(s.k_len), draw(s.batch, s.q_len), *draw(2, 9), draw(s.heads, 9), draw(s.heads)
+        ),
     ]
 
 
