@@ -23,8 +23,8 @@ static void count_meeting(const struct pe_attention *p, struct backward *w, cons
     }
 }
 
-/* Turns to tile i of the block, whose first is `first`. */
-static void turn_to(const struct pe_attention *p, struct backward *w, const struct backward *first,
+/* Selects tile i of the block, whose first is `first`. */
+static void select_tile(const struct pe_attention *p, struct backward *w, const struct backward *first,
                     int64_t i) {
     w->q = first->q + i * TILE * pitch_of(p->width);
     w->grad_out = first->grad_out + i * TILE * pitch_of(p->value_width);
@@ -51,7 +51,7 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
     struct meeting m;
     double *before = c->before;
     for (int64_t i = 0; i < q_count; i++) {
-        turn_to(p, w, &first, i);
+        select_tile(p, w, &first, i);
         pack_queries(p, w, b, h, q + i);
         start_counts(p, c, b, h, q[i].start, c->row, q[i].count);
     }
@@ -64,7 +64,7 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
             if (!meet(p, q + i, k + n, &m)) continue;
             if (!packed) pack_keys(p, w, b, h, k + n);
             packed = 1;
-            turn_to(p, w, &first, i);
+            select_tile(p, w, &first, i);
             count_meeting(p, w, &m, w->factor + q[i].start);
         }
     }
@@ -74,7 +74,7 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
             if (!meet(p, q + i, k + n, &m)) continue;
             if (!packed) pack_keys(p, w, b, h, k + n), pack_values(p, w, b, h, k + n);
             packed = 1;
-            turn_to(p, w, &first, i);
+            select_tile(p, w, &first, i);
             c->before = before + n * BLOCK_ROWS;
             if (!w->finite_tables || w->finite[q[i].start] == 0) m.height = 1;
             backward_meeting(p, w, &m, q + i, k + n, b, h, w->q_grad, k_grad + k[n].start * width,
@@ -90,7 +90,7 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
             write_steps(p, c->sums + (i * TILE + r) * 2 * p->by_count_steps,
                         (REAL *)p->by_count_grad + (at + r) * p->by_count_steps);
     }
-    turn_to(p, w, &first, 0);
+    select_tile(p, w, &first, 0);
 }
 
 /* Every chunks-th block of queries, of one row of the batch and one key head with its query heads. */

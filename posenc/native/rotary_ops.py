@@ -219,7 +219,7 @@ class _InPlace(torch.autograd.Function):
         if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
             torch.ops.posenc.rotate_.default(grads, *ctx.undone)
             return None, None, None, None, *grads
-        return None, None, None, None, *_turned(grads, *ctx.undone)
+        return None, None, None, None, *_rotated_grads(grads, *ctx.undone)
 
 
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
@@ -246,10 +246,10 @@ def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
     cos, sin = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
     settings = ctx.interleaved, ctx.start, not ctx.back
     none = [None] * ctx.count
-    return _turned(grads, cos, sin, *settings), none, none, None, None, None
+    return _rotated_grads(grads, cos, sin, *settings), none, none, None, None, None
 
 
-def _turned(grads: Tensors, *rotation: Any) -> Tensors:
+def _rotated_grads(grads: Tensors, *rotation: Any) -> Tensors:
     """Gradients rotated: by the operator where they have gradients themselves, or in a graph."""
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not _suits_kernel(grads)
     return (torch.ops.posenc.rotate.default if graph else _rotate)(grads, *rotation)
