@@ -11,6 +11,20 @@ Call = Callable[[], object]
 Measure = Literal["time", "overhead", "memory", "told"]
 Unit = Literal["x", "µs", "MiB"]
 UNITS: dict[Measure, Unit] = {"time": "x", "overhead": "µs", "memory": "MiB", "told": "MiB"}
+# By the name of a group, how the page calls it; in the order of the cases.
+GROUPS = {
+    "rotary": "Rotating queries and keys",
+    "attention": "Attention",
+    "routing": "Which backend auto takes",
+    "memory": "Memory",
+    "decode": "Decoding",
+    "overhead": "Calls that compute next to nothing",
+    "model": "A whole model",
+    "training": "The lab's training step",
+    "positions": "Building positions",
+    "conversion": "Converting checkpoints",
+    "start": "Before anything runs",
+}
 
 
 @dataclass(frozen=True)

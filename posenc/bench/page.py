@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from posenc.bench.case import GROUPS
 from posenc.bench.plots import Curve, log_log, picture_of, shown_length
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
@@ -16,19 +17,6 @@ from posenc.report.markup import Child, Markup, facts, small, table, tag, text
 from posenc.report.numbers import DASH, listed
 
 CHIPS = {"met": "good", "not available": "open"}
-GROUPS = {
-    "rotary": "Rotating queries and keys",
-    "attention": "Attention",
-    "routing": "Which backend auto takes",
-    "memory": "Memory",
-    "decode": "Decoding",
-    "overhead": "Calls that compute next to nothing",
-    "model": "A whole model",
-    "training": "The lab's training step",
-    "positions": "Building positions",
-    "conversion": "Converting checkpoints",
-    "start": "Before anything runs",
-}
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 

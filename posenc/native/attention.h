@@ -22,7 +22,7 @@ struct pe_network {
     const double *by_query;
     int64_t by_query_step;
     const double *hidden_weight, *hidden_bias, *output_weight;
-    int64_t units;
+    int64_t output_weight_units;
     const double *output_bias;
 };
 

@@ -23,7 +23,7 @@ struct network {
 
 static void network_scratch(const struct pe_attention *p, struct scratch *memory,
                             struct network *n) {
-    int64_t units = p->network.units, segments = p->network.by_distance.weight ? units + 1 : 0;
+    int64_t units = p->network.output_weight_units, segments = p->network.by_distance.weight ? units + 1 : 0;
     int64_t number = (int64_t)sizeof(double), there = segments ? 1 : 0;
     n->unit = take_bytes(memory, units * (int64_t)sizeof(int64_t));
     n->beyond = take(memory, units);
@@ -57,7 +57,7 @@ static void network_sort(const struct pe_attention *p, struct network *n) {
     if (!x->by_distance.weight) return;
     if (p->backward) clear(n->grads);
     n->count = n->used = 0;
-    for (int64_t u = 0; u < x->units; u++) {
+    for (int64_t u = 0; u < x->output_weight_units; u++) {
         double weight = x->hidden_weight[u], bias = x->hidden_bias[u];
         double kink = weight == 0 ? INFINITY : -bias / weight;
         if (isinf(kink)) continue;
@@ -74,7 +74,7 @@ static void network_sort(const struct pe_attention *p, struct network *n) {
         n->kink[at] = (REAL)kink;
     }
     n->used = n->count;
-    for (int64_t u = 0; u < x->units; u++) {
+    for (int64_t u = 0; u < x->output_weight_units; u++) {
         double weight = x->hidden_weight[u], bias = x->hidden_bias[u];
         double kink = weight == 0 ? INFINITY : -bias / weight;
         int on = weight == 0 ? bias > 0 : weight > 0 ? kink < 0 : kink > 0;
@@ -87,7 +87,7 @@ static void network_sort(const struct pe_attention *p, struct network *n) {
 static void network_head(const struct pe_attention *p, struct network *n, int64_t h) {
     const struct pe_network *x = &p->network;
     if (!x->by_distance.weight) return;
-    const double *out = x->output_weight + h * x->units;
+    const double *out = x->output_weight + h * x->output_weight_units;
     double intercept = x->output_bias[h], slope = 0;
     for (int64_t k = 0; k < n->used; k++) {
         int64_t u = n->unit[k];
@@ -105,8 +105,8 @@ static void network_head(const struct pe_attention *p, struct network *n, int64_
         n->growth[k] = (REAL)grows;
     }
     if (!p->backward) return;
-    memset(n->sum, 0, (size_t)(x->units + 1) * sizeof(double));
-    memset(n->moment, 0, (size_t)(x->units + 1) * sizeof(double));
+    memset(n->sum, 0, (size_t)(x->output_weight_units + 1) * sizeof(double));
+    memset(n->moment, 0, (size_t)(x->output_weight_units + 1) * sizeof(double));
 }
 
 INLINE void widen(REAL x, REAL *low, REAL *high) {
@@ -246,10 +246,10 @@ static void network_finish(const struct pe_attention *p, struct network *n, int6
     const struct pe_network *x = &p->network;
     if (!x->by_distance.grad) return;
     const struct pe_network_grads *to = &p->network_grads;
-    const double *out = x->output_weight + h * x->units;
-    double *hidden_weight = to->hidden_weight + slot * x->units;
-    double *hidden_bias = to->hidden_bias + slot * x->units;
-    double *output_weight = to->output_weight + (slot * p->heads + h) * x->units;
+    const double *out = x->output_weight + h * x->output_weight_units;
+    double *hidden_weight = to->hidden_weight + slot * x->output_weight_units;
+    double *hidden_bias = to->hidden_bias + slot * x->output_weight_units;
+    double *output_weight = to->output_weight + (slot * p->heads + h) * x->output_weight_units;
     double moment = 0, beyond = 0, beyond_moment = 0;
     for (int64_t k = 0; k <= n->count; k++) moment += n->moment[k];
     for (int64_t k = n->used - 1; k >= 0; k--) {

@@ -112,14 +112,19 @@ def declared(header: str, struct: str, before: str = "") -> list[tuple[str, str]
     for kind, names in FIELD.findall(body):
         for name in (name.strip() for name in names.split(",")):
             if kind.startswith("struct"):
-                inner = name.removesuffix("_tokens") + "_"
-                fields += declared(header, kind.removeprefix("struct "), before + inner)
+                inner = name.removesuffix("_tokens").removesuffix("_grads") + "_"
+                own = declared(header, kind.removeprefix("struct "), before + inner)
+                end = "_grad" if kind.endswith("_grads") else ""
+                fields += [(field + end, type_) for field, type_ in own]
             elif name.startswith("*"):
                 fields.append((before + name[1:], "c_void_p"))
             else:
                 size = "_Array_3" if "[3]" in name else ""
                 fields.append((before + name.removesuffix("[3]"), KINDS[kind] + size))
-    return [(name.removesuffix("_weight"), kind) for name, kind in fields]
+    if struct == "pe_table":
+        # Python names a table by itself.
+        fields = [(name.removesuffix("_weight"), kind) for name, kind in fields]
+    return fields
 
 
 def test_python_and_c_declare_the_same_structure() -> None:

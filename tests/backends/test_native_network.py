@@ -89,6 +89,8 @@ def test_part_of_a_network_may_learn() -> None:
 
 
 def test_fire_learns_what_the_reference_learns() -> None:
+    # By chance the gradient of c may come out as next to nothing, of sums that cancel.
+    torch.manual_seed(0)
     q, k, v = (x.float() for x in inputs(LONG, drawing(34)))
     made = pe.FIRE(4, initial_threshold=20.0)
     grads = []

@@ -26,12 +26,11 @@ from posenc.bench.attention import CONTENT_ROW
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
 from posenc.bench.attention_encodings import ENCODINGS, visible_share
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
-from posenc.bench.case import Case, Unavailable, prepared
+from posenc.bench.case import GROUPS, Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoders import Shape
 from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
 from posenc.bench.measure import times
-from posenc.bench.page import GROUPS
 from posenc.bench.rotary import GROWTH_ROW
 from posenc.bench.startup import ROW as STARTUP_ROW
 from posenc.bench.training import ROW as TRAINING_ROW

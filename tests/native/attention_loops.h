@@ -79,9 +79,9 @@ static double network(const struct pe_network *n, int64_t b, int64_t i, int64_t 
     int64_t row = clamp(distance < 0 ? -distance : distance, n->by_distance.rows);
     double x = ((const double *)n->by_distance.weight)[row] * n->by_query[b * n->by_query_step + i];
     double out = n->output_bias[h];
-    for (int64_t u = 0; u < n->units; u++) {
+    for (int64_t u = 0; u < n->output_weight_units; u++) {
         double hidden = n->hidden_weight[u] * x + n->hidden_bias[u];
-        if (hidden > 0) out += n->output_weight[h * n->units + u] * hidden;
+        if (hidden > 0) out += n->output_weight[h * n->output_weight_units + u] * hidden;
     }
     return out;
 }

@@ -205,7 +205,9 @@ def test_every_parameter_learns(name: str) -> None:
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert parameter.grad.isfinite().all(), key
-        assert parameter.grad.any(), key
+        # No softmax sees what FIRE adds to all scores of a head.
+        unseen = name == "fire" and key.endswith("output.bias")
+        assert parameter.grad.any() or unseen, key
 
 
 def test_heads_may_share_keys() -> None:
