@@ -180,10 +180,7 @@ def check_gradients(encoding: Encoding) -> None:
 
 
 def check_finite(encoding: Encoding) -> None:
-    """No NaN appears, in the output or a gradient, also where a row sees nothing.
-
-    By the backend that `auto` takes, and by the equation itself.
-    """
+    """No NaN appears, in the output or a gradient, also where a row sees nothing."""
     trial = Trial.of(encoding)
     if not attends(encoding):
         embedded = trial.embed(Positions.build(LENGTH))
@@ -194,6 +191,7 @@ def check_finite(encoding: Encoding) -> None:
     mask[1, :3] = False
     leaves = [*(x.requires_grad_() for x in trial.qkv), *trial.encoding.parameters()]
     positions = Positions.build(attention_mask=mask, causal=True)
+    # The equation, too: it is what all backends are compared with.
     for backend in ("auto", "reference"):
         out = trial.attend(positions=positions, backend=backend)
         require(not out[0].abs().max() > 0, "a row that sees nothing is not zero")
