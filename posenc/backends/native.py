@@ -83,7 +83,7 @@ def _inputs(call: Call) -> "Inputs":
         fields["by_count"] = call.q.to(dtype) @ form.counts.to(dtype).mT
     if call.dropout:
         # A tensor, so that graphs draw it too.
-        fields["seed"] = torch.randint(2**62, ())
+        fields["seed"] = torch.randint(2**62, (), device=call.q.device)
     far = far_operands(call, half=torch.float32)
     if far is not None and isinstance(form.rotation, Zones):
         fields["q_far"], fields["k_far"] = far

@@ -156,3 +156,13 @@ def test_graphs_draw_their_seed() -> None:
     assert not torch.equal(*results[0][:2])
     for actual, expected in zip(*results, strict=True):
         torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6)
+
+
+def test_a_default_device_does_not_move_the_seed() -> None:
+    q = torch.linspace(-1, 1, 4 * 20 * 8).view(1, 4, 20, 8)
+    outs = []
+    for device in ("cpu", "meta"):
+        torch.manual_seed(3)
+        with torch.device(device):
+            outs.append(attend(q, q, q, pe.ALiBi(4), causal=True, dropout=0.3, backend="native"))
+    assert torch.equal(*outs)
