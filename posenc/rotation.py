@@ -47,7 +47,8 @@ def _grown(angle: Tensor, log_scale: Tensor, term: Rotate, dtype: torch.dtype) -
 def holds_growth(term: Rotate) -> bool:
     """Whether float32 holds cos and sin times what grows with position, around one origin.
 
-    Of XPos it does up to 49,000 tokens. Values tell, which a graph cannot read.
+    Of XPos it does up to 49,000 tokens. Only the values tell: a graph cannot read them, and says
+    no; a GPU is waited for.
     """
     tables = [x for x in (term.q_log_scale, term.k_log_scale) if x is not None]
     if len(tables) < 2 or term.k_angle is None or torch.compiler.is_compiling():
