@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -38,11 +39,13 @@ LENGTH, WINDOW, SINKS, PADDING = 14, 4, 2, 3
 
 def check_decoding(encoding: Encoding) -> None:
     """Decoding through a cache, in chunks and one by one, equals the full forward."""
-    model = model_for(encoding)
+    model, tags = model_for(encoding), encoding.tags
+    # Without a length a cache counts on; it needs one where terms depend on how far tokens come.
+    lengths = (LENGTH,) if tags.length_dependent or tags.needs_extent else (LENGTH, None)
 
     def decode(policy: Policy) -> None:
-        for mask in (None, ragged()):
-            require_same(model, partial(Cache, policy, LENGTH), (4, 1, 1, 1, 7), mask)
+        for mask, length in product((None, ragged()), lengths):
+            require_same(model, partial(Cache, policy, length), (4, 1, 1, 1, 7), mask)
 
     under_each_policy(decode)
 

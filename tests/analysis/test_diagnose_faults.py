@@ -104,7 +104,7 @@ def decoded(
 ) -> Tensor:
     """The last tokens, after a call with those before them, through a cache."""
     policy = "raw" if encoding.family == "content" or encoding.name == "xpos" else "rotated"
-    cache, out = pe.Cache(policy, T), q
+    cache, out = pe.Cache(policy), q
     for tokens in (slice(0, T - SHORT), slice(T - SHORT, T)):
         own = context
         if context is not None and context.x is not None:

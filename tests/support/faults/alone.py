@@ -120,9 +120,13 @@ ALONE = [
     ),
     Fault(
         "fewer queries without positions taken for the first keys",
-        "posenc.positions.positions:as_positions",
-        "torch.arange(k_len - q_len, k_len, device=device)",
-        "torch.arange(q_len, device=device)",
+        "posenc.attention:lower_for",
+        "positions = as_positions(positions, q_len, k_len, **place)",
+        "first = positions is None\n"
+        "            positions = as_positions(positions, q_len, k_len, **place)\n"
+        "            if first:\n"
+        "                queries = type(positions.keys)(torch.arange(q_len, device=q.device))\n"
+        "                positions = replace(positions, queries=queries)",
         rope,
         "check_short_queries",
         alone=True,

@@ -8,8 +8,8 @@ FAULTS = [
     Fault(
         "offset ignored in decoding",
         "posenc.caches.cached_positions:continued",
-        "last(keys.position) + step",
-        "step - 1",
+        "as_positions(None, q_len,",
+        "as_positions(torch.arange(held.k_len + new) % held.k_len, q_len,",
         rope,
         "check_decoding",
     ),
