@@ -10,6 +10,15 @@ settings.register_profile("posenc", derandomize=True, deadline=None, database=No
 settings.load_profile("posenc")
 
 
+def pytest_make_collect_report() -> None:
+    """Members that a module builds for its parameters are drawn alike, whatever was read before."""
+    torch.manual_seed(0)
+
+
+def pytest_runtest_setup() -> None:
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Threads cost tiny tensors far more than they bring, most of all on a busy machine."""

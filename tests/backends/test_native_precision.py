@@ -54,10 +54,11 @@ def inputs_of(encoding: Encoding, length: int, dtype: torch.dtype) -> list[Tenso
     return [x.to(dtype) for x in (q, k, v + 1, draw(*shapes[0]))]
 
 
-def relative(actual: Tensor, expected: Tensor) -> float:
-    """The error's norm by that of what is expected, which may be zero."""
+def relative(actual: Tensor, expected: Tensor, least: float = 0) -> float:
+    """The error's norm by that of what is expected, which may be zero, or by `least`."""
     error = (actual.double() - expected.double()).norm()
-    return (error / expected.double().norm().clamp(min=1e-3 * expected.numel() ** 0.5)).item()
+    least = max(least, 1e-3 * expected.numel() ** 0.5)
+    return (error / expected.double().norm().clamp(min=least)).item()
 
 
 @pytest.mark.parametrize("dtype", ROUNDING, ids=str)
@@ -71,9 +72,15 @@ def test_no_rounding_adds_up(encoding: Encoding, dtype: torch.dtype) -> None:
     except pe.UnsupportedError as refusal:
         assert "cannot compute this" in str(refusal)  # noqa: PT017 - most refuse nothing
         return
+    learned = [wanted[name] for name, _ in encoding.named_parameters()]
+    # A unit of a network that is active for every pair shifts whole rows: its bias learns nothing,
+    # as the sum of terms that are as large as those of its neighbours.
+    least = 0.1 * max((float(x.norm()) for x in learned), default=0)
     for name, actual in gradients(encoding, inputs, dtype).items():
-        bound = LEARNED if name not in ("out", "q", "k", "v") else ROUNDING[dtype]
-        assert relative(actual, wanted[name]) < bound, name
+        if name in ("out", "q", "k", "v"):
+            assert relative(actual, wanted[name]) < ROUNDING[dtype], name
+        else:
+            assert relative(actual, wanted[name], least) < LEARNED, name
 
 
 @pytest.mark.parametrize("length", [1024, 4096])
