@@ -14,6 +14,7 @@ from torch import Tensor
 from posenc.backends import BACKENDS
 from posenc.backends.backend import Call
 from posenc.caches.cache import Cache
+from posenc.caches.plain_step import plain_step
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
@@ -64,6 +65,11 @@ def attend(
         q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
+    asks_more = positions is not None or context is not None or dropout or backend != "auto"
+    if cache is not None and not asks_more:
+        out = plain_step(q, k, v, encoding, cache, causal, scale)
+        if out is not None:
+            return out
     with nullcontext() if cache is None else unchanged_on_error([cache]):
         call = build_call(
             q,

@@ -167,10 +167,16 @@ def _decodes_fast(call: Call) -> bool:
     keys, window = call.k.shape[2], call.form.visibility.window
     if window is not None and 4 * window <= keys:
         return True
+    if call.form.on_value is not None:
+        return keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
+    return slow_in_sdpa(call.q, call.k, keys)
+
+
+def slow_in_sdpa(q: Tensor, k: Tensor, keys: int) -> bool:
+    """Whether SDPA is slow for a few queries on so many keys, alike but in number to k."""
     # Query heads that share keys are rows of one product in SDPA, which then is fast.
-    shares = call.k.shape[1] < call.q.shape[1]
-    slow = not shares or call.form.on_value is not None
-    return slow and keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
+    shares = k.shape[1] < q.shape[1]
+    return not shares and keys >= _SOME_KEYS and q.dtype == k.dtype == torch.bfloat16
 
 
 BACKEND = Backend(

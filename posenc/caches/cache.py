@@ -18,6 +18,7 @@ from posenc.caches.checks import (
     check_reads_rotated,
     check_unmoved,
     parts_of,
+    signature_of,
 )
 from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
@@ -74,6 +75,8 @@ class Cache:
         self.buffers: tuple[GrowingBuffer | None, GrowingBuffer | None] = (None, None)
         # None while nothing is held; () for keys that no term rotated.
         self.rotation_signature: tuple[Any, ...] | None = None
+        # Angles of the tokens to come, of an encoding for which these are known.
+        self.ahead: Any = None
 
     def __len__(self) -> int:
         """How many tokens it holds."""
@@ -173,7 +176,7 @@ class Cache:
     def reset(self) -> None:
         """Forget every token."""
         self.k = self.v = self.payload = self.placed = self.rotation_signature = None
-        self.buffers = (None, None)
+        self.buffers, self.ahead = (None, None), None
 
     def reorder(self, rows: Tensor) -> None:
         """Take these rows of the batch, int64 (b_new,), as a beam search does after each step.
@@ -275,9 +278,7 @@ class Cache:
         check_reads_rotated(self, lowered.terms, k.shape[1])
         rotates = [term for term in lowered.terms if isinstance(term, Rotate)]
         rotate = rotates[0] if rotates else None
-        signature: tuple[Any, ...] = ()
-        if rotate is not None:
-            signature = (rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain)
+        signature = () if rotate is None else signature_of(rotate)
         if self.rotation_signature not in (None, signature):
             raise CacheError(
                 f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "

@@ -145,3 +145,8 @@ def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) 
                 f"{type(term).__name__} reads keys that are not turned, but "
                 f'{kind}(policy="rotated") keeps turned ones: use {kind}(policy="raw")'
             )
+
+
+def signature_of(rotate: Rotate) -> tuple[object, ...]:
+    """What must be the same of all keys of a cache: layout, first dimension, pairs and gain."""
+    return rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain

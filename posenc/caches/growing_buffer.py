@@ -55,6 +55,13 @@ def joined(
     differentiates = torch.is_grad_enabled() and (held.requires_grad or new.requires_grad)
     if torch.compiler.is_compiling() or differentiates or not plain(held, new):
         return torch.cat((held, new), dim=2), None
+    return behind(held, new, buffer, most)
+
+
+def behind(
+    held: Tensor, new: Tensor, buffer: GrowingBuffer | None, most: int | None
+) -> tuple[Tensor, GrowingBuffer]:
+    """held and new in one tensor, new written behind `held`, which moves where it has no room."""
     if buffer is None or not buffer.can_append(held, new.shape[2]):
         buffer = GrowingBuffer(held, new.shape[2], most)
     return buffer.append(new), buffer
