@@ -74,6 +74,11 @@ def plain(*tensors: Tensor) -> bool:
     for tensor in tensors:
         if type(tensor) not in (Tensor, Parameter):
             return False
+    return unwatched()
+
+
+def unwatched() -> bool:
+    """Whether an eager call runs operators alone: no transform, no mode, nothing that records."""
     return (
         torch._C._len_torch_dispatch_stack() == 0
         and not transformed()
@@ -90,6 +95,33 @@ def altered(value: _T, /, **fields: Any) -> _T:
     held = {name: x for name, x in vars(value).items() if name[0] != "_"}
     other.__dict__.update(held, **fields)
     return other
+
+
+def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable[[], _T]) -> _T:
+    """What is computed of a frozen value with `tensors` and of settings; the latest is kept.
+
+    It is computed anew where one of the tensors was written to, and in graphs. What has a gradient
+    is never kept, for a second backward pass would find its graph freed.
+    """
+    if torch.compiler.is_compiling() or not unwatched():
+        return compute()
+    differentiates = torch.is_grad_enabled()
+    # Tensors of inference mode count no versions.
+    versions = [-1 if x.is_inference() else x._version for x in owner.tensors]
+    key = settings, differentiates, versions
+    known = owner.__dict__.get(name)
+    if known is not None and known[0] == key:
+        return known[1]
+    if torch.is_inference_mode_enabled():
+        # A later call with gradients may read what is kept.
+        with torch.inference_mode(False), torch.no_grad():
+            value = compute()
+    else:
+        value = compute()
+    parts = value if isinstance(value, tuple) else (value,)
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in parts):
+        owner.__dict__[name] = key, value
+    return value
 
 
 def kept(compute: Callable[[Any], _T]) -> _T:

@@ -22,7 +22,7 @@ from posenc.normal_form.pairs import (
     vectors_by_distance,
     visible,
 )
-from posenc.torch_modes import arithmetic, cast_to, forward_mode, transformed
+from posenc.torch_modes import arithmetic, cast_to, forward_mode, kept_for, transformed
 
 CAN = frozenset(Feature) - {
     Feature.GROWING_ROTATION,
@@ -104,21 +104,33 @@ def attend(call: Call) -> Tensor:
 def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     """The mask, with all that is added to scores, or that causality is all of it."""
     form, positions = call.form, call.form.positions
-    bias = _bias(call)
-    square = positions.q_len == positions.k_len
-    # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and its
-    # kernel for CPUs multiplies it by the scale.
-    plain = bias is None and positions.in_order and Feature.MASK not in form.features
-    # A branch, for SDPA takes no symbol of a graph.
-    seen, is_causal = None, False
-    if plain and form.visibility.causal and square and scale > 0:
-        is_causal = True
-    else:
-        seen = visible(form)
-    mask = seen
-    if bias is not None:
-        mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-    return mask, is_causal
+    if not form.adds and positions.in_order and Feature.MASK not in form.features:
+        causal = form.visibility.causal
+        # SDPA's own causal mask is no tensor, but aligns the first query with the first key, and
+        # its kernel for CPUs multiplies it by the scale.
+        if causal and positions.q_len == positions.k_len and scale > 0:
+            return None, True
+        # A branch, for SDPA takes no symbol of a graph.
+        return (visible(form) if causal else None), False
+    reads = form.on_query is not None or form.on_key is not None
+    if torch.compiler.is_compiling() or reads or not _is_small(call):
+        return _mask_tensor(call), False
+    # Every layer of one forward asks for the same.
+    dtype = arithmetic(call.q, call.k, call.v)
+    return kept_for(form, "_mask", (call.scale, dtype), lambda: _mask_tensor(call)), False
+
+
+def _is_small(call: Call) -> bool:
+    """Whether a mask may outlive the call: it has at most as many numbers as are cheap to make."""
+    batch, heads, queries, _ = call.q.shape
+    return batch * heads * queries * call.k.shape[2] <= _LARGE
+
+
+def _mask_tensor(call: Call) -> Tensor | None:
+    bias, seen = _bias(call), visible(call.form)
+    if bias is None:
+        return seen
+    return bias if seen is None else bias.masked_fill(~seen, -torch.inf)
 
 
 def _without_cudnn(

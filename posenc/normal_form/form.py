@@ -161,6 +161,15 @@ class NormalForm:
         # torch 2.7 cannot trace frozenset(generator).
         return frozenset([feature for feature, is_asked in self._asked() if is_asked])
 
+    @kept
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Those of positions, and of all that is added to scores without reading q or k."""
+        parts: list[Any] = [self.positions.queries, self.positions.keys]
+        parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
+        parts += [self.offsets, self.network]
+        fields = [x for part in parts if part is not None for x in vars(part).values()]
+        return tuple([x for x in (*fields, self.query_scale, self.dense) if isinstance(x, Tensor)])
+
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
         """cos and sin of queries and keys in this dtype, of Zones those near: what was made when
         the terms were lowered, unless that was for another.
@@ -191,6 +200,13 @@ class NormalForm:
         """Whether anything is added to scores by distance alone."""
         tables = self.table is not None or self.inside_table is not None
         return tables or self.slopes is not None or self.inside_slopes is not None
+
+    @kept
+    def adds(self) -> bool:
+        """Whether anything is added to the scores of pairs."""
+        vectors = self.on_query is not None or self.on_key is not None
+        rest = self.offsets is not None or self.network is not None or self.dense is not None
+        return self.by_distance or vectors or rest
 
     @property
     def plain(self) -> bool:
