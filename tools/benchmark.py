@@ -8,6 +8,7 @@ in the pages of the benchmark and in the READMEs.
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,10 +17,11 @@ from typing import Any
 import chinese
 from punctuate import punctuate
 
+from posenc.bench.case import Goal
 from posenc.bench.cases import all_cases
 from posenc.bench.result import Result
 from posenc.bench.timing import Interval
-from posenc.bench.training import BEFORE, ENCODINGS, SHAPES, TrainingSetting
+from posenc.bench.training import ENCODINGS, SHAPES, TrainingSetting
 from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, lines, noise
 
 ROOT = Path(__file__).parent.parent
@@ -42,17 +44,11 @@ WORDS: dict[str, dict[str, Any]] = {
         "absent": "not measured",
         "times": "times",
         "above": "{unit} above",
-        "missed": "{count} of {of} figures missed, at worst {worst} where {reach} was the limit",
-        "lost": "posenc is slower than {who} in {count} of {of} cases, up to {worst} times",
-        "lost µs": "posenc is slower than {who} in {count} of {of} cases, by up to {worst} µs",
-        "lost MiB": "posenc needs more than {who} in {count} of {of} cases, up to {worst} MiB",
-        "and": "; ",
-        "or": " or ",
+        "of": "{count} of {of}",
+        "rows": ("what", "met", "found at worst", "at most", "at worst beside the best peer"),
         "alone": "no peer ran",
-        "colon": ": ",
         "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores):",
         "length": "length {length}: {who}",
-        "before": "posenc, all scores at once",
     },
     "zh": {
         "where": "`{command}`，{day}：{cpu}，{cores} 核，torch {torch}。{headline}。"
@@ -69,17 +65,11 @@ WORDS: dict[str, dict[str, Any]] = {
         "absent": "未测",
         "times": "倍于",
         "above": "{unit}，高于",
-        "missed": "{of} 项中 {count} 项未达到，最差 {worst}，上限 {reach}",
-        "lost": "{of} 个用例中 {count} 个 {who} 更快，posenc 的时间最多是它的 {worst} 倍",
-        "lost µs": "{of} 个用例中 {count} 个 {who} 更快，最多差 {worst} µs",
-        "lost MiB": "{of} 个用例中 {count} 个 {who} 更省，最多差 {worst} MiB",
-        "and": "；",
-        "or": " 或 ",
+        "of": "{of} 项中 {count} 项",
+        "rows": ("项目", "达到", "最差", "上限", "与最好的其他实现比，最差"),
         "alone": "没有可比的",
-        "colon": "：",
         "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）：",
         "length": "长度 {length}：{who}",
-        "before": "posenc，一次算出所有得分",
     },
 }
 VERDICTS_SHOWN = {
@@ -114,7 +104,8 @@ def readme(text: str, language: str) -> str:
     report = json.loads(DATA.read_text())
     found = results(report)
     said = words(report, found, language, "summary")
-    parts = [trained(found, language), said, "\n".join(short_rows(found, language))]
+    told = WORDS[language]
+    parts = [trained(found, language), said, grid(told["rows"], row_cells(found, language))]
     return between(text, README_MARKS, "\n\n".join(parts), language)
 
 
@@ -174,8 +165,16 @@ def line_rows(table: Sequence[Line], language: str) -> Iterator[Sequence[str]]:
 def case_row(figure: Figure, language: str) -> Sequence[str]:
     found = measured(figure.found, figure.result.case.unit, language)
     found += VERDICTS_SHOWN[language][figure.verdict]
-    most = f"{figure.goal.reach:g} {figure.goal.base}"
+    most = limit(figure.goal, figure.result.case.unit, language)
     return figure.result.case.name, figure.goal.who, found, most, beside(figure, language)
+
+
+def limit(goal: Goal, unit: str, language: str) -> str:
+    """The figure to reach, and what it is a multiple of."""
+    told = WORDS[language]
+    name = chinese.PEERS.get(goal.base, goal.base) if language == "zh" else goal.base
+    word = told["times"] if unit == "x" else told["above"].format(unit=unit)
+    return f"{goal.reach:g} {word} {name}"
 
 
 def measured(found: Interval | None, unit: str, language: str) -> str:
@@ -199,40 +198,35 @@ def beside(figure: Figure | None, language: str) -> str:
     return f"{against.median:.0f} {WORDS[language]['above'].format(unit=unit)} {name}"
 
 
-def short_rows(found: Sequence[Result], language: str) -> Iterator[str]:
-    """A sentence for each row of the table that is missed or lost somewhere."""
-    told, rows = WORDS[language], {}
+def row_cells(found: Sequence[Result], language: str) -> Iterator[Sequence[str]]:
+    """For each row of the table, how many lines are met, and its worst figures."""
+    rows: dict[str, list[Line]] = {}
     for line in lines(found):
         rows.setdefault(line.goal.row, []).append(line)
     for row, members in rows.items():
-        said = []
-        every = [figure for line in members for figure in line.figures]
-        missed = [line for line in members if any(figure.missed for figure in line.figures)]
-        if missed:
-            # The farthest above its figure, whatever that is.
-            worst = max(missed, key=excess)
-            assert worst.worst is not None
-            shown = measured(worst.worst.found, worst.unit, language).partition(" (")[0]
-            said.append(
-                told["missed"].format(
-                    count=len(missed), of=len(members), worst=shown, reach=f"{worst.goal.reach:g}"
-                )
-            )
-        peered = [figure for figure in every if figure.peer is not None]
-        lost = [(f.peer[1].median, f.peer[0]) for f in peered if f.lost and f.peer]
-        if lost:
-            unit = members[0].unit
-            most = f"{max(lost)[0]:.{2 if unit == 'x' else 0}f}"
-            names = told["or"].join(dict.fromkeys(name for _, name in sorted(lost, reverse=True)))
-            key = "lost" if unit == "x" else f"lost {unit}"
-            said.append(told[key].format(who=names, count=len(lost), of=len(peered), worst=most))
-        if said:
-            yield f"- {row_name(row, language)}{told['colon']}{told['and'].join(said)}"
+        met = sum(line.verdict == "met" for line in members)
+        # The farthest above its figure, whatever that is.
+        worst = max(members, key=excess)
+        interval = worst.worst.found if worst.worst else None
+        shown = measured(interval, worst.unit, language).partition(" (")[0]
+        peered = [line.worst_beside_peer for line in members if line.worst_beside_peer]
+        slowest = max(peered, key=lambda f: f.peer[1].median if f.peer else 0.0, default=None)
+        yield (
+            row_name(row, language),
+            WORDS[language]["of"].format(count=met, of=len(members)),
+            emphasised(shown, excess(worst) > 1),
+            limit(worst.goal, worst.unit, language),
+            emphasised(beside(slowest, language), slowest is not None and slowest.lost),
+        )
+
+
+def emphasised(text: str, strong: bool) -> str:
+    return f"**{text}**" if strong else text
 
 
 def excess(line: Line) -> float:
     worst = line.worst
-    return worst.found.median / line.goal.reach if worst and worst.found else 0.0
+    return worst.found.median / line.goal.reach if worst and worst.found else -math.inf
 
 
 def trained(found: Sequence[Result], language: str) -> str:
@@ -246,14 +240,13 @@ def trained(found: Sequence[Result], language: str) -> str:
             if isinstance(result.case.setting, TrainingSetting)
             and result.case.setting.shape == shape
         }
-        for who in ("posenc", BEFORE, "x-transformers"):
+        for who in ("posenc", "x-transformers"):
             cells = []
             for encoding in ENCODINGS:
                 result = of_shape[encoding]
                 against = result.against(who, result.case.floor)
                 cells.append(f"{against.median:.2f}" if against else "-")
-            name = told["before"] if who == BEFORE else who
-            rows.append((told["length"].format(length=shape.length, who=name), *cells))
+            rows.append((told["length"].format(length=shape.length, who=who), *cells))
     return grid(("", *ENCODINGS), rows)
 
 

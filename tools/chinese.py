@@ -111,7 +111,7 @@ ROWS = {
     "distance tables with gradient, ALiBi, Sandwich: forward and backward": (
         "带梯度的距离表、ALiBi、Sandwich：前向与反向"
     ),
-    "the same in pure PyTorch (blocked)": "同上，纯 PyTorch（blocked）",
+    "T5 in pure PyTorch (blocked), forward and backward": "T5，纯 PyTorch（blocked），前向与反向",
     "Shaw keys and values": "Shaw 的键与值",
     "Transformer-XL": "Transformer-XL",
     "DeBERTa": "DeBERTa",
@@ -142,6 +142,9 @@ ROWS = {
     ),
     "CoPE, forget gate, FIRE, xPos, causal, forward and backward": (
         "CoPE、遗忘门、FIRE、xPos，因果，前向与反向"
+    ),
+    "dropout of 0.1, causal, forward and backward, beside SDPA with dropout": (
+        "0.1 的 dropout，因果，前向与反向，与带 dropout 的 SDPA 比"
     ),
     "auto beside each backend that it chooses from": "auto 与它所选的每个后端比",
     "memory added by what reads or rescales all pairs, L = 8192": (

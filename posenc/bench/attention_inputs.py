@@ -26,6 +26,7 @@ class AttentionSetting:
     """One attention operation, batch 1: `length` keys, and as many queries unless told.
 
     threads  of torch; None: as the run was asked for
+    dropout  of the weights, without position too
     """
 
     encoding: str
@@ -38,6 +39,7 @@ class AttentionSetting:
     dim: int = 64
     queries: int | None = None
     threads: int | None = None
+    dropout: float = 0.0
 
     def inputs(self) -> "AttentionInputs":
         if self.threads is not None:
@@ -64,6 +66,7 @@ class AttentionSetting:
             parts.append(f"{self.heads} heads")
         parts += [] if self.causal else ["bidirectional"]
         parts += [] if self.threads is None else [f"{self.threads} thread"]
+        parts += [f"dropout {self.dropout:g}"] if self.dropout else []
         return ", ".join((*parts, self.dtype))
 
 
@@ -106,13 +109,14 @@ class AttentionInputs:
 
 def no_position(inputs: AttentionInputs) -> Call:
     setting = inputs.setting
-    grouped = setting.kv_heads != setting.heads
-    # A single query sees all keys; SDPA would align it with the first.
-    causal = setting.causal and setting.queries is None
+    options = {
+        # A single query sees all keys; SDPA would align it with the first.
+        "is_causal": setting.causal and setting.queries is None,
+        "enable_gqa": setting.kv_heads != setting.heads,
+        "dropout_p": setting.dropout,
+    }
     return inputs.run(
-        lambda: F.scaled_dot_product_attention(
-            inputs.q, inputs.k, inputs.v, is_causal=causal, enable_gqa=grouped
-        )
+        lambda: F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v, **options)
     )
 
 
@@ -124,8 +128,9 @@ def ours(backend: str = "auto") -> Callable[[AttentionInputs], Call]:
             raise Unavailable(f"no backend is called {backend}")
         if (backend if backend != "auto" else taken_by_auto(inputs)) in QUADRATIC:
             refuse_quadratic(inputs.setting)
+        options = {"dropout": inputs.setting.dropout, "backend": backend}
         return inputs.run(
-            lambda: pe.attend(inputs.q, inputs.k, inputs.v, inputs.lowered, backend=backend),
+            lambda: pe.attend(inputs.q, inputs.k, inputs.v, inputs.lowered, **options),
             inputs.learned,
         )
 

@@ -63,14 +63,6 @@ def transformers_plain(inputs: AttentionInputs) -> Call:
     return inputs.run(forward)
 
 
-def x_transformers_plain(inputs: AttentionInputs) -> Call:
-    """Attend without a bias, through SDPA."""
-    from x_transformers.attend import Attend
-
-    attend = Attend(causal=inputs.setting.causal, heads=inputs.setting.heads, flash=True)
-    return inputs.run(lambda: attend(inputs.q, inputs.k, inputs.v)[0])
-
-
 def x_transformers(inputs: AttentionInputs) -> Call:
     """Attend; through SDPA for a fixed bias, which is all that it allows there."""
     from x_transformers.attend import Attend

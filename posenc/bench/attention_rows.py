@@ -14,15 +14,12 @@ from posenc.bench.case import Case, Goal
 FLOOR, MASKED = "no position", "SDPA, mask"
 DTYPES = ("float32", "bfloat16")
 PEERS: dict[str, dict[str, peers.Maker]] = {
-    "none": {
-        "transformers": peers.transformers_plain,
-        "x-transformers": peers.x_transformers_plain,
-    },
+    "none": {"transformers": peers.transformers_plain},
     "rotary": {"transformers": peers.transformers_plain},
     "t5": {"transformers": peers.transformers_t5, "SDPA, dense bias": peers.dense_bias},
 }
 # How long the slowest of these takes at 8,192 tokens allows no more.
-LONG = (5, 9)
+LONG = (7, 9)
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Row:
     causal: bool = True
     training: tuple[bool, ...] = (False, True)
     base: str = FLOOR
-    dtypes: tuple[str, ...] = DTYPES
+    dropout: float = 0.0
     curves: tuple[str, ...] = field(default=())
 
 
@@ -73,6 +70,10 @@ ROWS = (
         "CoPE, forget gate, FIRE, xPos, causal, forward and backward",
         ("cope", "forget_gate", "fire", "xpos"), {2048: 1.5}, training=(True,),
     ),
+    Row(
+        "dropout of 0.1, causal, forward and backward, beside SDPA with dropout",
+        ("none",), {2048: 1.0}, training=(True,), dropout=0.1,
+    ),
 )  # fmt: skip
 
 
@@ -80,10 +81,13 @@ def cases() -> Iterator[Case]:
     for row in ROWS:
         for length in row.reach:
             for encoding in row.encodings:
-                for dtype in row.dtypes:
+                for dtype in DTYPES:
                     for training in row.training:
-                        setting = AttentionSetting(encoding, length, dtype, row.causal, training)
-                        yield case_of(row, setting)
+                        yield case_of(
+                            row,
+                            AttentionSetting(encoding, length, dtype, row.causal, training,
+                                             dropout=row.dropout),
+                        )  # fmt: skip
 
 
 def case_of(row: Row, setting: AttentionSetting) -> Case:
@@ -99,7 +103,8 @@ def case_of(row: Row, setting: AttentionSetting) -> Case:
     runs: dict[str, peers.Maker] = {
         row.base: peers.masked if row.base == MASKED else no_position,
         "posenc": ours(),
-        **PEERS.get(encoding, {}),
+        # Peers draw masks of their own, through the SDPA that is the floor here.
+        **({} if row.dropout else PEERS.get(encoding, {})),
     }
     return Case(
         f"attention {passes}, {setting}", "attention", setting, runs, row.base,

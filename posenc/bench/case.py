@@ -34,7 +34,7 @@ class Options:
     out: Path = Path("posenc-bench")
     only: tuple[str, ...] = ()
     quick: bool = False
-    seconds: float = 8.0
+    seconds: float = 3.0
     threads: int | None = None
 
 

@@ -1,21 +1,15 @@
-"""Cases: the lab's training step, now and as it was before posenc had fast paths."""
+"""Cases: the lab's training step."""
 
-import dataclasses
-import json
-import os
-import subprocess
-import sys
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import IO, Self
+from typing import Self
 
 import torch
 
 from posenc.bench.case import Call, Case, Goal
 from posenc.bench.decoders import PEERS, Plain, Shape, ours, peer, training_step
 
-FLOOR, BEFORE = "no position", "posenc without fast paths"
+FLOOR = "no position"
 # The first is what `posenc compare` trains unless told otherwise.
 SHAPES = (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2))
 REACH = dict(zip(SHAPES, (0.9, 1.1), strict=True))
@@ -41,7 +35,7 @@ class TrainingSetting:
 def cases() -> Iterator[Case]:
     for shape in SHAPES:
         for encoding in ENCODINGS:
-            runs = {FLOOR: plain, "posenc": now, BEFORE: before}
+            runs = {FLOOR: plain, "posenc": own}
             if encoding in PEERS:
                 runs["x-transformers"] = theirs
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
@@ -55,32 +49,9 @@ def plain(setting: TrainingSetting) -> Call:
     return training_step(Plain(setting.shape), setting.shape)
 
 
-def now(setting: TrainingSetting) -> Call:
+def own(setting: TrainingSetting) -> Call:
     return training_step(ours(setting.encoding, setting.shape), setting.shape)
 
 
 def theirs(setting: TrainingSetting) -> Call:
     return training_step(peer(setting.encoding, setting.shape), setting.shape)
-
-
-def before(setting: TrainingSetting) -> Call:
-    """The same in a process without C kernels, where biases are dense; it takes turns with us."""
-    settings = json.dumps({**dataclasses.asdict(setting), "threads": torch.get_num_threads()})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "posenc.bench.baseline_worker", settings],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "POSENC_NATIVE": "0"},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    pipes: tuple[IO[str], IO[str]] = process.stdin, process.stdout
-
-    def call() -> float:
-        print("step", file=pipes[0], flush=True)
-        return float(pipes[1].readline())
-
-    # The worker stops when its input closes: when nobody holds `call` any more, or when we exit.
-    weakref.finalize(call, process.communicate)
-    return call

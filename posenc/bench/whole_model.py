@@ -60,7 +60,7 @@ def cases() -> Iterator[Case]:
     goal = Goal(ROW, f"prefill of {PROMPT}", OURS, THEIRS, 0.8, ())
     runs = {THEIRS: prefill(theirs), OURS: prefill(ours)}
     yield Case(f"whole model, prefill of {PROMPT}", "model", ModelSetting(PROMPT), runs, THEIRS,
-               goals=(goal,), rounds=(5, 7))  # fmt: skip
+               goals=(goal,), rounds=(7, 9))  # fmt: skip
     for keys in CONTEXTS:
         goal = Goal(ROW, f"a step at {keys}", OURS, THEIRS, 1.0, ())
         runs = {THEIRS: decode(theirs), OURS: decode(ours)}

@@ -1,12 +1,17 @@
-"""`python -m posenc.bench.worker REQUEST FILE`: measure one case, and write the answer."""
+"""What a process of its own does: measure one case, and write the answer."""
 
-import json
-import sys
+import os
 from pathlib import Path
+from typing import Any
 
 from posenc.atomic_files import write_json
 from posenc.bench.cases import all_cases
 from posenc.bench.measure import run
 
-if __name__ == "__main__":
-    write_json(Path(sys.argv[2]), run(json.loads(sys.argv[1]), all_cases()))
+
+def answer(request: dict[str, Any], folder: str) -> None:
+    """Write answer.json for a request; what is printed meanwhile goes to said.txt."""
+    with Path(folder, "said.txt").open("wb") as said:
+        for stream in (1, 2):
+            os.dup2(said.fileno(), stream)
+    write_json(Path(folder, "answer.json"), run(request, all_cases()))

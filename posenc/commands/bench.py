@@ -16,7 +16,7 @@ from posenc.commands.app import AsJson, errors
 if TYPE_CHECKING:
     from posenc.bench.result import Result
     from posenc.bench.timing import Interval
-    from posenc.bench.verdict import Line
+    from posenc.bench.verdict import Figure, Line
 
 
 def bench(
@@ -42,7 +42,7 @@ def bench(
 ) -> None:
     """Time posenc against peers and against no position, and write a page.
 
-    All of it takes about two hours. Peers that are not installed (pip install "posenc[bench]") are
+    All of it takes about 45 minutes. Peers that are not installed (pip install "posenc[bench]") are
     left out; ratios are what counts, and what other programs do meanwhile makes them unsure.
     """
     with errors():
@@ -62,8 +62,10 @@ def bench(
     _print_figures(lines(outcome.results))
     for figure in figures(outcome.results):
         if figure.missed or figure.lost:
-            print(f"{figure.verdict}: {figure.result.case.name}: {_shown(figure.result)}")
+            print(_short(figure))
     print(f"{outcome.data['headline']}.")
+    if quick:
+        print("A smoke run at tiny sizes (--quick): nothing here says how fast anything is.")
     if outcome.data["noise"]:
         print(outcome.data["noise"])
     if outcome.data["machine"]["gpu"] is None:
@@ -81,9 +83,21 @@ def _shown(result: "Result") -> str:
     for name in case.contestants:
         interval = result.against(name, case.floor)
         if name != case.floor:
-            figure = "not available" if interval is None else f"{interval.median:,.2f}"
+            why = result.missing.get(name, f"{case.floor} did not run")
+            figure = f"not available: {why}" if interval is None else f"{interval.median:,.2f}"
             parts.append(f"{name} {figure}")
     return f"{', '.join(parts)} ({case.beside} {case.floor})"
+
+
+def _short(figure: "Figure") -> str:
+    """What a case found where it had another figure to reach."""
+    case, goal = figure.result.case, figure.goal
+    found = f"{goal.who} {_measured(figure.found, case.unit)} {case.beside} {goal.base}"
+    beside = ""
+    if figure.lost and figure.peer:
+        name, against = figure.peer
+        beside = f", {_measured(against, case.unit)} {case.beside} {name}"
+    return f"{figure.verdict}: {case.name}: {found}, at most {goal.reach:g}{beside}"
 
 
 def _measured(interval: "Interval | None", unit: str) -> str:

@@ -1,6 +1,8 @@
 """What a benchmark measures of memory, and of workers that fail."""
 
-import sys
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,19 @@ import posenc.bench.run
 from posenc.bench.case import Unavailable
 from posenc.bench.measure import memory
 from posenc.bench.run import Options, measured
+
+
+def broken(request: dict[str, Any], folder: str) -> None:
+    Path(folder, "said.txt").write_text("first\nit broke\n\n")
+    os._exit(3)
+
+
+def killed(request: dict[str, Any], folder: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hanging(request: dict[str, Any], folder: str) -> None:
+    time.sleep(60)
 
 
 class TestMemory:
@@ -41,17 +56,36 @@ class TestMemory:
 
 class TestWorkers:
     @pytest.mark.parametrize("measure", ["time", "memory"])
+    @pytest.mark.parametrize(
+        ("worker", "why"),
+        [
+            (broken, "the process ended with code 3: it broke"),
+            (killed, "the process ended with code -9: it said nothing"),
+            (hanging, "it took more than 1 s"),
+        ],
+    )
     def test_a_worker_that_fails_is_a_result_without_values(
-        self, measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        worker: Any,
+        why: str,
+        measure: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        broken = tmp_path / "python"
-        broken.write_text("#!/bin/sh\necho it broke >&2\nexit 3\n")
-        broken.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(broken))
+        monkeypatch.setattr(posenc.bench.run, "answer", worker)
+        if worker is hanging:
+            monkeypatch.setattr(posenc.bench.run, "LIMIT_SECONDS", 1.0)
         found = measured(case_of(measure=measure), Options(tmp_path, quick=True), 1)
         assert found.values == {}
-        assert set(found.missing) == {"floor", "posenc", "peer"}
-        assert set(found.missing.values()) == {"the process ended with code 3: it broke"}
+        assert found.missing == dict.fromkeys(("floor", "posenc", "peer"), why)
+
+    def test_what_a_worker_prints_is_not_mixed_with_results(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        found = measured(case_of(), Options(tmp_path, quick=True), 1)
+        # No such case is declared.
+        assert set(found.missing.values()) == {"the process ended with code 1: StopIteration"}
+        assert capfd.readouterr() == ("", "")
 
     def test_memory_is_measured_again_and_again_in_turns(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,11 +1,6 @@
 """The benchmark's cases, and that their contestants compute the same."""
 
-import dataclasses
-import io
-import json
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 import pytest
@@ -13,9 +8,7 @@ import torch
 from bench_cases import case_of
 from torch import Tensor
 
-from posenc.backends import BACKENDS
 from posenc.bench import (
-    baseline_worker,
     building,
     converting,
     overhead,
@@ -28,13 +21,11 @@ from posenc.bench.attention_encodings import ENCODINGS, visible_share
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
 from posenc.bench.case import GROUPS, Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
-from posenc.bench.decoders import Shape
 from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
 from posenc.bench.measure import times
 from posenc.bench.rotary import GROWTH_ROW
 from posenc.bench.startup import ROW as STARTUP_ROW
 from posenc.bench.training import ROW as TRAINING_ROW
-from posenc.bench.training import TrainingSetting, before
 from posenc.commands.bench import bench as command
 from posenc.errors import UnknownNameError
 from posenc.normal_form.pairs import visible
@@ -60,7 +51,7 @@ class TestCases:
         for case in EVERY:
             for goal in case.goals:
                 lines_of.setdefault(goal.row, set()).add(goal.line)
-        assert len(lines_of) == 37
+        assert len(lines_of) == 38
         # What there is in float32 alone.
         single = {row for row, found in lines_of.items() if not any("bfloat16" in x for x in found)}
         assert single == {
@@ -216,37 +207,3 @@ class TestContestants:
         else:
             first, second = call(), call()
             assert all(map(torch.equal, first, second))
-
-    def test_the_step_before_runs_in_a_process_of_its_own(self) -> None:
-        step = before(TrainingSetting("t5", Shape(8, 1, 2, 8, 1)))
-        # The process starts and imports torch in the first call; its own clock leaves that out.
-        start = time.perf_counter()
-        first = step()
-        assert isinstance(first, float)
-        assert 0 < first < (time.perf_counter() - start) / 2
-        start = time.perf_counter()
-        second = step()
-        assert isinstance(second, float)
-        assert 0 < second <= time.perf_counter() - start
-
-    def test_the_step_before_has_no_fast_backend(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        seen: list[list[str]] = []
-
-        def recording(model: torch.nn.Module, shape: Shape) -> Callable[[], None]:
-            return lambda: seen.append(list(BACKENDS))
-
-        settings = {"encoding": "t5", "shape": dataclasses.asdict(Shape(8, 1, 2, 8, 1))}
-        monkeypatch.setattr(sys, "argv", ["", json.dumps(settings | {"threads": 1})])
-        monkeypatch.setattr(sys, "stdin", io.StringIO("step\nstep\n"))
-        monkeypatch.setattr(baseline_worker, "training_step", recording)
-        every = dict(BACKENDS)
-        try:
-            baseline_worker.main()
-        finally:
-            # Whole, for their order decides which one `auto` takes.
-            BACKENDS.clear()
-            BACKENDS.update(every)
-        assert seen == [["sdpa", "reference"]] * 2
-        assert all(float(line) >= 0 for line in capsys.readouterr().out.splitlines())
