@@ -7,12 +7,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.backends import BACKENDS
 from posenc.backends.backend import Call
+from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
 from posenc.caches.plain_step import plain_step
 from posenc.caches.rollback import unchanged_on_error
@@ -22,9 +22,7 @@ from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
 from posenc.positions import Positions, as_positions
-from posenc.torch_modes import arithmetic, autocast_off
-
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+from posenc.torch_modes import FLOATS, arithmetic, autocast_off
 
 
 def attend(
@@ -66,10 +64,14 @@ def attend(
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
     asks_more = positions is not None or context is not None or dropout or backend != "auto"
-    if cache is not None and not asks_more:
+    out = None
+    if not asks_more and cache is not None:
         out = plain_step(q, k, v, encoding, cache, causal, scale)
-        if out is not None:
-            return out
+    elif not asks_more and encoding is None and suits_one_query(q, k, v):
+        # As engines decode that turn and keep keys themselves.
+        out = one_query(q, k, v, scale)
+    if out is not None:
+        return out
     with nullcontext() if cache is None else unchanged_on_error([cache]):
         call = build_call(
             q,
@@ -247,7 +249,7 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
     if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
         raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
     for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dtype not in _DTYPES:
+        if x.dtype not in FLOATS:
             raise ShapeError(
                 f"{name} is {x.dtype}, in which nothing can be added up: give float16, bfloat16, "
                 f"float32 or float64, {name}.to(torch.bfloat16)"
@@ -270,7 +272,7 @@ def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
     q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
     if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
         return False
-    if q.dtype not in _DTYPES or k.dtype not in _DTYPES or v.dtype not in _DTYPES:
+    if q.dtype not in FLOATS or k.dtype not in FLOATS or v.dtype not in FLOATS:
         return False
     (batch, heads, _, dim), (k_batch, key_heads, _, k_dim) = q_shape, k_shape
     if batch != k_batch or dim != k_dim or k_shape[:3] != v_shape[:3]:

@@ -14,6 +14,8 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 _T = TypeVar("_T")
+# In which attention is computed.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # OpenMP's threads are those of the process that started them.
 _PROCESS = os.getpid()
 

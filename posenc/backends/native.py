@@ -169,13 +169,13 @@ def _decodes_fast(call: Call) -> bool:
         return True
     if call.form.on_value is not None:
         return keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
-    return slow_in_sdpa(call.q, call.k, keys)
+    return slow_in_sdpa(call.q, call.k)
 
 
-def slow_in_sdpa(q: Tensor, k: Tensor, keys: int) -> bool:
-    """Whether SDPA is slow for a few queries on so many keys, alike but in number to k."""
+def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
+    """Whether SDPA is slow where a few queries meet these keys, and others that are held."""
     # Query heads that share keys are rows of one product in SDPA, which then is fast.
-    shares = k.shape[1] < q.shape[1]
+    shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
     return not shares and keys >= _SOME_KEYS and q.dtype == k.dtype == torch.bfloat16
 
 

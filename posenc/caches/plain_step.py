@@ -8,12 +8,11 @@ answered for many tokens at once.
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from posenc.backends.native import slow_in_sdpa
+from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
-from posenc.caches.checks import signature_of
+from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
 from posenc.encoding import Encoding
 from posenc.encodings._rotary import RotaryEncoding
@@ -23,7 +22,7 @@ from posenc.normal_form.features import Feature
 from posenc.positions import Positions, Tokens
 from posenc.rotation import CosSin
 from posenc.terms import Rotate, Zones
-from posenc.torch_modes import altered, arithmetic, autocasts, plain
+from posenc.torch_modes import altered, arithmetic, plain
 
 # Tokens whose angles are made at once.
 _AHEAD = 64
@@ -78,7 +77,7 @@ def plain_step(
     scale: float | None,
 ) -> Tensor | None:
     """What `attend` returns for one token more, leaving it in the cache; None for other calls."""
-    if type(cache) is not Cache or not _suits(q, k, v, cache):
+    if torch.compiler.is_compiling() or type(cache) is not Cache or not _suits(q, k, v, cache):
         return None
     if isinstance(encoding, Lowered):
         step = _of_terms(encoding, cache, q, causal)
@@ -97,33 +96,23 @@ def plain_step(
     k_buffer, v_buffer = cache.buffers
     k, k_buffer = behind(cache.k, k, k_buffer, cache.length)
     v, v_buffer = behind(cache.v, v, v_buffer, cache.length)
-    b, h, _, d = q.shape
-    if h > k.shape[1]:
-        # Query heads that share keys become queries of one head, so that no key is repeated.
-        q = q.reshape(b, k.shape[1], -1, d)
-    out = F.scaled_dot_product_attention(q, k, v, scale=d**-0.5 if scale is None else scale)
+    out = one_query(q, k, v, scale)
     # Last, so that a call that fails leaves the cache as it was.
     cache.k, cache.v, cache.buffers, cache.placed = k, v, (k_buffer, v_buffer), positions
-    return out.view(b, h, 1, -1)
+    return out
 
 
 def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:
     """Whether this is one token for a cache that keeps tokens as they come, and no more."""
     held_k, held_v = cache.k, cache.v
-    if held_k is None or held_v is None or cache.payload is not None:
+    if held_k is None or held_v is None or cache.payload is not None or cache.policy != "rotated":
         return False
-    if cache.policy != "rotated" or torch.compiler.is_compiling():
+    if held_k.requires_grad or held_v.requires_grad or not plain(held_k, held_v):
         return False
-    tensors, learns = (q, k, v, held_k, held_v), torch.is_grad_enabled()
-    for x in tensors:
-        if x.ndim != 4 or x.dtype != held_k.dtype or not x.is_cpu or (learns and x.requires_grad):
-            return False
-    (b, g, count, d), (rows, h, new, width) = held_k.shape, q.shape
-    if rows != b or h % g or new != 1 or width != d or (cache.length or count + 1) <= count:
+    held = len(cache)
+    if not suits_one_query(q, k, v, held) or not (alike(held_k, k) and alike(held_v, v)):
         return False
-    if k.shape != (b, g, 1, d) or v.shape != (b, g, 1, held_v.shape[3]):
-        return False
-    return not slow_in_sdpa(q, k, count + 1) and plain(*tensors) and not autocasts("cpu")
+    return k.shape[2] == 1 and (cache.length is None or held < cache.length)
 
 
 def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) -> Step | None:
