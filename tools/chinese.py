@@ -108,8 +108,8 @@ ROWS = {
     "rotate q, k (4, 8, 512, 64), in cache": "旋转 q、k (4, 8, 512, 64)，数据在缓存中",
     "rotate one token (1, 32, 1, 128)": "旋转一个词元 (1, 32, 1, 128)",
     "rotate, forward and backward, per pass": "旋转，前向与反向，每遍",
-    "distance tables with gradient, ALiBi, Sandwich: forward and backward": (
-        "带梯度的距离表、ALiBi、Sandwich：前向与反向"
+    "distance tables with gradient, ALiBi: forward and backward": (
+        "带梯度的距离表、ALiBi：前向与反向"
     ),
     "T5 in pure PyTorch (blocked), forward and backward": "T5，纯 PyTorch（blocked），前向与反向",
     "Shaw keys and values": "Shaw 的键与值",

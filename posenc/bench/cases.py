@@ -45,8 +45,9 @@ def chosen(only: Sequence[str], quick: bool) -> list[Case]:
     every = all_cases()
     groups = list(dict.fromkeys(case.group for case in every))
     for word in only:
-        if word not in groups and not any(word in case.name for case in every):
-            raise UnknownNameError("group of cases", word, groups)
+        known = word in groups or (word and any(word in case.name for case in every))
+        if not known:
+            raise UnknownNameError("group, or word of a case's name,", word, groups)
     found = [
         case
         for case in every

@@ -51,7 +51,7 @@ def bench(
 
         from posenc.bench.run import bench as run
 
-        words = tuple(word for part in (only or "").split(",") if (word := part.strip()))
+        words = () if only is None else tuple(part.strip() for part in only.split(","))
         options = Options(out, words, quick, seconds, threads)
         outcome = run(options, shlex.join(["posenc", *sys.argv[1:]]), _tell)
     if as_json:

@@ -93,6 +93,7 @@ class TestCommand:
         ("words", "message"),
         [
             (["--only", "rotery"], "did you mean 'rotary'"),
+            (["--only", "rotary,"], "no group, or word of a case's name, is called ''"),
             (["--only", "help", "--seconds", "0"], "seconds=0.0"),
             (["--only", "help", "--threads", "0"], "threads=0"),
             (["--only", "help", "--out", __file__], "exists"),
