@@ -92,18 +92,24 @@ def _shown(result: "Result") -> str:
 def _short(figure: "Figure") -> str:
     """What a case found where it had another figure to reach."""
     case, goal = figure.result.case, figure.goal
-    found = f"{goal.who} {_measured(figure.found, case.unit)} {case.beside} {goal.base}"
+    found = f"{goal.who} {_number(figure.found, case.unit)} {case.beside} {goal.base}"
     beside = ""
     if figure.lost and figure.peer:
         name, against = figure.peer
-        beside = f", {_measured(against, case.unit)} {case.beside} {name}"
+        beside = f", {_number(against, case.unit)} {case.beside} {name}"
     return f"{figure.verdict}: {case.name}: {found}, at most {goal.reach:g}{beside}"
 
 
 def _measured(interval: "Interval | None", unit: str) -> str:
     if interval is None:
         return "-"
-    return str(interval) if unit == "x" else f"{interval.median:.0f} {unit}"
+    return _number(interval, unit) if unit == "x" else f"{_number(interval, unit)} {unit}"
+
+
+def _number(interval: "Interval | None", unit: str) -> str:
+    if interval is None:
+        return "-"
+    return str(interval) if unit == "x" else f"{interval.median:.0f}"
 
 
 def _print_figures(table: list["Line"]) -> None:
