@@ -130,14 +130,20 @@ def suits_one_query(q: Tensor, k: Tensor, v: Tensor, held: int = 0) -> bool:
     return not learns and plain(q, k, v)
 
 
-def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-    """A query (b, h, 1, d) that meets all keys (b, g, tk, d) as they are."""
+def one_query(
+    q: Tensor, k: Tensor, v: Tensor, scale: float | None, bias: Tensor | None = None
+) -> Tensor:
+    """A query (b, h, 1, d) that meets all keys (b, g, tk, d); bias (1|h, tk) is added."""
     b, h, _, d = q.shape
-    scale = d**-0.5 if scale is None else scale
-    if h > k.shape[1]:
+    g, scale = k.shape[1], d**-0.5 if scale is None else scale
+    mask = None if bias is None else bias[None, :, None]
+    if h > g:
         # Query heads that share keys become queries of one head, so that no key is repeated.
-        q = q.reshape(b, k.shape[1], -1, d)
-    return F.scaled_dot_product_attention(q, k, v, scale=scale).view(b, h, 1, -1)
+        q = q.reshape(b, g, -1, d)
+        if mask is not None:
+            mask = mask.expand(1, h, 1, -1).reshape(1, g, h // g, -1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return out.view(b, h, 1, -1)
 
 
 def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:

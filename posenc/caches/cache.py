@@ -75,7 +75,7 @@ class Cache:
         self.buffers: tuple[GrowingBuffer | None, GrowingBuffer | None] = (None, None)
         # None while nothing is held; () for keys that no term rotated.
         self.rotation_signature: tuple[Any, ...] | None = None
-        # Angles of the tokens to come, of an encoding for which these are known.
+        # What the terms of tokens to come are, where their numbers tell it.
         self.ahead: Any = None
 
     def __len__(self) -> int:

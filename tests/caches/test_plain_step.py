@@ -1,4 +1,4 @@
-"""The short way of a step without bias or mask: it is taken, and gives what the long one gives."""
+"""The short way of a step whose number tells all is taken, and gives what the long way gives."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +18,14 @@ TURNS = {
     "rotary": pe.Rotary(DIM),
     "interleaved": pe.Rotary(DIM, layout="interleaved", rotary_dim=8),
     "gain": pe.Rotary(DIM, scaling=pe.YaRN(4.0, 64)),
+}
+# torch.log and the like round the last numbers of a row otherwise than those amidst.
+ADDS = {
+    "alibi": pe.ALiBi(HEADS),
+    "alibi inside": pe.ALiBi(HEADS, inside=True),
+    "t5": pe.T5Bias(HEADS),
+    "kerple": pe.KERPLE(HEADS),
+    "sandwich": pe.Sandwich(HEADS),
 }
 
 
@@ -95,6 +103,25 @@ def test_it_gives_the_same_bits(
     same(short, long)
 
 
+@pytest.mark.parametrize("shared", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ADDS)
+def test_a_bias_is_the_same_to_a_rounding(
+    name: str, dtype: torch.dtype, shared: int, taken: list[bool], the_long_way: Callable[[], None]
+) -> None:
+    count, encoding = 70, ADDS[name]
+    short = Steps(encoding, pe.Cache(), dtype, shared)
+    with torch.no_grad():
+        actual = short.run(count)
+        assert taken == [False] + count * [True]
+        the_long_way()
+        long = Steps(encoding, pe.Cache(), dtype, shared)
+        expected = long.run(count)
+    bound = 2 * torch.finfo(dtype).eps
+    torch.testing.assert_close(actual, expected, rtol=bound, atol=bound)
+    same(short, long)
+
+
 @pytest.mark.parametrize("name", TURNS)
 def test_terms_that_come_lowered_take_it_too(
     name: str, taken: list[bool], the_long_way: Callable[[], None]
@@ -162,7 +189,8 @@ def test_what_is_asked_besides_goes_the_long_way(more: dict[str, Any], taken: li
 
 
 OTHERS: dict[str, Callable[[], tuple[Any, pe.Cache]]] = {
-    "bias": lambda: (pe.ALiBi(HEADS), pe.Cache()),
+    "a bias by position": lambda: (pe.FIRE(HEADS, width=8), pe.Cache()),
+    "vectors": lambda: (pe.Shaw(DIM, clip=4), pe.Cache()),
     "list": lambda: ([pe.Rotary(DIM), pe.SlidingWindow(3)], pe.Cache()),
     "learned angles": lambda: (pe.LearnedRotary(DIM), pe.Cache()),
     "angles by length": lambda: (
@@ -230,6 +258,58 @@ class TestWhatChangesBetweenSteps:
             steps.prompt()
 
         self.compared(change, pe.Rotary(DIM), the_long_way)
+
+    @pytest.mark.parametrize("in_place", [True, False])
+    def test_what_was_learned(self, in_place: bool, the_long_way: Any) -> None:
+        encoding = pe.T5Bias(HEADS)
+        (name, before), *_ = encoding.named_parameters()
+        weights = before.detach().clone()
+
+        def change(steps: Steps) -> None:
+            if in_place:
+                before.mul_(2.0)
+            else:
+                setattr(encoding, name, torch.nn.Parameter(2.0 * weights))
+
+        outs = []
+        with torch.no_grad():
+            for _ in range(2):
+                encoding.get_parameter(name).data = weights.clone()
+                steps = Steps(encoding, pe.Cache())
+                steps.run(3)
+                change(steps)
+                outs.append(steps.step())
+                the_long_way()
+        torch.testing.assert_close(*outs)
+
+    def test_the_scale(self, the_long_way: Any) -> None:
+        outs = []
+        for _ in range(2):
+            steps = Steps(pe.ALiBi(HEADS, inside=True), pe.Cache())
+            steps.run(2)
+            outs.append(steps.step(scale=0.5))
+            the_long_way()
+        torch.testing.assert_close(*outs)
+
+
+def test_parameters_get_their_gradients(taken: list[bool]) -> None:
+    steps = Steps(pe.T5Bias(HEADS), pe.Cache())
+    with torch.no_grad():
+        steps.run(1)
+    steps.step().sum().backward()
+    assert taken == [False, True, False]
+    assert next(steps.encoding.parameters()).grad is not None
+    with torch.no_grad():
+        steps.step()
+    assert taken[-1]
+
+
+def test_a_bias_of_other_heads_is_refused_as_ever() -> None:
+    steps = Steps(pe.ALiBi(HEADS), pe.Cache())
+    steps.run(2)
+    with pytest.raises(pe.ShapeError, match="8 heads"):
+        attention.attend(*steps.tokens(1), pe.ALiBi(8), cache=steps.cache)
+    assert len(steps.cache) == 7
 
 
 def test_other_layouts_are_refused_as_ever() -> None:
