@@ -161,14 +161,18 @@ def _plain_reason(call: Call) -> str | None:
 
 
 def _decodes_fast(call: Call) -> bool:
-    """Whether a few queries meet what is slow elsewhere: far keys, two rotations, or bfloat16."""
+    """Whether a few queries meet what is slow elsewhere: far keys, two rotations, tables of values
+    or bfloat16.
+    """
     if isinstance(call.form.rotation, Zones):
         return True
     keys, window = call.k.shape[2], call.form.visibility.window
     if window is not None and 4 * window <= keys:
         return True
     if call.form.on_value is not None:
-        return keys >= _SOME_KEYS and call.q.dtype == call.k.dtype == torch.bfloat16
+        # SDPA tells no weights, and what does keeps up in one case only.
+        half = call.q.dtype == call.k.dtype == torch.bfloat16
+        return half or keys < _SOME_KEYS or call.q.shape[2] > 1
     return slow_in_sdpa(call.q, call.k)
 
 

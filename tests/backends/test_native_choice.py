@@ -80,3 +80,15 @@ def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
     assert not taken(q, k[:, :2], pe.Rotary(8))
     assert taken(q, k[:, :2], pe.Shaw(8, values=True))
     assert not taken(q, k[:, :2], pe.Shaw(8, values=False))
+
+
+def test_auto_takes_it_for_steps_with_a_table_of_values() -> None:
+    q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 256, 8)
+
+    def taken(q: Tensor, k: Tensor) -> bool:
+        return explain_backend(q, k, k, pe.Shaw(8), causal=True) == "native: taken"
+
+    assert taken(q, k)
+    assert taken(q[:, :, :1], k[:, :, :255])
+    assert taken(q[:, :, :1].bfloat16(), k.bfloat16())
+    assert not taken(q[:, :, :1], k)
