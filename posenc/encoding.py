@@ -239,3 +239,9 @@ def bound_for(encoding: Encoding, positions: Positions) -> int:
             "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
         )
     return positions.bound
+
+
+def reach_for(encoding: Encoding, positions: Positions) -> tuple[int, int]:
+    """The farthest distances behind and ahead that an encoding needs, or that error."""
+    bound = bound_for(encoding, positions)
+    return positions.reach or (bound - 1, bound - 1)

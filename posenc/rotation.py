@@ -26,37 +26,46 @@ def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
     return cos.to(dtype), sin.to(dtype)
 
 
-def waves_of(term: Rotate, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
-    """cos and sin of queries and keys, times what grows; shared where angles are."""
+def waves_of(
+    term: Rotate, dtype: torch.dtype, growth: tuple[Tensor, Tensor] | None = None
+) -> tuple[CosSin, CosSin | None]:
+    """cos and sin of queries and keys, times what grows; shared where angles are.
+
+    growth  what `growth_held` gave of this term, where that was asked before
+    """
+    same = term.k_angle is term.q_angle
     if term.grows and term.k_angle is not None:
-        q_log, k_log = _rebased(term, 1, 1)
-        return _grown(term.q_angle, q_log, term, dtype), _grown(term.k_angle, k_log, term, dtype)
+        logs = _rebased(term, 1, 1) if growth is None else growth
+        q_waves = cos_sin(term.q_angle, term.gain, torch.float64)
+        k_waves = q_waves if same else cos_sin(term.k_angle, term.gain, torch.float64)
+        return _grown(q_waves, logs[0], dtype), _grown(k_waves, logs[1], dtype)
     q_waves = cos_sin(term.q_angle, term.gain, dtype)
     if term.k_angle is None:
         return q_waves, None
-    same = term.k_angle is term.q_angle
     return q_waves, q_waves if same else cos_sin(term.k_angle, term.gain, dtype)
 
 
-def _grown(angle: Tensor, log_scale: Tensor, term: Rotate, dtype: torch.dtype) -> CosSin:
-    cos, sin = cos_sin(angle, term.gain, torch.float64)
+def _grown(waves: CosSin, log_scale: Tensor, dtype: torch.dtype) -> CosSin:
+    cos, sin = waves
     factor = log_scale.exp()
     return (cos * factor).to(dtype), (sin * factor).to(dtype)
 
 
-def holds_growth(term: Rotate) -> bool:
-    """Whether float32 holds cos and sin times what grows with position, around one origin.
+def growth_held(term: Rotate) -> tuple[Tensor, Tensor] | None:
+    """Logarithms of what grows with position, of queries and keys around one origin, where float32
+    holds cos and sin times it; else None.
 
     Of XPos it does up to 49,000 tokens. Only the values tell: a graph cannot read them, and says
     no; a GPU is waited for.
     """
     tables = [x for x in (term.q_log_scale, term.k_log_scale) if x is not None]
     if len(tables) < 2 or term.k_angle is None or torch.compiler.is_compiling():
-        return False
+        return None
     if not plain(*tables) or any(x.is_meta or x.shape[1] > 1 or x.numel() == 0 for x in tables):
-        return False
+        return None
     q_log, k_log = _rebased(term, 1, 1)
-    return bool(q_log.abs().max() <= _Q_REACH) and bool(k_log.max() <= _K_REACH)
+    held = q_log.abs().max().item() <= _Q_REACH and k_log.max().item() <= _K_REACH
+    return (q_log, k_log) if held else None
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:

@@ -12,7 +12,7 @@ from posenc.encoding import (
     Queries,
     Scores,
     Tags,
-    bound_for,
+    reach_for,
 )
 from posenc.errors import positive
 from posenc.positions import Positions
@@ -51,7 +51,7 @@ class DistanceBias(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
-        past, future = self.reach or (bound_for(self, positions) - 1,) * 2
+        past, future = self.reach or reach_for(self, positions)
         distance = torch.arange(-past, future + 1, device=positions.device)
         values = self.biases(distance, dtype)
         return (DistanceTable(values, zero=past, saturates=self.reach is not None),)

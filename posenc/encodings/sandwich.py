@@ -42,12 +42,14 @@ class Sandwich(DistanceBias):
 
     def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
         frequencies = geometric(self.base, self.dim, distance.device)
-        product = (distance.double()[:, None] * frequencies).cos().sum(dim=-1)
+        product = distance.double().outer(frequencies).cos_().sum(dim=-1)
         if self.centered:
             product = product - self.dim / 2
         assert self.heads is not None
-        ratio = torch.arange(1, self.heads + 1, device=distance.device).double() * 8 / self.heads
-        return (product / ratio[:, None]).to(dtype)
+        eighths = torch.arange(
+            8, 8 * self.heads + 8, 8, dtype=torch.float64, device=distance.device
+        )
+        return (product / (eighths / self.heads)[:, None]).to(dtype)
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def sinusoid(position: Tensor) -> Tensor:

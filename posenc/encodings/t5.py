@@ -62,8 +62,10 @@ class T5Bias(DistanceBias):
         size = self.buckets // 2 if self.bidirectional else self.buckets
         past = distance.abs() if self.bidirectional else (-distance).clamp(min=0)
         exact = size // 2
-        ratio = (past.float() / exact).clamp(min=1).log() / math.log(self.max_distance / exact)
-        far = (exact + (ratio * (size - exact)).long()).clamp(max=size - 1)
+        ratio = (
+            (past.float() / exact).clamp_(min=1).log_().div_(math.log(self.max_distance / exact))
+        )
+        far = ratio.mul_(size - exact).long().add_(exact).clamp_(max=size - 1)
         bucket = torch.where(past < exact, past, far)
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 

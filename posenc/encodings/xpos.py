@@ -1,6 +1,5 @@
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -49,9 +48,11 @@ class XPos(RotaryEncoding):
         yield cls(10, scale_base=8.0, base=500.0, layout="interleaved")
 
     def rotation(self, positions: Positions) -> Rotate:
-        q_log, k_log = map(self._log_scale, positions.one_axis("XPos"))
+        q, k = positions.one_axis("XPos")
+        turn, q_log = super().rotation(positions), self._log_scale(q)
         # q and k count from the same 0, so that a short q beside a long k keeps its distances.
-        return replace(super().rotation(positions), q_log_scale=q_log, k_log_scale=-k_log)
+        k_log = -(q_log if q is k else self._log_scale(k))
+        return Rotate(turn.q_angle, turn.k_angle, self.layout, q_log_scale=q_log, k_log_scale=k_log)
 
     def _log_scale(self, coordinates: Tensor) -> Angles:
         """The logarithm of a query's factor, as its angles are laid out."""

@@ -18,7 +18,7 @@ from posenc.normal_form.form import (
 )
 from posenc.normal_form.pairs import through_network
 from posenc.positions import Positions
-from posenc.rotation import CosSin, holds_growth, waves_of
+from posenc.rotation import CosSin, growth_held, waves_of
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -66,8 +66,10 @@ def normalise(
         raise UnsupportedError("zones are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
     rotations = rotations_of(rotation)
-    if not any(one.grows and not holds_growth(one) for one in rotations):
-        waves = [waves_of(one, dtype) for one in rotations]
+    growths = [growth_held(one) if one.grows else None for one in rotations]
+    pairs = list(zip(rotations, growths, strict=True))
+    if all(growth is not None or not one.grows for one, growth in pairs):
+        waves = [waves_of(one, dtype, growth) for one, growth in pairs]
     scale = 1.0
     query_scale: Tensor | None = None
     for term in _all(terms, Scale):
@@ -148,7 +150,7 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
 
     A table that does not saturate must hold every distance that a visible pair can have.
     """
-    bound = positions.bound
+    reach = positions.reach
     # Causality bounds the distance only where coordinates rise with the order.
     past_only = seen.past_only and positions.unit_step
     for term in terms:
@@ -166,11 +168,10 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
         if not isinstance(term, Network) and term.saturates:
             continue
         past, future = _reach(term)
-        need = None if bound is None else bound - 1
-        if need is None or past < need or future < (0 if past_only else need):
+        if reach is None or past < reach[0] or future < (0 if past_only else reach[1]):
             raise PositionsError(
                 f"{name} holds distances from {-past} to {future} and does not "
-                f"saturate, but positions reach up to {need}: "
+                f"saturate, but positions reach up to {None if reach is None else reach[0]}: "
                 "build the table for Positions of this extent"
             )
 

@@ -102,6 +102,16 @@ class Positions:
         return self.k_len if self.unit_step else None
 
     @property
+    def reach(self) -> tuple[int, int] | None:
+        """The farthest distances of pairs, behind and ahead, or None where no bound is known."""
+        bound = self.bound
+        if bound is None:
+            return None
+        # Behind the last queries there is no key: a token that is decoded has none ahead.
+        counted = self.unit_step and self.in_order
+        return bound - 1, self.q_len - 1 if counted else bound - 1
+
+    @property
     def in_order(self) -> bool:
         """Keys count from 0, queries are the last of them, nothing is padded or packed."""
         keys = self.keys

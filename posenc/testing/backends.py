@@ -21,7 +21,7 @@ from posenc.errors import UnsupportedError
 from posenc.lowering import Part
 from posenc.native.library import LIBRARY
 from posenc.positions import Positions, Tokens
-from posenc.rotation import holds_growth
+from posenc.rotation import growth_held
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -76,7 +76,7 @@ def must_take(name: str, terms: tuple[Term, ...], aligned: bool = True) -> bool:
     inside = any(isinstance(t, GatherTable) or getattr(t, "inside", False) for t in terms)
     if name == "native" and inside and any(isinstance(t, CountTable) for t in terms):
         return False
-    scaled = any(isinstance(t, Rotate) and t.grows and not holds_growth(t) for t in terms)
+    scaled = any(isinstance(t, Rotate) and t.grows and growth_held(t) is None for t in terms)
     if scaled and name in UNSCALED:
         return False
     return aligned or name != "native" or not any(isinstance(t, READ_DISTANCES) for t in terms)

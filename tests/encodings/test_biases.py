@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import FIRE, KERPLE, ALiBi, Positions, Sandwich, T5Bias, attend, lower, scores
 from posenc.errors import PositionsError, SettingError
-from posenc.terms import DenseBias, DistanceTable, Network, Slope
+from posenc.terms import DenseBias, DistanceTable, Mask, Network, Prefix, Slope
 from tests.support.oracles import drawing
 
 
@@ -265,3 +265,18 @@ def test_fire_keeps_two_numbers_in_float32() -> None:
     assert made.hidden.weight.dtype == torch.bfloat16
     with pytest.raises(PositionsError, match="FIRE reads one coordinate per token"):
         lower(made, Positions.build(ids=torch.zeros(1, 4, 2).long()))
+
+
+@pytest.mark.parametrize("encoding", [KERPLE(2), Sandwich(2, dim=8)], ids=repr)
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_last_queries_read_a_table_without_what_is_never_ahead(
+    encoding: pe.Encoding, count: int
+) -> None:
+    q, k, v = torch.randn(3, 1, 2, 9, 8).unbind()
+    (table,) = lower(encoding, Positions.build(count, 9, causal=True)).terms
+    assert isinstance(table, DistanceTable)
+    assert (table.values.shape[-1], table.zero) == (9 + count - 1, 8)
+    for parts in ([encoding], [encoding, Mask(Prefix(4))]):
+        whole = attend(q, k, v, parts, causal=True)
+        last = attend(q[:, :, -count:], k, v, parts, causal=True)
+        torch.testing.assert_close(last, whole[:, :, -count:])
