@@ -22,7 +22,7 @@ from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
 from posenc.positions import Positions, as_positions
-from posenc.torch_modes import FLOATS, arithmetic, autocast_off
+from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
 
 
 def attend(
@@ -86,6 +86,8 @@ def attend(
             dropout=dropout,
         )
         name = choose(call)[0] if backend == "auto" else _named(backend, call)
+        if not autocasts(device_type(q)):
+            return BACKENDS[name].attend(call)
         with autocast_off(q.device):
             return BACKENDS[name].attend(call)
 
@@ -272,10 +274,15 @@ def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
     q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
     if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
         return False
-    if q.dtype not in FLOATS or k.dtype not in FLOATS or v.dtype not in FLOATS:
+    dtype = q.dtype
+    if dtype not in FLOATS:
         return False
-    (batch, heads, _, dim), (k_batch, key_heads, _, k_dim) = q_shape, k_shape
-    if batch != k_batch or dim != k_dim or k_shape[:3] != v_shape[:3]:
+    if not k.dtype == v.dtype == dtype and (k.dtype not in FLOATS or v.dtype not in FLOATS):
         return False
-    some = heads != 0 and key_heads != 0 and dim != 0 and v_shape[3] != 0
+    batch, heads, _, dim = q_shape
+    k_batch, key_heads, keys, k_dim = k_shape
+    v_batch, value_heads, values, v_dim = v_shape
+    if not batch == k_batch == v_batch or dim != k_dim or key_heads != value_heads:
+        return False
+    some = keys == values and heads != 0 and key_heads != 0 and dim != 0 and v_dim != 0
     return some and heads % key_heads == 0

@@ -33,16 +33,23 @@ def cast_to(dtype: torch.dtype, x: Tensor) -> Tensor:
     return x if x.dtype == dtype else x.to(dtype)
 
 
+def device_type(x: Tensor) -> str:
+    """Where x is; "cpu" is told without making a device, which takes longer than all else here."""
+    return "cpu" if x.is_cpu else x.device.type
+
+
 def autocast_off(device: torch.device) -> AbstractContextManager[object]:
     """What makes scores and tables keep at least float32 under autocast."""
-    # Meta tensors have shapes only, and autocast does not know their device.
-    if device.type == "meta" or not autocasts(device.type):
+    if not autocasts(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 
 
 def autocasts(device: str) -> bool:
     """Whether autocast may be on, which a graph is asked when it runs."""
+    # Meta tensors have shapes only, and autocast does not know their device.
+    if device == "meta":
+        return False
     return torch.compiler.is_compiling() or torch.is_autocast_enabled(device)
 
 

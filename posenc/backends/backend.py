@@ -14,7 +14,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, rotations_of
 from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate, Zones
-from posenc.torch_modes import arithmetic, cast_to, exporting_to_onnx, transformed
+from posenc.torch_modes import arithmetic, cast_to, device_type, exporting_to_onnx, transformed
 
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
 
@@ -73,7 +73,7 @@ class Backend:
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""
-        device = call.q.device.type
+        device = device_type(call.q)
         if self.devices is not None and device not in self.devices:
             return f"it runs on {' and '.join(self.devices)}, and q is on {device}"
         if not self.onnx and exporting_to_onnx():
@@ -98,8 +98,9 @@ def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Ten
     """
     form = call.form
     near = form.rotation.near if isinstance(form.rotation, Zones) else form.rotation
-    waves = None if near is None else form.waves(arithmetic(call.q, call.k, call.v))
-    q, k, v = _rotated(call, near, waves, half)
+    dtype = arithmetic(call.q, call.k, call.v)
+    waves = None if near is None else form.waves(dtype)
+    q, k, v = _rotated(call, near, waves, dtype, half)
     return q, k, v, 1.0 if form.query_scale is not None else call.scale * form.scale
 
 
@@ -108,17 +109,20 @@ def far_operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor,
     rotation = call.form.rotation
     if not isinstance(rotation, Zones):
         return None
-    waves = call.form.waves_beyond(arithmetic(call.q, call.k, call.v))
-    return _rotated(call, rotation.far, waves, half)[:2]
+    dtype = arithmetic(call.q, call.k, call.v)
+    return _rotated(call, rotation.far, call.form.waves_beyond(dtype), dtype, half)[:2]
 
 
 def _rotated(
-    call: Call, term: Rotate | None, waves: tuple[CosSin, CosSin | None] | None, half: torch.dtype
+    call: Call,
+    term: Rotate | None,
+    waves: tuple[CosSin, CosSin | None] | None,
+    dtype: torch.dtype,
+    half: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, scaled where its scale differs by query, and k as a term rotates them, and v."""
     form = call.form
-    dtype = arithmetic(call.q, call.k, call.v)
-    common = _common_dtype(call, half)
+    common = _common_dtype(call, dtype, half)
     factor = form.query_scale
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = cast_to(dtype if factor is not None else common, call.q)
@@ -138,10 +142,13 @@ def _rotated(
     return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v
 
 
-def _common_dtype(call: Call, half: torch.dtype) -> torch.dtype:
-    """The dtype in which a fused kernel reads q, k and v."""
-    dtype = arithmetic(call.q, call.k, call.v)
-    common = torch.promote_types(torch.promote_types(call.q.dtype, call.k.dtype), call.v.dtype)
+def _common_dtype(call: Call, dtype: torch.dtype, half: torch.dtype) -> torch.dtype:
+    """The dtype in which a fused kernel reads q, k and v; `dtype` is that of the arithmetic."""
+    common = call.q.dtype
+    for other in (call.k.dtype, call.v.dtype):
+        common = common if other == common else torch.promote_types(common, other)
+    if call.form.rotation is None:
+        return half if common == torch.float16 else common
     learns = torch.is_grad_enabled()
     for term in rotations_of(call.form.rotation):
         # Angles learn from sums over tokens in which the rounding of 16 bits adds up.

@@ -48,12 +48,14 @@ _FIELDS = tuple(
     else (None, ())
     for name in Inputs._fields
 )
+_PLACES = tuple(place for place, name in enumerate(Inputs._fields) if name in KINDS)
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v)."""
     *values, _ = inputs
-    tensors = [x for x in values if isinstance(x, Tensor)]
+    slots: list[Any] = [values[place] for place in _PLACES]
+    tensors = [x for x in slots if x is not None]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
         return torch.ops.posenc.attention.default(*values, learns)[0]
@@ -79,16 +81,13 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def _output(x: Inputs) -> Tensor:
     """The first of `_outputs`, filled, where no gradient asks for the others."""
-    rows = x.q.shape[:3]
-    out = x.q.new_empty(*rows, x.v.shape[3])
-    peak_and_mass = x.q.new_empty(2, *rows, dtype=_arithmetic(x))
-    peak = peak_and_mass.data_ptr()
-    _fill(x, out.data_ptr(), 0, peak, peak + peak_and_mass.nbytes // 2)
+    out = x.q.new_empty(*x.q.shape[:3], x.v.shape[3])
+    _fill(x, out.data_ptr())
     return out
 
 
-def _fill(x: Inputs, out: int, exact: int, peak: int, mass: int) -> None:
-    """Write the outputs, whose addresses these are; exact 0 where it is not wanted."""
+def _fill(x: Inputs, out: int, exact: int = 0, peak: int = 0, mass: int = 0) -> None:
+    """Write the outputs, whose addresses these are; 0 for what is not wanted."""
     library, x = _library(), _readable(x)
     call = _struct_of(x)
     call.out, call.exact_out, call.peak, call.mass = out, exact, peak, mass
@@ -152,19 +151,22 @@ def _struct_of(x: Inputs) -> CallStruct:
     values: tuple[Any, ...] = x
     fields: list[Any] = [_TYPES[x.q.dtype], 0, *sizes]
     for value, (held, absent) in zip(values, _FIELDS, strict=True):
-        if held is None:
+        if value is None:
+            fields += absent
+        elif held is None:
             fields.append(value)
         else:
-            fields += absent if value is None else held(value)
+            fields += held(value)
     return CallStruct.from_buffer_copy(PACK(*fields))
 
 
 def _readable(x: Inputs) -> Inputs:
     """The same tensors, laid out as the kernel reads them."""
     laid_out: dict[str, Any] = {}
-    for name in KINDS:
-        value = getattr(x, name)
+    for place in _PLACES:
+        value: Any = x[place]
         if value is not None and not value.is_contiguous():
+            name = Inputs._fields[place]
             rows = name in BY_ROWS
             laid_out[name] = _rows_contiguous(value) if rows else value.contiguous()
     return x._replace(**laid_out) if laid_out else x
@@ -180,9 +182,15 @@ def _run(library: Library, call: CallStruct, q: Tensor) -> None:
         scratch, kernel = kernels.pe_attention_double_scratch, kernels.pe_attention_double
     else:
         scratch, kernel = kernels.pe_attention_float_scratch, kernels.pe_attention_float
+    size, rows = scratch(ctypes.addressof(call)), 0
+    if not call.peak:
+        # What only a gradient reads has no tensor then: it is written behind the scratch.
+        rows = call.batch * call.heads * call.queries * (8 if q.dtype == torch.float64 else 4)
     # Where q is, whatever the default device may be.
-    memory = q.new_empty(scratch(ctypes.addressof(call)), dtype=torch.uint8)
+    memory = q.new_empty(size + 2 * rows, dtype=torch.uint8)
     call.memory = memory.data_ptr()
+    if rows:
+        call.peak, call.mass = call.memory + size, call.memory + size + rows
     kernel(ctypes.addressof(call))
 
 

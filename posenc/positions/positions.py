@@ -77,11 +77,11 @@ class Positions:
         if self.causal and self.queries.order is None and self.q_len > self.k_len:
             raise PositionsError(more_queries(self.q_len, self.k_len))
 
-    @property
+    @kept
     def q_len(self) -> int:
         return self.queries.count
 
-    @property
+    @kept
     def k_len(self) -> int:
         return self.keys.count
 
