@@ -65,11 +65,13 @@ def normalise(
     if isinstance(rotation, Zones) and not positions.causal:
         raise UnsupportedError("zones are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
-    rotations = rotations_of(rotation)
-    growths = [growth_held(one) if one.grows else None for one in rotations]
-    pairs = list(zip(rotations, growths, strict=True))
-    if all(growth is not None or not one.grows for one, growth in pairs):
-        waves = [waves_of(one, dtype, growth) for one, growth in pairs]
+    for one in rotations_of(rotation):
+        growth = growth_held(one) if one.grows else None
+        if one.grows and growth is None:
+            # Of all zones or of none, as a backend has them.
+            waves = []
+            break
+        waves.append(waves_of(one, dtype, growth))
     scale = 1.0
     query_scale: Tensor | None = None
     for term in _all(terms, Scale):
@@ -97,19 +99,16 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
     on_query, query_bias = _vectors(terms, "q", dtype)
     on_key, key_bias = _vectors(terms, "k", dtype)
     values = [_expanded(term, dtype) for term in _all(terms, ValueTable)]
-    tables = {
-        inside: [
-            # Laid out once, not by the kernel in every layer.
-            Table(_wide(term.values, dtype).contiguous(), term.zero)
-            for term in _all(terms, DistanceTable)
-            if term.inside == inside
-        ]
-        for inside in (False, True)
-    }
+    outside: list[Table] = []
+    inside: list[Table] = []
+    for term in _all(terms, DistanceTable):
+        # Laid out once, not by the kernel in every layer.
+        table = Table(_wide(term.values, dtype).contiguous(), term.zero)
+        (inside if term.inside else outside).append(table)
     return {
-        "table": merged(tables[False]),
+        "table": merged(outside),
         # (x + bias) . row is x . row, and a number for each distance.
-        "inside_table": merged([*tables[True], *query_bias, *key_bias]),
+        "inside_table": merged([*inside, *query_bias, *key_bias]),
         "slopes": _slopes(terms, inside=False),
         "inside_slopes": _slopes(terms, inside=True),
         "offsets": _offsets(terms),
@@ -150,9 +149,6 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
 
     A table that does not saturate must hold every distance that a visible pair can have.
     """
-    reach = positions.reach
-    # Causality bounds the distance only where coordinates rise with the order.
-    past_only = seen.past_only and positions.unit_step
     for term in terms:
         if not isinstance(term, _BY_DISTANCE):
             continue
@@ -168,6 +164,8 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
         if not isinstance(term, Network) and term.saturates:
             continue
         past, future = _reach(term)
+        # Causality bounds the distance only where coordinates rise with the order.
+        past_only, reach = seen.past_only and positions.unit_step, positions.reach
         if reach is None or past < reach[0] or future < (0 if past_only else reach[1]):
             raise PositionsError(
                 f"{name} holds distances from {-past} to {future} and does not "
@@ -275,7 +273,7 @@ def _reach(term: DistanceTable | GatherTable | ValueTable | Network) -> tuple[in
 
 def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
     """x in at least this dtype; a wider one is kept, for calls in more than was lowered for."""
-    return x.to(torch.promote_types(x.dtype, dtype))
+    return x if x.dtype == dtype else x.to(torch.promote_types(x.dtype, dtype))
 
 
 def _summed(tensors: Sequence[Tensor]) -> Tensor | None:
