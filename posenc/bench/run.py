@@ -23,9 +23,10 @@ from posenc.lab.hardware import cores
 VERSION = 2
 # The longest that a process may take: one that hangs must not hold the others up.
 LIMIT_SECONDS = 900.0
-# Imported before workers begin; a peer that is not installed is skipped.
+# Imported before workers begin; a peer that is not installed is skipped. Not posenc, whose kernels
+# have all threads in the process that imported it, and one in its forks.
 PRELOADED = (
-    "posenc.bench.worker",
+    "torch",
     *(f"transformers.models.{name}.modeling_{name}"
       for name in ("llama", "cohere", "t5", "xlnet", "deberta_v2", "qwen2_vl")),
     "x_transformers",

@@ -15,6 +15,7 @@ import posenc.bench.run
 from posenc.bench.case import Unavailable
 from posenc.bench.measure import memory
 from posenc.bench.run import Options, measured
+from posenc.torch_modes import threads
 
 
 def broken(request: dict[str, Any], folder: str) -> None:
@@ -28,6 +29,12 @@ def killed(request: dict[str, Any], folder: str) -> None:
 
 def hanging(request: dict[str, Any], folder: str) -> None:
     time.sleep(60)
+
+
+def threaded(request: dict[str, Any], folder: str) -> None:
+    torch.set_num_threads(2)
+    Path(folder, "said.txt").write_text(f"kernels use {threads()} threads")
+    os._exit(3)
 
 
 class TestMemory:
@@ -60,6 +67,7 @@ class TestWorkers:
         ("worker", "why"),
         [
             (broken, "the process ended with code 3: it broke"),
+            (threaded, "the process ended with code 3: kernels use 2 threads"),
             (killed, "the process ended with code -9: it said nothing"),
             (hanging, "it took more than 1 s"),
         ],
