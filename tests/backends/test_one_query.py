@@ -76,6 +76,7 @@ def test_gradients_go_the_long_way(taken: list[bool]) -> None:
     assert taken == 3 * [False, True]
 
 
+@pytest.mark.usefixtures("unhooked")
 def test_what_does_not_fit_is_refused_as_ever() -> None:
     q, k, v = qkv()
     for wrong in ((q[0], k, v), (q, k[:1], v), (q, k[..., :4], v), (q, k[:, :3], v[:, :3])):

@@ -1,6 +1,6 @@
 """The short way of a step whose number tells all is taken, and gives what the long way gives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +10,8 @@ from torch import Tensor
 import posenc as pe
 from posenc import attention
 from posenc.caches import plain_step
-from posenc.encoding import Encoding
+from tests.support.steps import DIM, HEADS, Steps, same
 
-DIM, HEADS = 16, 4
 TURNS = {
     "none": None,
     "rotary": pe.Rotary(DIM),
@@ -27,63 +26,6 @@ ADDS = {
     "kerple": pe.KERPLE(HEADS),
     "sandwich": pe.Sandwich(HEADS),
 }
-
-
-class Steps:
-    """Tokens that come one by one, after a prompt."""
-
-    def __init__(
-        self, encoding: Any, cache: pe.Cache, dtype: torch.dtype = torch.float32, shared: int = 1
-    ) -> None:
-        self.encoding, self.cache, self.dtype = encoding, cache, dtype
-        self.heads, self.generator = (HEADS, HEADS // shared), torch.Generator().manual_seed(0)
-
-    def tokens(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
-        heads, key_heads = self.heads
-        shapes = [(2, h, count, DIM) for h in (heads, key_heads, key_heads)]
-        q, k, v = (torch.randn(shape, generator=self.generator) for shape in shapes)
-        return q.to(self.dtype), k.to(self.dtype), v.to(self.dtype)
-
-    def prompt(self, count: int = 5) -> None:
-        attention.attend(*self.tokens(count), self.encoding, causal=True, cache=self.cache)
-
-    def step(self, **more: Any) -> Tensor:
-        return attention.attend(*self.tokens(1), self.encoding, cache=self.cache, **more)
-
-    def run(self, count: int) -> list[Tensor]:
-        self.prompt()
-        return [self.step() for _ in range(count)]
-
-
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Whether each call through a cache went the short way."""
-    calls: list[bool] = []
-    real = plain_step.plain_step
-
-    def asked(*given: Any) -> Tensor | None:
-        out = real(*given)
-        calls.append(out is not None)
-        return out
-
-    monkeypatch.setattr(attention, "plain_step", asked)
-    return calls
-
-
-@pytest.fixture
-def the_long_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setattr(attention, "plain_step", lambda *_: None)
-
-
-def same(one: Steps, other: Steps) -> None:
-    """Whether two caches hold the same."""
-    assert torch.equal(one.cache.k, other.cache.k)
-    assert torch.equal(one.cache.v, other.cache.v)
-    a, b = one.cache.placed, other.cache.placed
-    assert torch.equal(a.queries.position, b.queries.position)
-    assert torch.equal(a.keys.position, b.keys.position)
-    assert (a.causal, a.extent, a.unit_step) == (b.causal, b.extent, b.unit_step)
-    assert one.cache.rotation_signature == other.cache.rotation_signature
 
 
 @pytest.mark.parametrize("shared", [1, 2])
@@ -209,87 +151,6 @@ def test_other_encodings_and_caches_go_the_long_way(name: str, taken: list[bool]
     with torch.no_grad():
         Steps(*OTHERS[name]()).run(2)
     assert taken == 3 * [False]
-
-
-class TestWhatChangesBetweenSteps:
-    def compared(
-        self, change: Callable[[Steps], None], encoding: Encoding | None, the_long_way: Any
-    ) -> None:
-        """The same after a change between two steps, by the short way and by the long one."""
-        outs = []
-        both = []
-        for _ in range(2):
-            steps = Steps(encoding, pe.Cache())
-            steps.run(3)
-            change(steps)
-            outs.append([steps.step() for _ in range(3)])
-            both.append(steps)
-            the_long_way()
-        assert all(map(torch.equal, *outs))
-        same(*both)
-
-    @pytest.mark.parametrize("length", [0, 2, 6])
-    def test_tokens_taken_back(self, length: int, the_long_way: Any) -> None:
-        self.compared(lambda steps: steps.cache.truncate(length), pe.Rotary(DIM), the_long_way)
-
-    def test_rows_exchanged(self, the_long_way: Any) -> None:
-        rows = torch.tensor([1, 1])
-        self.compared(lambda steps: steps.cache.reorder(rows), pe.Rotary(DIM), the_long_way)
-
-    def test_several_tokens_at_once(self, the_long_way: Any) -> None:
-        self.compared(lambda steps: steps.prompt(3), pe.Rotary(DIM), the_long_way)
-
-    def test_another_base(self, the_long_way: Any) -> None:
-        def change(steps: Steps) -> None:
-            steps.encoding = pe.Rotary(DIM, base=100.0)
-
-        self.compared(change, pe.Rotary(DIM), the_long_way)
-
-    def test_keys_exchanged(self, the_long_way: Any) -> None:
-        def change(steps: Steps) -> None:
-            steps.cache.k = steps.cache.k * 2
-
-        self.compared(change, pe.Rotary(DIM), the_long_way)
-
-    def test_forgotten_and_set_anew(self, the_long_way: Any) -> None:
-        def change(steps: Steps) -> None:
-            steps.cache.reset()
-            steps.encoding.base = 100.0
-            steps.prompt()
-
-        self.compared(change, pe.Rotary(DIM), the_long_way)
-
-    @pytest.mark.parametrize("in_place", [True, False])
-    def test_what_was_learned(self, in_place: bool, the_long_way: Any) -> None:
-        encoding = pe.T5Bias(HEADS)
-        (name, before), *_ = encoding.named_parameters()
-        weights = before.detach().clone()
-
-        def change(steps: Steps) -> None:
-            if in_place:
-                before.mul_(2.0)
-            else:
-                setattr(encoding, name, torch.nn.Parameter(2.0 * weights))
-
-        outs = []
-        with torch.no_grad():
-            for _ in range(2):
-                encoding.get_parameter(name).data = weights.clone()
-                steps = Steps(encoding, pe.Cache())
-                steps.run(3)
-                change(steps)
-                outs.append(steps.step())
-                the_long_way()
-        torch.testing.assert_close(*outs)
-
-    def test_the_scale(self, the_long_way: Any) -> None:
-        outs = []
-        for _ in range(2):
-            steps = Steps(pe.ALiBi(HEADS, inside=True), pe.Cache())
-            steps.run(2)
-            outs.append(steps.step(scale=0.5))
-            the_long_way()
-        torch.testing.assert_close(*outs)
 
 
 def test_parameters_get_their_gradients(taken: list[bool]) -> None:

@@ -1,0 +1,92 @@
+"""What changes between two steps is seen by the short way as by the long one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc.encoding import Encoding
+from tests.support.steps import DIM, HEADS, Steps, same
+
+
+class TestWhatChangesBetweenSteps:
+    def compared(
+        self, change: Callable[[Steps], None], encoding: Encoding | None, the_long_way: Any
+    ) -> None:
+        """The same after a change between two steps, by the short way and by the long one."""
+        outs = []
+        both = []
+        for _ in range(2):
+            steps = Steps(encoding, pe.Cache())
+            steps.run(3)
+            change(steps)
+            outs.append([steps.step() for _ in range(3)])
+            both.append(steps)
+            the_long_way()
+        assert all(map(torch.equal, *outs))
+        same(*both)
+
+    @pytest.mark.parametrize("length", [0, 2, 6])
+    def test_tokens_taken_back(self, length: int, the_long_way: Any) -> None:
+        self.compared(lambda steps: steps.cache.truncate(length), pe.Rotary(DIM), the_long_way)
+
+    def test_rows_exchanged(self, the_long_way: Any) -> None:
+        rows = torch.tensor([1, 1])
+        self.compared(lambda steps: steps.cache.reorder(rows), pe.Rotary(DIM), the_long_way)
+
+    def test_several_tokens_at_once(self, the_long_way: Any) -> None:
+        self.compared(lambda steps: steps.prompt(3), pe.Rotary(DIM), the_long_way)
+
+    def test_another_base(self, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.encoding = pe.Rotary(DIM, base=100.0)
+
+        self.compared(change, pe.Rotary(DIM), the_long_way)
+
+    def test_keys_exchanged(self, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.cache.k = steps.cache.k * 2
+
+        self.compared(change, pe.Rotary(DIM), the_long_way)
+
+    def test_forgotten_and_set_anew(self, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.cache.reset()
+            steps.encoding.base = 100.0
+            steps.prompt()
+
+        self.compared(change, pe.Rotary(DIM), the_long_way)
+
+    @pytest.mark.parametrize("in_place", [True, False])
+    def test_what_was_learned(self, in_place: bool, the_long_way: Any) -> None:
+        encoding = pe.T5Bias(HEADS)
+        (name, before), *_ = encoding.named_parameters()
+        weights = before.detach().clone()
+
+        def change(steps: Steps) -> None:
+            if in_place:
+                before.mul_(2.0)
+            else:
+                setattr(encoding, name, torch.nn.Parameter(2.0 * weights))
+
+        outs = []
+        with torch.no_grad():
+            for _ in range(2):
+                encoding.get_parameter(name).data = weights.clone()
+                steps = Steps(encoding, pe.Cache())
+                steps.run(3)
+                change(steps)
+                outs.append(steps.step())
+                the_long_way()
+        torch.testing.assert_close(*outs)
+
+    def test_the_scale(self, the_long_way: Any) -> None:
+        outs = []
+        for _ in range(2):
+            steps = Steps(pe.ALiBi(HEADS, inside=True), pe.Cache())
+            steps.run(2)
+            outs.append(steps.step(scale=0.5))
+            the_long_way()
+        torch.testing.assert_close(*outs)

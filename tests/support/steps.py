@@ -1,0 +1,48 @@
+"""Tokens that come one by one, through a cache."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import attention
+
+DIM, HEADS = 16, 4
+
+
+class Steps:
+    """Tokens that come one by one, after a prompt."""
+
+    def __init__(
+        self, encoding: Any, cache: pe.Cache, dtype: torch.dtype = torch.float32, shared: int = 1
+    ) -> None:
+        self.encoding, self.cache, self.dtype = encoding, cache, dtype
+        self.heads, self.generator = (HEADS, HEADS // shared), torch.Generator().manual_seed(0)
+
+    def tokens(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        heads, key_heads = self.heads
+        shapes = [(2, h, count, DIM) for h in (heads, key_heads, key_heads)]
+        q, k, v = (torch.randn(shape, generator=self.generator) for shape in shapes)
+        return q.to(self.dtype), k.to(self.dtype), v.to(self.dtype)
+
+    def prompt(self, count: int = 5) -> None:
+        attention.attend(*self.tokens(count), self.encoding, causal=True, cache=self.cache)
+
+    def step(self, **more: Any) -> Tensor:
+        return attention.attend(*self.tokens(1), self.encoding, cache=self.cache, **more)
+
+    def run(self, count: int) -> list[Tensor]:
+        self.prompt()
+        return [self.step() for _ in range(count)]
+
+
+def same(one: Steps, other: Steps) -> None:
+    """Whether two caches hold the same."""
+    assert torch.equal(one.cache.k, other.cache.k)
+    assert torch.equal(one.cache.v, other.cache.v)
+    a, b = one.cache.placed, other.cache.placed
+    assert torch.equal(a.queries.position, b.queries.position)
+    assert torch.equal(a.keys.position, b.keys.position)
+    assert (a.causal, a.extent, a.unit_step) == (b.causal, b.extent, b.unit_step)
+    assert one.cache.rotation_signature == other.cache.rotation_signature
