@@ -14,13 +14,13 @@ from posenc.backends import BACKENDS
 from posenc.backends.backend import Call
 from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
-from posenc.caches.plain_step import plain_step
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
+from posenc.plain_step import plain_step
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
 

@@ -16,6 +16,8 @@ from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate, Zones
 from posenc.torch_modes import arithmetic, cast_to, device_type, exporting_to_onnx, transformed
 
+# Keys from which on packing them is paid for where SDPA is slow.
+SOME_KEYS = 256
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
 
 
@@ -167,3 +169,10 @@ def scale_of(call: Call) -> Tensor | float:
     if factor is None:
         return scale
     return scale * factor.to(arithmetic(call.q, call.k, call.v))[..., None]
+
+
+def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
+    """Whether SDPA is slow where a few queries meet these keys, and others that are held."""
+    # Query heads that share keys are rows of one product in SDPA, which then is fast.
+    shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
+    return not shares and keys >= SOME_KEYS and q.dtype == k.dtype == torch.bfloat16

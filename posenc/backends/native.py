@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend, Call, far_operands, operands
+from posenc.backends.backend import SOME_KEYS, Backend, Call, far_operands, operands, slow_in_sdpa
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.terms import Network, Zones
@@ -39,8 +39,6 @@ CAN = frozenset(
 _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves.
 _FEW_QUERIES = 8
-# Keys from which on that is paid for where SDPA is slow.
-_SOME_KEYS = 256
 # Of plain attention, for which SDPA makes no mask: what pays for packing there.
 _PLAIN_QUERIES, _PLAIN_PAIRS = 32, 2**16
 # The same with dropout, for which SDPA keeps all weights.
@@ -172,15 +170,8 @@ def _decodes_fast(call: Call) -> bool:
     if call.form.on_value is not None:
         # SDPA tells no weights, and what does keeps up in one case only.
         half = call.q.dtype == call.k.dtype == torch.bfloat16
-        return half or keys < _SOME_KEYS or call.q.shape[2] > 1
+        return half or keys < SOME_KEYS or call.q.shape[2] > 1
     return slow_in_sdpa(call.q, call.k)
-
-
-def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
-    """Whether SDPA is slow where a few queries meet these keys, and others that are held."""
-    # Query heads that share keys are rows of one product in SDPA, which then is fast.
-    shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
-    return not shares and keys >= _SOME_KEYS and q.dtype == k.dtype == torch.bfloat16
 
 
 BACKEND = Backend(

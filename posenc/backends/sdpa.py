@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from posenc.backends.backend import Backend, Call, operands, scale_of
-from posenc.backends.native import slow_in_sdpa
+from posenc.backends.backend import Backend, Call, operands, scale_of, slow_in_sdpa
 from posenc.equation import group
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table

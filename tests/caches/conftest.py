@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from posenc import attention
-from posenc.caches import plain_step
+from posenc import attention, plain_step
 
 
 @pytest.fixture

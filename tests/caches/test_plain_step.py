@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc import attention
-from posenc.caches import plain_step
+from posenc import attention, plain_step
 from tests.support.steps import DIM, HEADS, Steps, same
 
 TURNS = {

@@ -15,7 +15,6 @@ from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
 from posenc.encoding import Encoding
-from posenc.encodings._rotary import RotaryEncoding
 from posenc.errors import PositionsError
 from posenc.lowering import Lowerable, Lowered, check_fits, lower
 from posenc.native.rotary_ops import rotated
@@ -216,9 +215,7 @@ def _reads_numbers(encoding: Encoding) -> bool:
     if encoding.axes > 1 or tags.length_dependent or tags.needs_context:
         return False
     if encoding.family == "rotary":
-        # One that overrides it makes two rotations, or more than a rotation.
-        by_number = type(encoding).lower is RotaryEncoding.lower
-        return by_number and next(encoding.parameters(), None) is None
+        return next(encoding.parameters(), None) is None
     return encoding.family == "bias" and tags.translation_invariant
 
 
