@@ -12,7 +12,6 @@ from torch import Tensor
 
 from posenc.backends import BACKENDS
 from posenc.backends.backend import Call
-from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
@@ -20,7 +19,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
-from posenc.plain_step import plain_step
+from posenc.plain_step import plain_query, plain_step
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
 
@@ -67,9 +66,8 @@ def attend(
     out = None
     if not asks_more and cache is not None:
         out = plain_step(q, k, v, encoding, cache, causal, scale)
-    elif not asks_more and encoding is None and suits_one_query(q, k, v):
-        # As engines decode that turn and keep keys themselves.
-        out = one_query(q, k, v, scale)
+    elif not asks_more and q.ndim == 4 and q.shape[2] == 1:
+        out = plain_query(q, k, v, encoding, causal, scale)
     if out is not None:
         return out
     with nullcontext() if cache is None else unchanged_on_error([cache]):

@@ -1,8 +1,8 @@
-"""One more token where its number tells all: RoPE, biases by distance, no position.
+"""One query the short way: what `attend` computes for any call, by few questions.
 
-It is turned, written behind the tokens that are held, and meets all of them. `attend` computes the
-same for any call; a step is so short that questions take most of its time, and here they are
-answered for many tokens at once.
+A step of decoding is so short that questions take most of its time. `plain_step` answers them for
+many tokens at once where the number of a token tells all: of RoPE, biases by distance, and no
+position. `plain_query` meets keys that somebody else keeps.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from posenc.backends.sdpa import one_query, suits_one_query
+from posenc.backends.backend import Call, hides_most
+from posenc.backends.sdpa import mask_of, one_query, suits_one_query
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
@@ -31,6 +32,17 @@ from posenc.torch_modes import altered, arithmetic, plain
 _AHEAD = 64
 _TURNS = frozenset({Feature.ROTATION})
 _BY_DISTANCE = frozenset({Feature.TABLE, Feature.SLOPES})
+# What is no more than a rotation and a mask of numbers.
+_SHORT = (
+    _TURNS
+    | _BY_DISTANCE
+    | {
+        Feature.OFFSETS,
+        Feature.NETWORK,
+        Feature.DENSE,
+        Feature.MASK,
+    }
+)
 Settings = tuple[float, torch.dtype, int, bool]
 
 
@@ -124,10 +136,47 @@ def plain_step(
     k_buffer, v_buffer = cache.buffers
     k, k_buffer = behind(cache.k, k, k_buffer, cache.length)
     v, v_buffer = behind(cache.v, v, v_buffer, cache.length)
-    out = one_query(q, k, v, scale, step.bias)
+    mask = None if step.bias is None else step.bias[None, :, None]
+    out = one_query(q, k, v, scale, mask)
     # Last, so that a call that fails leaves the cache as it was.
     cache.k, cache.v, cache.buffers, cache.placed = k, v, (k_buffer, v_buffer), step.positions
     return out
+
+
+def plain_query(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: Lowerable,
+    causal: bool | None,
+    scale: float | None,
+) -> Tensor | None:
+    """What `attend` returns for one query, bare or of lowered terms; None for other calls."""
+    lowered = encoding if isinstance(encoding, Lowered) else None
+    if (encoding is not None and lowered is None) or not suits_one_query(q, k, v):
+        return None
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    if lowered is None:
+        return one_query(q, k, v, scale)
+    form, positions = lowered.form, lowered.positions
+    if not form.features <= _SHORT or lowered.keys_prerotated or positions.keys.valid is not None:
+        return None
+    if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
+        return None
+    if positions.q_len != 1 or positions.k_len != k.shape[2] or hides_most(form, k.shape[2]):
+        return None
+    check_heads(form, q.shape[1])
+    if isinstance(form.rotation, Rotate):
+        # Factors that grow leave the range of 16 bits.
+        q_waves, k_waves = (None, None) if form.rotation.grows else form.waves(arithmetic(q))
+        if q_waves is None or k_waves is None:
+            return None
+        if q_waves[0].shape[1] != 1 or k_waves[0].shape[1] != 1:
+            return None
+        cos, sin = zip(q_waves, k_waves, strict=True)
+        q, k = rotated((q, k), cos, sin, form.rotation.layout, form.rotation.start)
+    mask = mask_of(Call(q, k, v, lowered, scale, 0.0), scale * form.scale)[0]
+    return one_query(q, k, v, scale * form.scale, mask)
 
 
 def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:

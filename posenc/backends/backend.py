@@ -176,3 +176,9 @@ def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
     # Query heads that share keys are rows of one product in SDPA, which then is fast.
     shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
     return not shares and keys >= SOME_KEYS and q.dtype == k.dtype == torch.bfloat16
+
+
+def hides_most(form: NormalForm, keys: int) -> bool:
+    """Whether a window hides so many keys that a few queries pay for skipping them."""
+    window = form.visibility.window
+    return window is not None and 4 * window <= keys

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import SOME_KEYS, Backend, Call, far_operands, operands, slow_in_sdpa
+from posenc.backends.backend import (
+    SOME_KEYS,
+    Backend,
+    Call,
+    far_operands,
+    hides_most,
+    operands,
+    slow_in_sdpa,
+)
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.terms import Network, Zones
@@ -39,8 +47,9 @@ CAN = frozenset(
 _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves.
 _FEW_QUERIES = 8
-# Of plain attention, for which SDPA makes no mask: what pays for packing there.
-_PLAIN_QUERIES, _PLAIN_PAIRS = 32, 2**16
+# Of plain attention, for which SDPA makes no mask: what pays for packing there, and for which
+# SDPA is slow in bfloat16.
+_PLAIN_QUERIES, _PLAIN_PAIRS, _HALF_PAIRS = 32, 2**15, 2**13
 # The same with dropout, for which SDPA keeps all weights.
 _DROPPED_QUERIES = 16
 
@@ -150,10 +159,12 @@ def _plain_reason(call: Call) -> str | None:
     batch, heads, queries, _ = call.q.shape
     if call.dropout and queries >= _DROPPED_QUERIES:
         return None
-    if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < _PLAIN_PAIRS:
+    half = call.q.dtype == call.k.dtype == torch.bfloat16
+    least = _HALF_PAIRS if half else _PLAIN_PAIRS
+    if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < least:
         return (
             "attention without bias and mask is left to SDPA under "
-            f"{_PLAIN_QUERIES} queries or {_PLAIN_PAIRS} pairs of all heads"
+            f"{_PLAIN_QUERIES} queries or {least} pairs of all heads"
         )
     return None
 
@@ -164,13 +175,14 @@ def _decodes_fast(call: Call) -> bool:
     """
     if isinstance(call.form.rotation, Zones):
         return True
-    keys, window = call.k.shape[2], call.form.visibility.window
-    if window is not None and 4 * window <= keys:
+    keys = call.k.shape[2]
+    if hides_most(call.form, keys):
         return True
     if call.form.on_value is not None:
         # SDPA tells no weights, and what does keeps up in one case only.
         half = call.q.dtype == call.k.dtype == torch.bfloat16
-        return half or keys < SOME_KEYS or call.q.shape[2] > 1
+        shares = call.k.shape[1] < call.q.shape[1]
+        return half or keys < SOME_KEYS or call.q.shape[2] > 1 or shares
     return slow_in_sdpa(call.q, call.k)
 
 

@@ -75,7 +75,7 @@ def declines(call: Call) -> str | None:
 
 def attend(call: Call) -> Tensor:
     q, k, v, scale = operands(call)
-    mask, is_causal = _mask(call, scale)
+    mask, is_causal = mask_of(call, scale)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
     # The query heads of a key head become more queries of that head, so that no key is repeated;
     # a mask shared by all heads would have to be repeated instead. While compiling, only a single
@@ -129,23 +129,20 @@ def suits_one_query(q: Tensor, k: Tensor, v: Tensor, held: int = 0) -> bool:
     return not learns and plain(q, k, v)
 
 
-def one_query(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | None, bias: Tensor | None = None
-) -> Tensor:
-    """A query (b, h, 1, d) that meets all keys (b, g, tk, d); bias (1|h, tk) is added."""
+def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None) -> Tensor:
+    """A query (b, h, 1, d) that meets all keys (b, g, tk, d); mask (1|b, 1|h, 1, tk) is added."""
     b, h, _, d = q.shape
-    g, scale = k.shape[1], d**-0.5 if scale is None else scale
-    mask = None if bias is None else bias[None, :, None]
+    g = k.shape[1]
     if h > g:
         # Query heads that share keys become queries of one head, so that no key is repeated.
         q = q.reshape(b, g, -1, d)
         if mask is not None:
-            mask = mask.expand(1, h, 1, -1).reshape(1, g, h // g, -1)
+            mask = mask.expand(-1, h, 1, -1).reshape(mask.shape[0], g, h // g, -1)
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return out.view(b, h, 1, -1)
 
 
-def _mask(call: Call, scale: float) -> tuple[Tensor | None, bool]:
+def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     """The mask, with all that is added to scores, or that causality is all of it."""
     form, positions = call.form, call.form.positions
     if not form.adds and positions.in_order and Feature.MASK not in form.features:

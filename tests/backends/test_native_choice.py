@@ -49,7 +49,7 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
         said = explain_backend(q, q, q, encoding, causal=True)
         assert said == (
             "native: attention without bias and mask is left to SDPA "
-            "under 32 queries or 65536 pairs of all heads\nsdpa: taken"
+            "under 32 queries or 32768 pairs of all heads\nsdpa: taken"
         )
     said = explain_backend(q[:, :, :1], q, q, pe.ALiBi(2), causal=True)
     assert said.startswith("native: fewer than 8 queries are left to others")
@@ -58,12 +58,14 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("encoding", [None, pe.Rotary(8)])
 def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool) -> None:
-    def taken(batch: int, heads: int, length: int) -> bool:
-        q = torch.ones(batch, heads, length, 8)
+    def taken(batch: int, heads: int, length: int, dtype: torch.dtype = torch.float32) -> bool:
+        q = torch.ones(batch, heads, length, 8, dtype=dtype)
         return explain_backend(q, q, q, encoding, causal=causal) == "native: taken"
 
-    assert all((taken(1, 4, 128), taken(4, 1, 128), taken(1, 64, 32)))
-    assert not any((taken(1, 4, 127), taken(1, 1024, 31)))
+    assert all((taken(1, 2, 128), taken(2, 1, 128), taken(1, 32, 32)))
+    assert not any((taken(1, 2, 127), taken(1, 1024, 31), taken(1, 8, 63)))
+    assert taken(1, 8, 32, torch.bfloat16)
+    assert not any((taken(1, 7, 32, torch.bfloat16), taken(1, 64, 31, torch.bfloat16)))
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
@@ -91,4 +93,5 @@ def test_auto_takes_it_for_steps_with_a_table_of_values() -> None:
     assert taken(q, k)
     assert taken(q[:, :, :1], k[:, :, :255])
     assert taken(q[:, :, :1].bfloat16(), k.bfloat16())
+    assert taken(q[:, :, :1], k[:, :2])
     assert not taken(q[:, :, :1], k)

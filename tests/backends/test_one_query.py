@@ -1,4 +1,4 @@
-"""One query without encoding: SDPA is called straight, and gives what attend gives by name."""
+"""One query the short way: SDPA is called straight, and gives what attend gives by name."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import attention
+from posenc.terms import DenseBias, Scale
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -16,13 +17,14 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each call was found to be such a query."""
     answers: list[bool] = []
-    real = attention.suits_one_query
+    real = attention.plain_query
 
-    def asked(*given: Any) -> bool:
-        answers.append(real(*given))
-        return answers[-1]
+    def asked(*given: Any) -> Tensor | None:
+        out = real(*given)
+        answers.append(out is not None)
+        return out
 
-    monkeypatch.setattr(attention, "suits_one_query", asked)
+    monkeypatch.setattr(attention, "plain_query", asked)
     return answers
 
 
@@ -52,6 +54,100 @@ def test_it_gives_the_same_bits(
     slow = attention.attend(*(x.double() for x in (q, k, v)), scale=scale, backend="reference")
     bound = 1e-12 if dtype == torch.float64 else 4 * torch.finfo(dtype).eps
     torch.testing.assert_close(actual.double(), slow, rtol=bound, atol=bound)
+
+
+KEYS = 7
+LOWERED: dict[str, Any] = {
+    "nothing": lambda: None,
+    "rotary": lambda: pe.Rotary(8),
+    "partial": lambda: pe.Rotary(8, rotary_dim=4, layout="interleaved"),
+    "alibi": lambda: pe.ALiBi(4),
+    "alibi inside": lambda: pe.ALiBi(4, inside=True),
+    "t5": lambda: pe.T5Bias(4),
+    "fire": lambda: pe.FIRE(4, width=8),
+    "both": lambda: [pe.Rotary(8), pe.ALiBi(4)],
+    "window": lambda: [pe.Rotary(8), pe.SlidingWindow(3), pe.Sinks(1)],
+    "scaled": lambda: [pe.ALiBi(4), Scale(0.5)],
+    "dense": lambda: DenseBias(torch.linspace(-1, 1, 2 * 4 * KEYS).view(2, 4, 1, KEYS)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+@pytest.mark.parametrize("name", LOWERED)
+def test_lowered_terms_give_the_same_bits(
+    name: str, key_heads: int, dtype: torch.dtype, taken: list[bool]
+) -> None:
+    q, k, v = (x.to(dtype) for x in qkv(key_heads=key_heads, keys=KEYS))
+    positions = pe.Positions.build(1, KEYS, causal=True)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    lowered = pe.lower(LOWERED[name](), positions, dtype=wide)
+    for scale in (None, 0.3):
+        with torch.no_grad():
+            actual = attention.attend(q, k, v, lowered, scale=scale)
+            expected = attention.attend(q, k, v, lowered, scale=scale, backend="sdpa")
+        assert torch.equal(actual, expected)
+    assert taken == [True, True]
+    assert "sdpa: taken" in pe.explain_backend(q, k, v, lowered)
+
+
+def test_packed_documents_are_told_apart(taken: list[bool]) -> None:
+    q, k, v = qkv(keys=KEYS)
+    documents = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    keys = pe.Tokens(torch.arange(KEYS), document=documents)
+    queries = pe.Tokens(torch.tensor([6]), document=documents[-1:])
+    lowered = pe.lower(pe.ALiBi(4), pe.Positions(queries, keys, True, unit_step=True))
+    out = attention.attend(q, k, v, lowered)
+    k[:, :, :3] = v[:, :, :3] = 100.0
+    assert torch.equal(out, attention.attend(q, k, v, lowered))
+    assert taken == [True, True]
+
+
+OTHERS: dict[str, Any] = {
+    "an encoding": lambda: pe.ALiBi(4),
+    "vectors": lambda: lowered_for(pe.Shaw(8, clip=4)),
+    "a narrow window": lambda: lowered_for(pe.SlidingWindow(1)),
+    "factors that grow": lambda: lowered_for(pe.XPos(8)),
+    "zones": lambda: lowered_for(pe.ReRoPE(8, window=3)),
+    "temperature": lambda: lowered_for(next(iter(pe.Temperature.examples()))),
+    "padding": lambda: pe.lower(pe.ALiBi(4), pe.Positions.build(
+        1, KEYS, causal=True, attention_mask=torch.arange(KEYS)[None].expand(2, -1) > 2)),
+}  # fmt: skip
+
+
+def lowered_for(encoding: Any) -> pe.Lowered:
+    return pe.lower(encoding, pe.Positions.build(1, KEYS, causal=True))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_go_the_long_way(name: str, taken: list[bool]) -> None:
+    attention.attend(*qkv(keys=KEYS), OTHERS[name](), causal=True)
+    assert taken == [False]
+
+
+def test_terms_that_do_not_fit_are_refused_as_ever() -> None:
+    q, k, v = qkv(keys=KEYS)
+    with pytest.raises(pe.PositionsError, match="positions for 1 queries and 7 keys"):
+        attention.attend(q, k[:, :, 1:], v[:, :, 1:], lowered_for(pe.ALiBi(4)))
+    with pytest.raises(pe.ShapeError, match="8 heads"):
+        attention.attend(q, k, v, lowered_for(pe.ALiBi(8)))
+    with pytest.raises(pe.PositionsError, match="causal=False"):
+        attention.attend(q, k, v, lowered_for(pe.ALiBi(4)), causal=False)
+    prerotated = pe.lower(
+        pe.Rotary(8), pe.Positions.build(1, KEYS, causal=True), keys_prerotated=True
+    )
+    with pytest.raises(pe.PositionsError, match="rotated in a"):
+        attention.attend(q, k, v, prerotated)
+
+
+def test_what_is_learned_gets_its_gradient() -> None:
+    encoding = pe.T5Bias(4)
+    q, k, v = qkv(keys=KEYS)
+    attention.attend(q, k, v, lowered_for(encoding)).sum().backward()
+    (grad,) = (x.grad.clone() for x in encoding.parameters())
+    encoding.zero_grad()
+    attention.attend(q, k, v, lowered_for(encoding), backend="reference").sum().backward()
+    torch.testing.assert_close(grad, next(encoding.parameters()).grad)
 
 
 @pytest.mark.parametrize("keys", [1, 255, 256, 300])
