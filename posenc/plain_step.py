@@ -265,7 +265,7 @@ def _reads_numbers(encoding: Encoding) -> bool:
         return False
     if encoding.family == "rotary":
         return next(encoding.parameters(), None) is None
-    return encoding.family == "bias" and tags.translation_invariant
+    return encoding.family in ("bias", "none") and tags.translation_invariant
 
 
 def _versions(encoding: Encoding | None) -> list[tuple[int, int, int]]:

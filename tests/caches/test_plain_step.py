@@ -13,6 +13,7 @@ from tests.support.steps import DIM, HEADS, Steps, same
 
 TURNS = {
     "none": None,
+    "nope": pe.NoPE(),
     "rotary": pe.Rotary(DIM),
     "interleaved": pe.Rotary(DIM, layout="interleaved", rotary_dim=8),
     "gain": pe.Rotary(DIM, scaling=pe.YaRN(4.0, 64)),
