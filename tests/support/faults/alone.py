@@ -125,7 +125,7 @@ ALONE = [
         "first = positions is None\n"
         "            positions = as_positions(positions, q_len, k_len, **place)\n"
         "            if first:\n"
-        "                queries = type(positions.keys)(torch.arange(q_len, device=q.device))\n"
+        "                queries = type(positions.keys)(positions.keys.position[:q_len])\n"
         "                positions = replace(positions, queries=queries)",
         rope,
         "check_short_queries",

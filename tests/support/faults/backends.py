@@ -7,9 +7,9 @@ from tests.support.faults.fault import Fault
 FAULTS = [
     Fault(
         "mask dropped beside a bias",
-        "posenc.backends.sdpa:_mask",
-        "mask = bias if seen is None else bias.masked_fill(~seen, -torch.inf)",
-        "mask = bias",
+        "posenc.backends.sdpa:_mask_tensor",
+        "return bias if seen is None else bias.masked_fill(~seen, -torch.inf)",
+        "return bias",
         alibi,
         "check_backends",
     ),
@@ -23,8 +23,8 @@ FAULTS = [
     ),
     Fault(
         "causal mask aligned at the first key",
-        "posenc.backends.sdpa:_mask",
-        " and square",
+        "posenc.backends.sdpa:mask_of",
+        " and positions.q_len == positions.k_len",
         "",
         rope,
         "check_short_queries",

@@ -157,9 +157,9 @@ CLAIMS = [
     ),
     Fault(
         "a causal mask multiplied by the scale",
-        "posenc.backends.sdpa:_mask",
-        "square and scale > 0",
-        "square",
+        "posenc.backends.sdpa:mask_of",
+        "positions.k_len and scale > 0",
+        "positions.k_len",
         rope,
         "check_scales",
         alone=True,

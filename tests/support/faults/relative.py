@@ -16,8 +16,8 @@ FAULTS = [
     Fault(
         "bucket off by one",
         "posenc.encodings.t5:T5Bias.bucket",
-        "exact + (ratio",
-        "exact + 1 + (ratio",
+        "add_(exact)",
+        "add_(exact + 1)",
         t5,
         "check_reference_scores",
     ),
@@ -122,8 +122,8 @@ FAULTS = [
     Fault(
         "the bias multiplied by its compression ratio",
         "posenc.encodings.sandwich:Sandwich.biases",
-        "product / ratio",
-        "product * ratio",
+        "product / (eighths",
+        "product * (eighths",
         lambda: pe.Sandwich(4),
         "check_reference_scores",
     ),

@@ -122,8 +122,8 @@ FAULTS = [
     Fault(
         "xPos with a centre for each of q and k",
         "posenc.encodings.xpos:XPos.rotation",
-        "q_log_scale=q_log, k_log_scale=-k_log",
-        "q_log_scale=q_log - q_log.mean(-2, True), k_log_scale=k_log.mean(-2, True) - k_log",
+        "q_log_scale=q_log, k_log_scale=k_log",
+        "q_log_scale=q_log - q_log.mean(-2, True), k_log_scale=k_log - k_log.mean(-2, True)",
         lambda: pe.XPos(16, scale_base=8.0),
         "check_short_queries",
     ),
