@@ -19,7 +19,8 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
-from posenc.plain_step import plain_query, plain_step
+from posenc.plain_query import plain_query
+from posenc.plain_step import plain_step
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
 

@@ -1,8 +1,8 @@
-"""One query the short way: what `attend` computes for any call, by few questions.
+"""One token more through a cache the short way: what `attend` computes, by few questions.
 
-A step of decoding is so short that questions take most of its time. `plain_step` answers them for
-many tokens at once where the number of a token tells all: of RoPE, biases by distance, and no
-position. `plain_query` meets keys that somebody else keeps.
+A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
+backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
+of biases by distance and of no position do, they are made for many tokens to come at once.
 """
 
 from dataclasses import dataclass, replace
@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Call, hides_most
-from posenc.backends.sdpa import mask_of, one_query, suits_one_query
+from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
@@ -32,17 +31,6 @@ from posenc.torch_modes import altered, arithmetic, plain
 _AHEAD = 64
 _TURNS = frozenset({Feature.ROTATION})
 _BY_DISTANCE = frozenset({Feature.TABLE, Feature.SLOPES})
-# What is no more than a rotation and a mask of numbers.
-_SHORT = (
-    _TURNS
-    | _BY_DISTANCE
-    | {
-        Feature.OFFSETS,
-        Feature.NETWORK,
-        Feature.DENSE,
-        Feature.MASK,
-    }
-)
 Settings = tuple[float, torch.dtype, int, bool]
 
 
@@ -86,7 +74,7 @@ class Ahead:
     plain: bool = True
 
     def tells(self, encoding: Encoding | None, settings: Settings, number: int) -> bool:
-        """Whether this token of this encoding, as it is now, is one of them."""
+        """Whether this token of this encoding, with what it has learned by now, is one of them."""
         if self.encoding is not encoding or self.settings != settings:
             return False
         if not self.first <= number < self.first + _AHEAD:
@@ -143,42 +131,6 @@ def plain_step(
     return out
 
 
-def plain_query(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    encoding: Lowerable,
-    causal: bool | None,
-    scale: float | None,
-) -> Tensor | None:
-    """What `attend` returns for one query, bare or of lowered terms; None for other calls."""
-    lowered = encoding if isinstance(encoding, Lowered) else None
-    if (encoding is not None and lowered is None) or not suits_one_query(q, k, v):
-        return None
-    scale = q.shape[3] ** -0.5 if scale is None else scale
-    if lowered is None:
-        return one_query(q, k, v, scale)
-    form, positions = lowered.form, lowered.positions
-    if not form.features <= _SHORT or lowered.keys_prerotated or positions.keys.valid is not None:
-        return None
-    if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
-        return None
-    if positions.q_len != 1 or positions.k_len != k.shape[2] or hides_most(form, k.shape[2]):
-        return None
-    check_heads(form, q.shape[1])
-    if isinstance(form.rotation, Rotate):
-        # Factors that grow leave the range of 16 bits.
-        q_waves, k_waves = (None, None) if form.rotation.grows else form.waves(arithmetic(q))
-        if q_waves is None or k_waves is None:
-            return None
-        if q_waves[0].shape[1] != 1 or k_waves[0].shape[1] != 1:
-            return None
-        cos, sin = zip(q_waves, k_waves, strict=True)
-        q, k = rotated((q, k), cos, sin, form.rotation.layout, form.rotation.start)
-    mask = mask_of(Call(q, k, v, lowered, scale, 0.0), scale * form.scale)[0]
-    return one_query(q, k, v, scale * form.scale, mask)
-
-
 def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:
     """Whether this is one token for a cache that keeps tokens as they come, and no more."""
     held_k, held_v = cache.k, cache.v
@@ -198,7 +150,7 @@ def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) ->
         return None
     if positions.q_len != 1 or positions.k_len != len(cache) + 1 or not positions.in_order:
         return None
-    if not (form.features <= _TURNS and _turns_alike(form, cache)):
+    if positions.batch != 1 or not (form.features <= _TURNS and _turns_alike(form, cache)):
         return None
     if not isinstance(form.rotation, Rotate):
         return Step(positions)

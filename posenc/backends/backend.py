@@ -175,7 +175,12 @@ def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
     """Whether SDPA is slow where a few queries meet these keys, and others that are held."""
     # Query heads that share keys are rows of one product in SDPA, which then is fast.
     shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
-    return not shares and keys >= SOME_KEYS and q.dtype == k.dtype == torch.bfloat16
+    return not shares and keys >= SOME_KEYS and in_bfloat16(q, k)
+
+
+def in_bfloat16(q: Tensor, k: Tensor) -> bool:
+    """Whether SDPA computes these in bfloat16, which takes it longer than float32."""
+    return q.dtype == k.dtype == torch.bfloat16
 
 
 def hides_most(form: NormalForm, keys: int) -> bool:

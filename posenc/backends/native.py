@@ -17,6 +17,7 @@ from posenc.backends.backend import (
     Call,
     far_operands,
     hides_most,
+    in_bfloat16,
     operands,
     slow_in_sdpa,
 )
@@ -49,7 +50,7 @@ _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 _FEW_QUERIES = 8
 # Of plain attention, for which SDPA makes no mask: what pays for packing there, and for which
 # SDPA is slow in bfloat16.
-_PLAIN_QUERIES, _PLAIN_PAIRS, _HALF_PAIRS = 32, 2**15, 2**13
+_PLAIN_QUERIES, _PLAIN_PAIRS, _BFLOAT16_PAIRS = 32, 2**15, 2**13
 # The same with dropout, for which SDPA keeps all weights.
 _DROPPED_QUERIES = 16
 
@@ -159,8 +160,7 @@ def _plain_reason(call: Call) -> str | None:
     batch, heads, queries, _ = call.q.shape
     if call.dropout and queries >= _DROPPED_QUERIES:
         return None
-    half = call.q.dtype == call.k.dtype == torch.bfloat16
-    least = _HALF_PAIRS if half else _PLAIN_PAIRS
+    least = _BFLOAT16_PAIRS if in_bfloat16(call.q, call.k) else _PLAIN_PAIRS
     if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < least:
         return (
             "attention without bias and mask is left to SDPA under "
@@ -180,9 +180,9 @@ def _decodes_fast(call: Call) -> bool:
         return True
     if call.form.on_value is not None:
         # SDPA tells no weights, and what does keeps up in one case only.
-        half = call.q.dtype == call.k.dtype == torch.bfloat16
         shares = call.k.shape[1] < call.q.shape[1]
-        return half or keys < SOME_KEYS or call.q.shape[2] > 1 or shares
+        some = keys < SOME_KEYS or call.q.shape[2] > 1
+        return some or shares or in_bfloat16(call.q, call.k)
     return slow_in_sdpa(call.q, call.k)
 
 

@@ -9,23 +9,15 @@ from torch import Tensor
 import posenc as pe
 from posenc import attention
 from posenc.terms import DenseBias, Scale
+from tests.support.steps import recorded
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call was found to be such a query."""
-    answers: list[bool] = []
-    real = attention.plain_query
-
-    def asked(*given: Any) -> Tensor | None:
-        out = real(*given)
-        answers.append(out is not None)
-        return out
-
-    monkeypatch.setattr(attention, "plain_query", asked)
-    return answers
+    """Whether each query went the short way."""
+    return recorded(monkeypatch, "plain_query")
 
 
 def qkv(heads: int = 4, key_heads: int = 4, keys: int = 7, width: int = 8) -> list[Tensor]:

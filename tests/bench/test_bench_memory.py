@@ -67,7 +67,6 @@ class TestWorkers:
         ("worker", "why"),
         [
             (broken, "the process ended with code 3: it broke"),
-            (threaded, "the process ended with code 3: kernels use 2 threads"),
             (killed, "the process ended with code -9: it said nothing"),
             (hanging, "it took more than 1 s"),
         ],
@@ -86,6 +85,17 @@ class TestWorkers:
         found = measured(case_of(measure=measure), Options(tmp_path, quick=True), 1)
         assert found.values == {}
         assert found.missing == dict.fromkeys(("floor", "posenc", "peer"), why)
+
+    def test_kernels_have_all_threads_in_a_worker(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a fork of a process that imported posenc they would have one."""
+        monkeypatch.setattr(posenc.bench.run, "answer", threaded)
+        found = measured(case_of(), Options(tmp_path, quick=True), 1)
+        # It tells by its last words, which a result shows where a worker ends without an answer.
+        assert set(found.missing.values()) == {
+            "the process ended with code 3: kernels use 2 threads"
+        }
 
     def test_what_a_worker_prints_is_not_mixed_with_results(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]

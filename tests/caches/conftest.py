@@ -1,25 +1,15 @@
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from torch import Tensor
 
-from posenc import attention, plain_step
+from posenc import attention
+from tests.support.steps import recorded
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each call through a cache went the short way."""
-    calls: list[bool] = []
-    real = plain_step.plain_step
-
-    def asked(*given: Any) -> Tensor | None:
-        out = real(*given)
-        calls.append(out is not None)
-        return out
-
-    monkeypatch.setattr(attention, "plain_step", asked)
-    return calls
+    return recorded(monkeypatch, "plain_step")
 
 
 @pytest.fixture

@@ -184,6 +184,15 @@ def test_other_layouts_are_refused_as_ever() -> None:
     assert len(steps.cache) == 7
 
 
+def test_terms_for_another_batch_are_refused_as_ever() -> None:
+    steps = Steps(None, pe.Cache())
+    steps.prompt()
+    ids = torch.arange(6).expand(3, 6)
+    steps.encoding = pe.lower(None, pe.Positions.build(1, 6, ids=ids, causal=True))
+    with pytest.raises(pe.PositionsError, match="batch of 3"):
+        steps.step()
+
+
 def test_padding_is_carried_on_the_long_way(taken: list[bool]) -> None:
     steps = Steps(pe.Rotary(DIM), pe.Cache())
     mask = torch.ones(2, 5, dtype=torch.bool)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -46,3 +47,17 @@ def same(one: Steps, other: Steps) -> None:
     assert torch.equal(a.keys.position, b.keys.position)
     assert (a.causal, a.extent, a.unit_step) == (b.causal, b.extent, b.unit_step)
     assert one.cache.rotation_signature == other.cache.rotation_signature
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, short_way: str) -> list[bool]:
+    """Whether each call that attend offers to this short way, by name, is taken by it."""
+    taken: list[bool] = []
+    real = getattr(attention, short_way)
+
+    def asked(*given: Any) -> Tensor | None:
+        out = real(*given)
+        taken.append(out is not None)
+        return out
+
+    monkeypatch.setattr(attention, short_way, asked)
+    return taken
