@@ -7,11 +7,12 @@ or with terms that were lowered once.
 from torch import Tensor
 
 from posenc.backends.backend import Call, hides_most
-from posenc.backends.sdpa import mask_of, one_query, suits_one_query
+from posenc.backends.sdpa import mask_of
 from posenc.lowering import Lowerable, Lowered
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
 from posenc.normal_form.normalise import check_heads
+from posenc.one_query import one_query, suits_one_query
 from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
 

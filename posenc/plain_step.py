@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from posenc.backends.sdpa import one_query, suits_one_query
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
@@ -22,6 +21,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import check_heads
 from posenc.normal_form.pairs import line
+from posenc.one_query import one_query, suits_one_query
 from posenc.positions import Positions, Tokens
 from posenc.rotation import CosSin
 from posenc.terms import Rotate
@@ -138,10 +138,9 @@ def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:
         return False
     if held_k.requires_grad or held_v.requires_grad or not plain(held_k, held_v):
         return False
-    held = len(cache)
-    if not suits_one_query(q, k, v, held) or not (alike(held_k, k) and alike(held_v, v)):
+    if not suits_one_query(q, k, v) or not (alike(held_k, k) and alike(held_v, v)):
         return False
-    return k.shape[2] == 1 and (cache.length is None or held < cache.length)
+    return k.shape[2] == 1 and (cache.length is None or len(cache) < cache.length)
 
 
 def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) -> Step | None:

@@ -9,12 +9,11 @@ first that lacks nothing:
 
     native     C, CPU: all but few queries, and small or exported attention that needs no mask
                (under 32 queries or 2**15 pairs of all heads, 2**13 in bfloat16; with dropout under
-               16 queries), which is SDPA's. Of fewer than 8 queries it takes those with zones or a
-               window that hides 3 of 4 keys, in bfloat16 those that meet 256 keys or more and
-               share them with no other head, and with a table of values all but a single one of
-               256 keys or more in another dtype that no other head shares
-    sdpa       where no term adds to the scores and causality is the only mask, for up to 16 queries
-               as in decoding, in traced graphs, and for masks of up to 2**20 numbers
+               16 queries), which is SDPA's. A single query is few only in float16. Of 2 to 7 it
+               takes those with zones, a table of values or a window that hides 3 of 4 keys, and in
+               bfloat16 those that meet 256 keys or more and share them with no other head
+    sdpa       where no term adds to the scores and causality is the only mask, for up to 16
+               queries, in traced graphs, and for masks of up to 2**20 numbers
     triton     NVIDIA GPUs: functions of the distance
     blocked    everything else of more than 2**20 scores, in memory that grows with the length
     flex       never by itself where `blocked` is there

@@ -2,8 +2,9 @@
 
 Tables, slopes, offsets and networks are added tile by tile, tables of vectors are met by skewed
 products, and tiles that masks rule out are skipped. Half precision is computed in float32. `auto`
-takes it for what would else need a matrix of scores, and for plain attention that is large enough
-to pay for packing the keys; smaller calls and short queries stay with SDPA.
+takes it for what would else need a matrix of scores, for a single query, which reads keys where
+they lie, and for plain attention that is large enough to pay for packing them; smaller calls and a
+few queries stay with SDPA.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor
 
 from posenc.backends.backend import (
-    SOME_KEYS,
     Backend,
     Call,
     far_operands,
@@ -46,7 +46,7 @@ CAN = frozenset(
 )
 # What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
 _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
-# With fewer queries, packing the keys costs more than what the kernel saves.
+# With fewer queries, packing the keys costs more than what the kernel saves; one packs none.
 _FEW_QUERIES = 8
 # Of plain attention, for which SDPA makes no mask: what pays for packing there, and for which
 # SDPA is slow in bfloat16.
@@ -142,8 +142,9 @@ def limits(call: Call) -> str | None:
 def declines(call: Call) -> str | None:
     """Why `auto` leaves a call that it can compute to the next."""
     # A graph would be bound to the lengths that give the same answer.
-    few = not torch.compiler.is_compiling() and call.q.shape[2] < _FEW_QUERIES
-    if few and not _decodes_fast(call):
+    if not torch.compiler.is_compiling() and call.q.shape[2] < _FEW_QUERIES:
+        if _decodes_fast(call):
+            return None
         return f"fewer than {_FEW_QUERIES} queries are left to others, whose masks are small"
     positions = call.form.positions
     bare = all(feature in _BARE for feature in call.form.features)
@@ -170,20 +171,15 @@ def _plain_reason(call: Call) -> str | None:
 
 
 def _decodes_fast(call: Call) -> bool:
-    """Whether a few queries meet what is slow elsewhere: far keys, two rotations, tables of values
-    or bfloat16.
+    """Whether this is one query, or a few meet what is slow elsewhere: far keys, two rotations,
+    tables of values or bfloat16.
     """
-    if isinstance(call.form.rotation, Zones):
+    if call.q.shape[2] == 1 and call.q.dtype != torch.float16:
         return True
-    keys = call.k.shape[2]
-    if hides_most(call.form, keys):
+    form = call.form
+    if isinstance(form.rotation, Zones) or form.on_value is not None:
         return True
-    if call.form.on_value is not None:
-        # SDPA tells no weights, and what does keeps up in one case only.
-        shares = call.k.shape[1] < call.q.shape[1]
-        some = keys < SOME_KEYS or call.q.shape[2] > 1
-        return some or shares or in_bfloat16(call.q, call.k)
-    return slow_in_sdpa(call.q, call.k)
+    return hides_most(form, call.k.shape[2]) or slow_in_sdpa(call.q, call.k)
 
 
 BACKEND = Backend(

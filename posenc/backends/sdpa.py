@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from posenc.backends.backend import Backend, Call, operands, scale_of, slow_in_sdpa
+from posenc.backends.backend import Backend, Call, operands, scale_of
 from posenc.equation import group
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table
@@ -23,13 +23,10 @@ from posenc.normal_form.pairs import (
     visible,
 )
 from posenc.torch_modes import (
-    FLOATS,
     arithmetic,
-    autocasts,
     cast_to,
     forward_mode,
     kept_for,
-    plain,
     transformed,
 )
 
@@ -108,38 +105,6 @@ def attend(call: Call) -> Tensor:
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)
     return cast_to(call.v.dtype, out)
-
-
-def suits_one_query(q: Tensor, k: Tensor, v: Tensor, held: int = 0) -> bool:
-    """Whether `auto` gives this query, of these keys and `held` ones alike, to `one_query`."""
-    if torch.compiler.is_compiling() or not q.ndim == k.ndim == v.ndim == 4:
-        return False
-    (b, h, queries, d), (rows, g, _, width) = q.shape, k.shape
-    if queries != 1 or b != rows or d != width or v.shape[:3] != k.shape[:3]:
-        return False
-    if 0 in k.shape or 0 in v.shape or h % g or slow_in_sdpa(q, k, held):
-        return False
-    # Of other dtypes and devices nothing was measured.
-    dtype = q.dtype
-    if dtype not in FLOATS or k.dtype != dtype or v.dtype != dtype:
-        return False
-    if not (q.is_cpu and k.is_cpu and v.is_cpu) or autocasts("cpu"):
-        return False
-    learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    return not learns and plain(q, k, v)
-
-
-def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None) -> Tensor:
-    """A query (b, h, 1, d) that meets all keys (b, g, tk, d); mask (1|b, 1|h, 1, tk) is added."""
-    b, h, _, d = q.shape
-    g = k.shape[1]
-    if h > g:
-        # Query heads that share keys become queries of one head, so that no key is repeated.
-        q = q.reshape(b, g, -1, d)
-        if mask is not None:
-            mask = mask.expand(-1, h, 1, -1).reshape(mask.shape[0], g, h // g, -1)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-    return out.view(b, h, 1, -1)
 
 
 def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:

@@ -23,3 +23,9 @@ int64_t PE_OWN(pe_attention_double_scratch)(const struct pe_attention *call) { r
 
 void PE_OWN(pe_attention_double)(const struct pe_attention *call);
 void PE_OWN(pe_attention_double)(const struct pe_attention *call) { attention(call); }
+
+int64_t PE_OWN(pe_query_double_scratch)(const struct pe_query *call);
+int64_t PE_OWN(pe_query_double_scratch)(const struct pe_query *call) { return asked_bytes(call); }
+
+void PE_OWN(pe_query_double)(const struct pe_query *call, void *memory);
+void PE_OWN(pe_query_double)(const struct pe_query *call, void *memory) { masked_query(call, memory); }

@@ -21,3 +21,9 @@ int64_t PE_OWN(pe_attention_float_scratch)(const struct pe_attention *call) { re
 
 void PE_OWN(pe_attention_float)(const struct pe_attention *call);
 void PE_OWN(pe_attention_float)(const struct pe_attention *call) { attention(call); }
+
+int64_t PE_OWN(pe_query_float_scratch)(const struct pe_query *call);
+int64_t PE_OWN(pe_query_float_scratch)(const struct pe_query *call) { return asked_bytes(call); }
+
+void PE_OWN(pe_query_float)(const struct pe_query *call, void *memory);
+void PE_OWN(pe_query_float)(const struct pe_query *call, void *memory) { masked_query(call, memory); }

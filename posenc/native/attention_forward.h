@@ -5,7 +5,7 @@ enum { BLOCK_TILES = 4, BLOCK_ROWS = BLOCK_TILES * TILE };
 /* What one worker keeps; `head` is whose tables are transposed. */
 struct forward {
     REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
-    REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far;
+    REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *table_rows;
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words;
     struct counting counting;
@@ -35,6 +35,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->far = take(memory, 2 * BLOCK_ROWS);
     w->far_sum = take(memory, 2 * BLOCK_ROWS);
     w->key_far = take(memory, 2 * TILE);
+    w->table_rows = take(memory, TILE * most(width, values));
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
@@ -149,6 +150,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     }
 }
 
+#include "attention_query_forward.h"
+
 /* Divides by the sums of the weights and stores what the block gives. */
 static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
                         int64_t start, int64_t row, int64_t count) {
@@ -196,6 +199,10 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
         for (int64_t i = 0; i < q_count; i++) {
             struct meeting m;
             if (!meet(p, q + i, k, &m)) continue;
+            if (lone(p)) {
+                query_meeting(p, w, &m, q, k, b, h);
+                continue;
+            }
             if (!packed) {
                 int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
                 pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
@@ -223,9 +230,11 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
     int64_t values = pitch_of(p->value_width);
     int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
     if (w->head != h) {
-        transpose_table(&p->on_query, h, p->width, w->query_table);
-        transpose_table(&p->on_key, h, p->width, w->key_table);
-        w->finite_table = finite_table(&p->on_value, h, p->value_width);
+        if (!lone(p)) {
+            transpose_table(&p->on_query, h, p->width, w->query_table);
+            transpose_table(&p->on_key, h, p->width, w->key_table);
+            w->finite_table = finite_table(&p->on_value, h, p->value_width);
+        }
         network_head(p, &w->network, h);
         w->head = h;
     }

@@ -7,7 +7,7 @@ static int fill_bias(const struct pe_attention *p, const struct meeting *m, int6
     int64_t first = m->distance - (m->rows - 1);
     const REAL *table = p->table.weight;
     if (table) table += p->table.heads == 1 ? 0 : h * p->table.rows;
-    for (int64_t t = 0; t < REACH; t++) {
+    for (int64_t t = 0; t < m->rows - 1 + TILE; t++) {
         int64_t distance = first + t;
         double x = table ? (double)table[clamped(distance + p->table.zero, p->table.rows)] : 0.0;
         if (p->past) x += (double)distance * (distance <= 0 ? p->past[h] : -p->future[h]);

@@ -78,14 +78,33 @@ static enum set best(void) {
                                  : BASELINE_(name)(call);                \
     }
 
+/* The same of a call with scratch beside it. */
+#define PE_CHOOSE_WITH_MEMORY(name, call_type)                           \
+    void BASELINE_(name)(const call_type *, void *);                     \
+    void AVX2_(name)(const call_type *, void *);                         \
+    void AVX512_(name)(const call_type *, void *);                       \
+    void AVX512BF16_(name)(const call_type *, void *);                   \
+    void name(const call_type *call, void *memory) {                     \
+        enum set set = best();                                           \
+        if (set == AVX512BF16) AVX512BF16_(name)(call, memory);          \
+        else if (set == AVX512) AVX512_(name)(call, memory);             \
+        else if (set == AVX2) AVX2_(name)(call, memory);                 \
+        else BASELINE_(name)(call, memory);                              \
+    }
+
 PE_CHOOSE(void, pe_rotate, struct pe_rotation)
 PE_CHOOSE(void, pe_attention_float, struct pe_attention)
 PE_CHOOSE(void, pe_attention_double, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_float_scratch, struct pe_attention)
 PE_CHOOSE(int64_t, pe_attention_double_scratch, struct pe_attention)
+PE_CHOOSE_WITH_MEMORY(pe_query_float, struct pe_query)
+PE_CHOOSE_WITH_MEMORY(pe_query_double, struct pe_query)
+PE_CHOOSE(int64_t, pe_query_float_scratch, struct pe_query)
+PE_CHOOSE(int64_t, pe_query_double_scratch, struct pe_query)
 
 int64_t pe_rotation_size(void) { return sizeof(struct pe_rotation); }
 int64_t pe_attention_size(void) { return sizeof(struct pe_attention); }
+int64_t pe_query_size(void) { return sizeof(struct pe_query); }
 
 const char *pe_instruction_set(void) { return names[best()]; }
 

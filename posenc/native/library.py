@@ -16,10 +16,15 @@ FUNCTIONS = (
     ("pe_attention_size", [], _SIZE),
     *((f"pe_attention_{real}_scratch", [_ADDRESS], _SIZE) for real in ("float", "double")),
     *((f"pe_attention_{real}", [_ADDRESS], None) for real in ("float", "double")),
+    ("pe_query_size", [], _SIZE),
+    *((f"pe_query_{real}_scratch", [ctypes.c_char_p], _SIZE) for real in ("float", "double")),
+    *((f"pe_query_{real}", [ctypes.c_char_p, _ADDRESS], None) for real in ("float", "double")),
     ("pe_huge_pages", [_ADDRESS, _SIZE], None),
 )
 # struct pe_rotation, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
 ROTATION_BYTES = 8 * (6 + 2 * 18)
+# struct pe_query, likewise.
+QUERY_BYTES = 8 * 24
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 
@@ -58,10 +63,15 @@ def load(path: Path | None = None) -> Library | str:
         sizes = {
             "pe_rotation": kernels.pe_rotation_size(),
             "pe_attention": kernels.pe_attention_size(),
+            "pe_query": kernels.pe_query_size(),
         }
     except (OSError, AttributeError) as error:
         return f"the C kernels do not load ({error}): install posenc again"
-    wanted = {"pe_rotation": ROTATION_BYTES, "pe_attention": ctypes.sizeof(CallStruct)}
+    wanted = {
+        "pe_rotation": ROTATION_BYTES,
+        "pe_attention": ctypes.sizeof(CallStruct),
+        "pe_query": QUERY_BYTES,
+    }
     if sizes != wanted:
         return f"the C kernels read {sizes} bytes, but posenc writes {wanted}: install posenc again"
     limit = os.environ.get("POSENC_NATIVE_ISA")

@@ -38,9 +38,31 @@ struct pe_rotation {
     struct pe_rotated x[2];
 };
 
+/* Attention of one query (batch, heads, 1, width) with keys and values (batch, key_heads, keys, .):
+
+   out = softmax(scale * q . k + mask) v, zeros where the mask is -inf everywhere.
+
+   mask (1|batch, 1|heads, 1, keys) is of the arithmetic's type, or NULL; steps are 0 where it is
+   shared. Strides count elements; the last dimension is contiguous, and so is the result. */
+struct pe_query {
+    int64_t type;
+    int64_t batch, heads, key_heads, keys, width, value_width, workers;
+    const void *q;
+    int64_t q_stride[2];
+    const void *k;
+    int64_t k_stride[3];
+    const void *v;
+    int64_t v_stride[3];
+    const void *mask;
+    int64_t mask_stride[2];
+    double scale;
+    void *out;
+};
+
 /* Bytes of a call's structure: Python refuses a library of older sources, whose are others. */
 PE_EXPORT int64_t pe_rotation_size(void);
 PE_EXPORT int64_t pe_attention_size(void);
+PE_EXPORT int64_t pe_query_size(void);
 /* The name of the instruction set that dispatch chooses here. */
 PE_EXPORT const char *pe_instruction_set(void);
 /* Takes none better than the one of this name; 0 where there is no such name. */
@@ -52,6 +74,11 @@ PE_EXPORT void pe_attention_double(const struct pe_attention *call);
 /* How many bytes of scratch such a call needs; it may have none yet. */
 PE_EXPORT int64_t pe_attention_float_scratch(const struct pe_attention *call);
 PE_EXPORT int64_t pe_attention_double_scratch(const struct pe_attention *call);
+/* Of one query, and the scratch of each of its workers. */
+PE_EXPORT void pe_query_float(const struct pe_query *call, void *memory);
+PE_EXPORT void pe_query_double(const struct pe_query *call, void *memory);
+PE_EXPORT int64_t pe_query_float_scratch(const struct pe_query *call);
+PE_EXPORT int64_t pe_query_double_scratch(const struct pe_query *call);
 /* Asks for huge pages where the memory is large and not touched yet: advice, never an error. */
 PE_EXPORT void pe_huge_pages(void *memory, int64_t bytes);
 

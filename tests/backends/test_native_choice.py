@@ -51,7 +51,7 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
             "native: attention without bias and mask is left to SDPA "
             "under 32 queries or 32768 pairs of all heads\nsdpa: taken"
         )
-    said = explain_backend(q[:, :, :1], q, q, pe.ALiBi(2), causal=True)
+    said = explain_backend(q[:, :, :2], q, q, pe.ALiBi(2), causal=True)
     assert said.startswith("native: fewer than 8 queries are left to others")
 
 
@@ -69,7 +69,7 @@ def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
-    q, k = torch.ones(1, 4, 1, 8), torch.ones(1, 4, 300, 8)
+    q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 300, 8)
 
     def taken(q: Tensor, k: Tensor, encoding: object) -> bool:
         return explain_backend(q, k, k, encoding, causal=True) == "native: taken"
@@ -91,7 +91,13 @@ def test_auto_takes_it_for_steps_with_a_table_of_values() -> None:
         return explain_backend(q, k, k, pe.Shaw(8), causal=True) == "native: taken"
 
     assert taken(q, k)
-    assert taken(q[:, :, :1], k[:, :, :255])
-    assert taken(q[:, :, :1].bfloat16(), k.bfloat16())
-    assert taken(q[:, :, :1], k[:, :2])
-    assert not taken(q[:, :, :1], k)
+    assert taken(q.bfloat16(), k.bfloat16())
+    assert taken(q, k[:, :2])
+
+
+@pytest.mark.parametrize("encoding", [None, pe.Rotary(8), pe.ALiBi(4), pe.Shaw(8), pe.T5Bias(4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_auto_takes_it_for_a_single_query(encoding: object, dtype: torch.dtype) -> None:
+    q, k = torch.ones(1, 4, 1, 8, dtype=dtype), torch.ones(1, 2, 300, 8, dtype=dtype)
+    for keys in (k[:, :, :1], k):
+        assert explain_backend(q, keys, keys, encoding, causal=True) == "native: taken"

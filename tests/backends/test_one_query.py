@@ -1,4 +1,4 @@
-"""One query the short way: SDPA is called straight, and gives what attend gives by name."""
+"""One query the short way: as attend gives it by name, by the C kernel and by SDPA."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import attention
+from posenc.native import query
+from posenc.one_query import one_query
 from posenc.terms import DenseBias, Scale
 from tests.support.steps import recorded
 
@@ -18,6 +20,16 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each query went the short way."""
     return recorded(monkeypatch, "plain_query")
+
+
+@pytest.fixture(params=["native", "sdpa"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What computes it: the kernel, or without one SDPA."""
+    if request.param == "sdpa":
+        monkeypatch.setattr(query, "LIBRARY", "switched off")
+    elif isinstance(query.LIBRARY, str):
+        pytest.skip(query.LIBRARY)
+    return request.param
 
 
 def qkv(heads: int = 4, key_heads: int = 4, keys: int = 7, width: int = 8) -> list[Tensor]:
@@ -36,11 +48,13 @@ def test_it_gives_the_same_bits(
     sizes: dict[str, int],
     scale: float | None,
     taken: list[bool],
+    backend: str,
 ) -> None:
     q, k, v = (x.to(dtype) for x in qkv(**sizes))
     actual = attention.attend(q, k, v, causal=causal, scale=scale)
     assert taken == [True]
-    expected = attention.attend(q, k, v, causal=causal, scale=scale, backend="sdpa")
+    backend = backend if query.suits(q) else "sdpa"
+    expected = attention.attend(q, k, v, causal=causal, scale=scale, backend=backend)
     assert torch.equal(actual, expected)
     assert actual.dtype == expected.dtype
     slow = attention.attend(*(x.double() for x in (q, k, v)), scale=scale, backend="reference")
@@ -67,20 +81,45 @@ LOWERED: dict[str, Any] = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 @pytest.mark.parametrize("name", LOWERED)
-def test_lowered_terms_give_the_same_bits(
-    name: str, key_heads: int, dtype: torch.dtype, taken: list[bool]
+def test_lowered_terms_give_the_same(
+    name: str, key_heads: int, dtype: torch.dtype, taken: list[bool], backend: str
 ) -> None:
     q, k, v = (x.to(dtype) for x in qkv(key_heads=key_heads, keys=KEYS))
     positions = pe.Positions.build(1, KEYS, causal=True)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     lowered = pe.lower(LOWERED[name](), positions, dtype=wide)
+    exact = backend == "sdpa" or not query.suits(q) or name in ("nothing", "rotary", "partial")
+    backend = backend if query.suits(q) and name != "dense" else "sdpa"
+    # The kernel makes biases itself where it is asked by name, and rounds them otherwise.
+    bound = 0.0 if exact else 4 * torch.finfo(dtype).eps
     for scale in (None, 0.3):
         with torch.no_grad():
             actual = attention.attend(q, k, v, lowered, scale=scale)
-            expected = attention.attend(q, k, v, lowered, scale=scale, backend="sdpa")
-        assert torch.equal(actual, expected)
+            expected = attention.attend(q, k, v, lowered, scale=scale, backend=backend)
+        torch.testing.assert_close(actual, expected, rtol=bound, atol=bound)
     assert taken == [True, True]
-    assert "sdpa: taken" in pe.explain_backend(q, k, v, lowered)
+
+
+def test_what_a_mask_hides_is_not_read(backend: str) -> None:
+    q, k, v = qkv(keys=200)
+    mask = torch.zeros(1, 1, 1, 200).masked_fill(torch.arange(200) < 130, -torch.inf)
+    expected = one_query(q, k[:, :, 130:], v[:, :, 130:], 0.3)
+    for hidden in (mask, mask == 0):
+        torch.testing.assert_close(one_query(q, k, v, 0.3, hidden), expected)
+    if backend == "native":
+        k[:, :, :130] = v[:, :, :130] = torch.nan
+        torch.testing.assert_close(one_query(q, k, v, 0.3, mask), expected)
+    assert not one_query(q, *qkv(keys=200)[1:], 0.3, torch.full_like(mask, -torch.inf)).any()
+
+
+def test_any_strides_are_read(backend: str) -> None:
+    q, k, v = qkv(keys=70)
+    mask = torch.linspace(-1, 1, 8 * 70).view(2, 4, 1, 70)
+    expected = one_query(q, k, v, 0.3, mask)
+    across = [x.mT.contiguous().mT for x in (q, k, v, mask)]
+    torch.testing.assert_close(one_query(*across[:3], 0.3, across[3]), expected)
+    apart = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    torch.testing.assert_close(one_query(*apart, 0.3, mask), expected)
 
 
 def test_packed_documents_are_told_apart(taken: list[bool]) -> None:
@@ -132,8 +171,8 @@ def test_terms_that_do_not_fit_are_refused_as_ever() -> None:
         attention.attend(q, k, v, prerotated)
 
 
-def test_what_is_learned_gets_its_gradient() -> None:
-    encoding = pe.T5Bias(4)
+@pytest.mark.parametrize("encoding", [pe.T5Bias(4), pe.LearnedRotary(8)], ids=str)
+def test_what_is_learned_gets_its_gradient(encoding: pe.Encoding) -> None:
     q, k, v = qkv(keys=KEYS)
     attention.attend(q, k, v, lowered_for(encoding)).sum().backward()
     (grad,) = (x.grad.clone() for x in encoding.parameters())
@@ -145,12 +184,14 @@ def test_what_is_learned_gets_its_gradient() -> None:
 @pytest.mark.parametrize("keys", [1, 255, 256, 300])
 @pytest.mark.parametrize("key_heads", [1, 4])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_it_is_taken_where_auto_takes_sdpa(
+def test_it_takes_what_auto_takes(
     keys: int, key_heads: int, dtype: torch.dtype, taken: list[bool]
 ) -> None:
     q, k, v = (x.to(dtype) for x in qkv(key_heads=key_heads, keys=keys))
     attention.attend(q, k, v, causal=True)
-    assert taken == ["sdpa: taken" in pe.explain_backend(q, k, v, causal=True)]
+    assert taken == [True]
+    told = pe.explain_backend(q, k, v, causal=True)
+    assert told.endswith("native: taken" if query.suits(q) else "sdpa: taken")
 
 
 def test_gradients_go_the_long_way(taken: list[bool]) -> None:

@@ -1,0 +1,59 @@
+"""One query that meets all its keys: by the C kernel, and by SDPA where there is none."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc.native import query
+from posenc.torch_modes import FLOATS, arithmetic, autocasts, plain
+
+
+def suits_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether this is one query, and `auto` takes for it what `one_query` takes."""
+    if torch.compiler.is_compiling() or not q.ndim == k.ndim == v.ndim == 4:
+        return False
+    (b, h, queries, d), (rows, g, _, width) = q.shape, k.shape
+    if queries != 1 or b != rows or d != width or v.shape[:3] != k.shape[:3]:
+        return False
+    if 0 in k.shape or 0 in v.shape or h % g:
+        return False
+    # Of other dtypes and devices nothing was measured.
+    dtype = q.dtype
+    if dtype not in FLOATS or k.dtype != dtype or v.dtype != dtype:
+        return False
+    if not (q.is_cpu and k.is_cpu and v.is_cpu) or autocasts("cpu"):
+        return False
+    learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    return not learns and plain(q, k, v)
+
+
+def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None) -> Tensor:
+    """A query (b, h, 1, d) that meets all keys (b, g, tk, d).
+
+    mask  (1|b, 1|h, 1, tk), numbers that are added, or booleans of which keys it sees
+    """
+    if query.suits(q) and not _learns(q, k, v, mask):
+        return query.attend(q, k, v, scale, None if mask is None else _numbers(mask, arithmetic(q)))
+    b, h, _, d = q.shape
+    g = k.shape[1]
+    if h > g:
+        # Query heads that share keys become queries of one head, so that no key is repeated.
+        q = q.reshape(b, g, -1, d)
+        if mask is not None:
+            mask = mask.expand(-1, h, 1, -1).reshape(mask.shape[0], g, h // g, -1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return out.view(b, h, 1, -1)
+
+
+def _learns(*tensors: Tensor | None) -> bool:
+    """Whether what was learned made any of these, and a gradient may be asked for."""
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def _numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of numbers, -inf where one of booleans is False."""
+    if mask.dtype == dtype:
+        return mask
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)
