@@ -48,7 +48,7 @@ struct pe_tokens {
    visible) v + values.
 
    Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
-   contiguous, and results are contiguous. The arithmetic is float32, float64 for float64. Pointers
+   contiguous. The arithmetic is float32, float64 for float64. Pointers
    to terms that are not there are NULL. attention_struct.py lists the same fields. */
 struct pe_attention {
     int64_t type, backward;
@@ -104,12 +104,23 @@ struct pe_attention {
        it where it is not NULL; the backward pass reads it and not `out`, for gradients that are sums
        over all tokens would add up the errors of rounding. */
     void *exact_out;
+    /* Of both. */
+    int64_t out_stride[3];
     /* Of each row the greatest score, in units of log 16, and the sum of exp(score - greatest). */
     void *peak, *mass;
 
     const void *grad_out;
     int64_t grad_stride[3];
-    void *q_grad, *k_grad, *v_grad, *q_far_grad, *k_far_grad;
+    void *q_grad;
+    int64_t q_grad_stride[3];
+    void *k_grad;
+    int64_t k_grad_stride[3];
+    void *v_grad;
+    int64_t v_grad_stride[3];
+    void *q_far_grad;
+    int64_t q_far_grad_stride[3];
+    void *k_far_grad;
+    int64_t k_far_grad_stride[3];
     /* (slots, heads) each, and (chunks, batch, heads, tokens) each, zeros at first. */
     double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
     struct pe_network_grads network_grads;

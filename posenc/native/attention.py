@@ -26,7 +26,7 @@ from posenc.native.attention_struct import (
     Inputs,
     Steps,
 )
-from posenc.native.gradient_sums import OF_ROWS, share, sums_of
+from posenc.native.gradient_sums import by_rows, share, sums_of
 from posenc.native.library import LIBRARY, Library
 from posenc.torch_modes import plain, threads
 
@@ -49,48 +49,51 @@ _FIELDS = tuple(
     for name in Inputs._fields
 )
 _PLACES = tuple(place for place, name in enumerate(Inputs._fields) if name in KINDS)
+_ROWS = tuple(place for place in _PLACES if Inputs._fields[place] in BY_ROWS)
+_WHOLE = tuple(place for place in _PLACES if place not in _ROWS)
+_LEARNED = tuple(Inputs._fields.index(name) for name in LEARNED)
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v)."""
     *values, _ = inputs
-    slots: list[Any] = [values[place] for place in _PLACES]
-    tensors = [x for x in slots if x is not None]
+    places = [place for place in _PLACES if values[place] is not None]
+    tensors: list[Any] = [values[place] for place in places]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
         return torch.ops.posenc.attention.default(*values, learns)[0]
-    return _Attention.apply((*values, learns), *tensors) if learns else _output(inputs)
+    return _Attention.apply((*values, learns), places, *tensors) if learns else _output(inputs)
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (b, h, tq, d_v), the same before rounding or nothing; peak and mass of each row."""
     x = Inputs(*inputs)
-    rows = x.q.shape[:3]
-    out = x.q.new_empty(*rows, x.v.shape[3])
-    exact = x.q.new_empty(out.shape if _keeps_exact(x) else 0, dtype=_arithmetic(x))
-    peak, mass = (x.q.new_empty(rows, dtype=_arithmetic(x)) for _ in range(2))
+    out = _room_for_output(x)
+    exact = torch.empty_like(out, dtype=_arithmetic(x)) if _keeps_exact(x) else x.q.new_empty(0)
+    peak, mass = (x.q.new_empty(x.q.shape[:3], dtype=_arithmetic(x)) for _ in range(2))
     return out, exact, peak, mass
 
 
 def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`_outputs`, filled."""
     outputs = _outputs(*inputs)
-    _fill(Inputs(*inputs), *(x.data_ptr() if x.numel() else 0 for x in outputs))
+    _fill(Inputs(*inputs), outputs[0], *(x.data_ptr() if x.numel() else 0 for x in outputs[1:]))
     return outputs
 
 
 def _output(x: Inputs) -> Tensor:
     """The first of `_outputs`, filled, where no gradient asks for the others."""
-    out = x.q.new_empty(*x.q.shape[:3], x.v.shape[3])
-    _fill(x, out.data_ptr())
+    out = _room_for_output(x)
+    _fill(x, out)
     return out
 
 
-def _fill(x: Inputs, out: int, exact: int = 0, peak: int = 0, mass: int = 0) -> None:
-    """Write the outputs, whose addresses these are; 0 for what is not wanted."""
+def _fill(x: Inputs, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0) -> None:
+    """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
     library, x = _library(), _readable(x)
     call = _struct_of(x)
-    call.out, call.exact_out, call.peak, call.mass = out, exact, peak, mass
+    call.out, call.out_stride = out.data_ptr(), Steps(*out.stride()[:3])
+    call.exact_out, call.peak, call.mass = exact, peak, mass
     blocks = -(-call.queries // 256)
     call.workers = max(1, min(threads(), call.batch * call.heads * blocks))
     call.chunks = call.slots = 1
@@ -103,17 +106,16 @@ def _backward(
     """The gradients that are wanted of `LEARNED`, in its order, from what `_forward` kept."""
     library, x = _library(), _readable(Inputs(*inputs))
     want = {name for name, is_wanted in zip(LEARNED, wanted, strict=True) if is_wanted}
-    grad = _rows_contiguous(grad.to(x.q.dtype))
-    exact, peak, mass = (t.contiguous() for t in (exact, peak, mass))
+    grad, exact = _rows_contiguous(grad.to(x.q.dtype)), _rows_contiguous(exact)
+    peak, mass = peak.contiguous(), mass.contiguous()
     call = _struct_of(x)
     call.backward = 1
     call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
+    call.out_stride = Steps(*exact.stride()[:3])
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
     share(call, x, threads())
 
-    # Those of tensors by rows are made in any case.
-    tensors = {name: getattr(x, name) for name in OF_ROWS if name != "by_count" or name in want}
-    grads = {name: t.new_empty(t.shape) for name, t in tensors.items() if t is not None}
+    grads = by_rows(x, call, want)
     # The kernel sums for both slopes or for none, and for all of a network.
     together = [group for group in ({"past", "future"}, {*NETWORK}) if want & group]
     sums = sums_of(x, call, want.union(*together), _arithmetic(x))
@@ -127,6 +129,17 @@ def _backward(
         alike = term.shape[0] == 1 and total.shape[0] > 1
         grads[name] = (total.sum(0, keepdim=True) if alike else total).to(term.dtype)
     return [grads[name] for name in LEARNED if name in want]
+
+
+def _room_for_output(x: Inputs) -> Tensor:
+    """(b, h, tq, d_v), with heads inside of tokens where q has them so.
+
+    A layer that turned them to the outside by a view then turns them back by one.
+    """
+    batch, heads, tokens, _ = x.q.shape
+    if x.q.stride(1) < x.q.stride(2):
+        return x.q.new_empty(batch, tokens, heads, x.v.shape[3]).transpose(1, 2)
+    return x.q.new_empty(batch, heads, tokens, x.v.shape[3])
 
 
 def _library() -> Library:
@@ -162,13 +175,10 @@ def _struct_of(x: Inputs) -> CallStruct:
 
 def _readable(x: Inputs) -> Inputs:
     """The same tensors, laid out as the kernel reads them."""
-    laid_out: dict[str, Any] = {}
-    for place in _PLACES:
-        value: Any = x[place]
-        if value is not None and not value.is_contiguous():
-            name = Inputs._fields[place]
-            rows = name in BY_ROWS
-            laid_out[name] = _rows_contiguous(value) if rows else value.contiguous()
+    values: tuple[Any, ...] = x
+    by_rows = [p for p in _ROWS if values[p] is not None and values[p].stride(3) != 1]
+    whole = [p for p in _WHOLE if values[p] is not None and not values[p].is_contiguous()]
+    laid_out = {Inputs._fields[place]: values[place].contiguous() for place in (*by_rows, *whole)}
     return x._replace(**laid_out) if laid_out else x
 
 
@@ -198,43 +208,52 @@ def _fake_backward(
     grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *inputs: Any
 ) -> list[Tensor]:
     x = Inputs(*inputs)
-    likes = (getattr(x, name) for name, want in zip(LEARNED, wanted, strict=True) if want)
-    return [like.new_empty(like.shape) for like in likes]
+    likes = ((name, getattr(x, name)) for name, want in zip(LEARNED, wanted, strict=True) if want)
+    return [
+        torch.empty_like(_rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
+        for name, like in likes
+    ]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.inputs = [None if isinstance(x, Tensor) else x for x in inputs]
-    ctx.places = [place for place, x in enumerate(inputs) if isinstance(x, Tensor)]
+def _keep(ctx: Any, inputs: tuple[Any, ...], places: list[int], output: tuple[Tensor, ...]) -> None:
+    """What the gradient needs of this call, whose tensors stand at these places."""
+    numbers = list(inputs)
+    for place in places:
+        numbers[place] = None
+    ctx.inputs, ctx.places = numbers, places
     out, exact, *rows = output
-    tensors = (inputs[place] for place in ctx.places)
-    ctx.save_for_backward(exact if _keeps_exact(Inputs(*inputs)) else out, *rows, *tensors)
+    tensors = [inputs[place] for place in places]
+    # As many numbers as the output, or none.
+    ctx.save_for_backward(exact if exact.ndim == 4 else out, *rows, *tensors)
     ctx.set_materialize_grads(False)
 
 
 def _keep_of_operator(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _keep(ctx, inputs, output)
+    _keep(ctx, inputs, [place for place in _PLACES if inputs[place] is not None], output)
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    return _gradients(ctx, grad, ctx.needs_input_grad)
+    gradients = _gradients(ctx, grad, ctx.needs_input_grad)
+    return tuple(gradients.get(place) for place in range(len(Inputs._fields)))
 
 
-def _gradients(ctx: Any, grad: Tensor | None, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    """Of each input the gradient, where it needs one."""
+def _gradients(
+    ctx: Any, grad: Tensor | None, needs: Sequence[bool] | dict[int, bool]
+) -> dict[int, Tensor]:
+    """Of the inputs at places that need one the gradient."""
     if grad is None:
-        return (None,) * len(Inputs._fields)
+        return {}
     exact, peak, mass, *tensors = ctx.saved_tensors
     inputs = list(ctx.inputs)
     for place, tensor in zip(ctx.places, tensors, strict=True):
         inputs[place] = tensor
-    needed = dict(zip(Inputs._fields, needs, strict=True))
-    wanted = [needed[name] for name in LEARNED]
+    learned = [place for place in _LEARNED if inputs[place] is not None and needs[place]]
+    wanted = [place in learned for place in _LEARNED]
     # Where its own gradient may be asked for, the operator knows that there is none.
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not plain(grad)
     backward: Any = torch.ops.posenc.attention_backward.default if graph else _backward
-    grads = iter(backward(grad, exact, peak, mass, wanted, *inputs))
-    return tuple(next(grads) if needed[name] else None for name in Inputs._fields)
+    return dict(zip(learned, backward(grad, exact, peak, mass, wanted, *inputs), strict=True))
 
 
 class _Attention(torch.autograd.Function):
@@ -244,18 +263,16 @@ class _Attention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, inputs: tuple[Any, ...], *_: Tensor) -> Tensor:
+    def forward(ctx: Any, inputs: tuple[Any, ...], places: list[int], *_: Tensor) -> Tensor:
         output = _forward(*inputs)
-        _keep(ctx, inputs, output)
+        _keep(ctx, inputs, places, output)
         return output[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        needs = [False] * len(Inputs._fields)
-        for place, need in zip(ctx.places, ctx.needs_input_grad[1:], strict=True):
-            needs[place] = need
-        found = _gradients(ctx, grads[0], needs)
-        return None, *(found[place] for place in ctx.places)
+        needs = dict(zip(ctx.places, ctx.needs_input_grad[2:], strict=True))
+        gradients = _gradients(ctx, grads[0], needs)
+        return None, None, *(gradients.get(place) for place in ctx.places)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:

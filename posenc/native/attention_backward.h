@@ -25,8 +25,9 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
     if (p->on_value.weight) memset(w->value_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
     for (; q_count > 0; q++, q_count--) {
         pack_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_out);
-        pack_rows(p->exact_out, REAL_TYPE, (head * p->queries + q->start) * p->value_width,
-                  p->value_width, q->count, p->value_width, w->v, values);
+        pack_rows(p->exact_out, REAL_TYPE,
+                  b * p->out_stride[0] + h * p->out_stride[1] + q->start * p->out_stride[2],
+                  p->out_stride[2], q->count, p->value_width, w->v, values);
         for (int64_t i = 0; i < q->count; i++)
             prepare_query(p, w, head, q->start + i, w->grad_out + i * values, w->v + i * values);
         pack_queries(p, w, b, h, q);
@@ -130,17 +131,16 @@ static void backward_zone(const struct pe_attention *p, struct backward *w, int6
             }
             backward_keys(p, w, b, h, q, q_count, k + i, q_grad, k_grad, v_grad);
             if (h + 1 < (g + 1) * group) continue;
-            int64_t at = (b * p->key_heads + g) * p->keys + k[i].start;
-            unpack_rows(k_grad, width, (REAL)p->scale, k[i].count, p->width, p->k_grad, p->type,
-                        at * p->width);
+            unpack_tensor(p, k_grad, (REAL)p->scale, b, g, k[i].start, k[i].count, p->width,
+                          p->k_grad, p->k_grad_stride);
             if (p->in_far + 1 == zones_of(p))
-                unpack_rows(v_grad, values, 1, k[i].count, p->value_width, p->v_grad, p->type,
-                            at * p->value_width);
+                unpack_tensor(p, v_grad, 1, b, g, k[i].start, k[i].count, p->value_width, p->v_grad,
+                              p->v_grad_stride);
         }
         finish_head(p, w, b, h, q_grad, q, q_count);
         if (p->chunks == 1)
-            unpack_rows(q_grad, width, (REAL)p->scale, p->queries, p->width, p->q_grad, p->type,
-                        (b * p->heads + h) * p->queries * p->width);
+            unpack_tensor(p, q_grad, (REAL)p->scale, b, h, 0, p->queries, p->width, p->q_grad,
+                          p->q_grad_stride);
     }
 }
 
@@ -161,6 +161,8 @@ static void reduce_chunks(const struct pe_attention *p, REAL *partial) {
         REAL *sum = partial + r * width;
         for (int64_t chunk = 1; chunk < p->chunks; chunk++)
             add_row(sum, 1, partial + chunk * chunk_size(p) + r * width, p->width);
-        unpack_rows(sum, width, (REAL)p->scale, 1, p->width, p->q_grad, p->type, r * p->width);
+        int64_t head = r / p->queries;
+        unpack_tensor(p, sum, (REAL)p->scale, head / p->heads, head % p->heads, r % p->queries, 1,
+                      p->width, p->q_grad, p->q_grad_stride);
     }
 }

@@ -84,13 +84,21 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
     c->before = before;
     for (int64_t i = 0; i < q_count; i++) {
         int64_t at = (b * p->heads + h) * p->queries + q[i].start;
-        unpack_rows(w->q_grad + q[i].start * width, width, (REAL)p->scale, q[i].count, p->width,
-                    p->q_grad, p->type, at * p->width);
+        unpack_tensor(p, w->q_grad + q[i].start * width, (REAL)p->scale, b, h, q[i].start,
+                      q[i].count, p->width, p->q_grad, p->q_grad_stride);
         for (int64_t r = 0; r < q[i].count && p->by_count_grad; r++)
             write_steps(p, c->sums + (i * TILE + r) * 2 * p->by_count_steps,
                         (REAL *)p->by_count_grad + (at + r) * p->by_count_steps);
     }
     select_tile(p, w, &first, 0);
+}
+
+/* The gradients of one key head. */
+static void unpack_keys(const struct pe_attention *p, const REAL *k_grad, const REAL *v_grad,
+                        int64_t b, int64_t g) {
+    unpack_tensor(p, k_grad, (REAL)p->scale, b, g, 0, p->keys, p->width, p->k_grad,
+                  p->k_grad_stride);
+    unpack_tensor(p, v_grad, 1, b, g, 0, p->keys, p->value_width, p->v_grad, p->v_grad_stride);
 }
 
 /* Every chunks-th block of queries, of one row of the batch and one key head with its query heads. */
@@ -116,10 +124,7 @@ static void backward_counts_task(const struct pe_attention *p, struct backward *
         finish_head(p, w, b, h, w->q_grad, q, q_count);
     }
     if (p->chunks > 1) return;
-    unpack_rows(k_grad, width, (REAL)p->scale, p->keys, p->width, p->k_grad, p->type,
-                head * p->keys * p->width);
-    unpack_rows(v_grad, values, 1, p->keys, p->value_width, p->v_grad, p->type,
-                head * p->keys * p->value_width);
+    unpack_keys(p, k_grad, v_grad, b, g);
 }
 
 /* The gradients of k and v out of what every chunk of queries gave to them, in their order. */
@@ -131,9 +136,6 @@ static void reduce_count_chunks(const struct pe_attention *p, REAL *partial) {
         REAL *sum = partial + head * size;
         for (int64_t chunk = 1; chunk < p->chunks; chunk++)
             add_row(sum, 1, partial + chunk * chunk_size(p) + head * size, size);
-        unpack_rows(sum, width, (REAL)p->scale, keys, p->width, p->k_grad, p->type,
-                    head * keys * p->width);
-        unpack_rows(sum + keys * width, values, 1, keys, p->value_width, p->v_grad, p->type,
-                    head * keys * p->value_width);
+        unpack_keys(p, sum, sum + keys * width, head / p->key_heads, head % p->key_heads);
     }
 }

@@ -168,11 +168,13 @@ static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t
         ((REAL *)p->peak)[at + i - row] = w->peak[i];
         ((REAL *)p->mass)[at + i - row] = mass;
     }
-    unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->out, p->type,
-                at * p->value_width);
+    const int64_t *stride = p->out_stride;
+    int64_t first = b * stride[0] + h * stride[1] + start * stride[2];
+    unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->out, p->type, first,
+                stride[2]);
     if (p->exact_out)
         unpack_rows(w->out + row * values, values, 1, count, p->value_width, p->exact_out, REAL_TYPE,
-                    at * p->value_width);
+                    first, stride[2]);
 }
 
 /* The queries of a block meet all keys that they see, of one zone where there are two. */

@@ -123,6 +123,12 @@ def _run(kind: Any, names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, kind) for name in names.split())
 
 
+def _gradients_of(names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    for name in names:
+        yield f"{name}_grad", ctypes.c_void_p
+        yield f"{name}_grad_stride", Steps
+
+
 _SIZES = _run(ctypes.c_int64, "type backward batch heads key_heads queries keys width value_width")
 
 
@@ -132,9 +138,11 @@ class CallStruct(ctypes.Structure):
     _fields_ = (
         *_SIZES,
         *_layout(),
-        *_run(ctypes.c_void_p, "out exact_out peak mass grad_out"),
+        *_run(ctypes.c_void_p, "out exact_out"),
+        ("out_stride", Steps),
+        *_run(ctypes.c_void_p, "peak mass grad_out"),
         ("grad_stride", Steps),
-        *_run(ctypes.c_void_p, "q_grad k_grad v_grad q_far_grad k_far_grad"),
+        *_gradients_of(BY_ROWS),
         *_run(ctypes.c_void_p, "past_grad future_grad"),
         *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),
         *_run(ctypes.c_void_p, " ".join(f"{name}_grad" for name in NETWORK[1:])),

@@ -143,13 +143,14 @@ static void transpose(const REAL *from, int64_t pitch, int64_t count, int64_t wi
 }
 
 static void unpack_rows(const REAL *from, int64_t pitch, REAL factor, int64_t count, int64_t width,
-                        void *x, int64_t type, int64_t offset) {
+                        void *x, int64_t type, int64_t offset, int64_t stride) {
     for (int64_t r = 0; r < count; r++, from += pitch) {
+        int64_t at = offset + r * stride;
         if (type == PE_BFLOAT16) {
-            uint16_t *to = (uint16_t *)x + offset + r * width;
+            uint16_t *to = (uint16_t *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = to_bf16((float)(from[c] * factor));
         } else {
-            REAL *to = (REAL *)x + offset + r * width;
+            REAL *to = (REAL *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = from[c] * factor;
         }
     }

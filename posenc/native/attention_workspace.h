@@ -81,6 +81,14 @@ static void pack_tensor(const struct pe_attention *p, const void *x, const int64
               t->count, width, to, pitch_of(width));
 }
 
+/* Rows from `start` on of a gradient, in the layout of its tensor. */
+static void unpack_tensor(const struct pe_attention *p, const REAL *from, REAL factor, int64_t b,
+                          int64_t h, int64_t start, int64_t count, int64_t width, void *x,
+                          const int64_t *stride) {
+    unpack_rows(from, pitch_of(width), factor, count, width, x, p->type,
+                b * stride[0] + h * stride[1] + start * stride[2], stride[2]);
+}
+
 static void word_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
                         int64_t b, int64_t h, const struct tile *t, int64_t width, int transposed,
                         REAL *to) {

@@ -18,6 +18,8 @@ static struct pe_attention call_of_zone(const struct pe_attention *p, int64_t zo
     memcpy(own.k_stride, p->k_far_stride, sizeof own.k_stride);
     own.q_grad = p->q_far_grad;
     own.k_grad = p->k_far_grad;
+    memcpy(own.q_grad_stride, p->q_far_grad_stride, sizeof own.q_grad_stride);
+    memcpy(own.k_grad_stride, p->k_far_grad_stride, sizeof own.k_grad_stride);
     return own;
 }
 

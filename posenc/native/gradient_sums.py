@@ -5,10 +5,23 @@ summed in.
 import torch
 from torch import Tensor
 
-from posenc.native.attention_struct import BY_ROWS, LEARNED, CallStruct, Inputs
+from posenc.native.attention_struct import BY_ROWS, LEARNED, CallStruct, Inputs, Steps
 
 # Whose gradients are of their own shape, each row written by one worker.
 OF_ROWS = (*BY_ROWS, "by_count")
+
+
+def by_rows(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
+    """Room for the gradients of `OF_ROWS`, laid out as their tensors are."""
+    grads = {}
+    for name in BY_ROWS:
+        # Made in any case.
+        if (rows := getattr(x, name)) is not None:
+            grads[name] = torch.empty_like(rows)
+            setattr(call, f"{name}_grad_stride", Steps(*grads[name].stride()[:3]))
+    if x.by_count is not None and "by_count" in want:
+        grads["by_count"] = torch.empty_like(x.by_count)
+    return grads
 
 
 def sums_of(

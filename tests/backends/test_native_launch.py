@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import posenc as pe
 from posenc import UnsupportedError, attend
 from posenc import terms as t
+from posenc.native.attention_struct import LEARNED, Inputs
 from posenc.native.library import LIBRARY
 from tests.support.native_kernels import SHAPES, check, close, every_kind, learned, with_gradients
 from tests.support.oracles import drawing
@@ -108,19 +109,67 @@ def test_a_forked_child_does_not_wait_for_threads_it_does_not_have() -> None:
     )
 
 
-def test_strides_do_not_matter() -> None:
-    s = Sizes(2, 4, 2, 70, 70, 8, 8)
-    q, k, v = inputs(s, drawing(20))
-    terms = every_kind(s, drawing(21))
-    expected = attend(q, k, v, terms, causal=True, backend="native")
-    far = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
-    assert torch.equal(attend(*far, terms, causal=True, backend="native"), expected)
-    odd = [x.mT.contiguous().mT for x in (q, k, v)]
-    assert odd[0].stride(-1) != 1
-    assert torch.equal(attend(*odd, terms, causal=True, backend="native"), expected)
-    one = k[:, :1].expand_as(k)
-    both = attend(q, one, v, terms, causal=True, backend="native")
-    assert torch.equal(both, attend(q, one.contiguous(), v, terms, causal=True, backend="native"))
+def heads_inside(x: Tensor) -> Tensor:
+    """The same numbers, heads inside of tokens, as the projections of a layer leave them."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+LAYOUTS: dict[str, Any] = {
+    "heads inside": heads_inside,
+    "beside others": lambda x: torch.stack((x, x), dim=2)[:, :, 1],
+    "inside, beside others": lambda x: heads_inside(torch.cat((x, x), dim=-1))[..., : x.shape[-1]],
+    "columns": lambda x: x.mT.contiguous().mT,
+    "of all heads": lambda x: x[:, :1].expand_as(x),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides_do_not_matter(layout: str, dtype: torch.dtype) -> None:
+    s = Sizes(1, 2, 1, 70, 70, 8, 5)
+    moved = [LAYOUTS[layout](x.to(dtype)) for x in inputs(s, drawing(20))]
+    for terms in (every_kind(s, drawing(21)), [pe.ReRoPE(8, window=20)], [pe.CoPE(8, 12)]):
+        # With two threads one key head is shared by chunks.
+        for count in (1, 2):
+            with threads(count):
+                results = [
+                    with_gradients("native", [x.requires_grad_() for x in qkv], terms, causal=True)
+                    for qkv in (moved, [x.detach().contiguous() for x in moved])
+                ]
+            # PyTorch rotates for zones where the kernel cannot, which rounds otherwise.
+            close(*results, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_results_have_heads_inside_where_their_tensors_have(dtype: torch.dtype) -> None:
+    """So that a layer turns them back by views, and copies nothing."""
+    s = Sizes(2, 4, 2, 70, 70, 8, 5)
+    leaves = [heads_inside(x.to(dtype)).requires_grad_() for x in inputs(s, drawing(20))]
+    for result in with_gradients("native", leaves, [pe.ALiBi(4)], causal=True):
+        assert result.transpose(1, 2).is_contiguous()
+    with torch.no_grad():
+        out = attend(*leaves, pe.ALiBi(4), causal=True, backend="native")
+    assert out.transpose(1, 2).is_contiguous()
+    outside = [x.detach().contiguous().requires_grad_() for x in leaves]
+    for result in with_gradients("native", outside, [pe.ALiBi(4)], causal=True):
+        assert result.is_contiguous()
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_graph_knows_how_results_lie(layout: str, dtype: torch.dtype) -> None:
+    s = Sizes(2, 4, 2, 70, 70, 8, 5)
+    qkv = [LAYOUTS[layout](x.to(dtype)) for x in inputs(s, drawing(20))]
+    # Which loads the operators.
+    out = attend(*qkv, causal=True, backend="native")
+    call = Inputs(*qkv, causal=True, learns=True)
+    forward, backward = torch.ops.posenc.attention, torch.ops.posenc.attention_backward
+    _, exact, *rows = forward(*call)
+    wanted = [name in ("q", "k", "v") for name in LEARNED]
+    kept = (out, exact if exact.numel() else out, *rows, wanted)
+    for operator, given in ((forward, call), (backward, (*kept, *call))):
+        torch.library.opcheck(operator.default, tuple(given), test_utils="test_faketensor")
 
 
 def test_a_gradient_of_the_gradient_is_refused() -> None:

@@ -70,6 +70,26 @@ static int64_t *places(int64_t count) {
     return kept[kept_count++] = malloc((size_t)count * sizeof(int64_t));
 }
 
+/* Steps of a tensor whose heads are inside of its tokens, or the other way round. */
+static void lay_out(int64_t *stride, int heads_inside, int64_t heads, int64_t tokens, int64_t width) {
+    stride[0] = heads * tokens * width;
+    stride[1] = heads_inside ? width : tokens * width;
+    stride[2] = heads_inside ? heads * width : width;
+}
+
+/* A result with heads inside of tokens, as loops write it. */
+static void bring_heads_out(void *x, int64_t type, int64_t batch, int64_t heads, int64_t tokens,
+                            int64_t width) {
+    size_t bytes = (size_t)size_of(type), row = (size_t)width * bytes;
+    char *copy = malloc((size_t)(batch * heads * tokens) * row), *to = x;
+    memcpy(copy, x, (size_t)(batch * heads * tokens) * row);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t t = 0; t < tokens; t++, to += row)
+                memcpy(to, copy + (size_t)((b * tokens + t) * heads + h) * row, row);
+    free(copy);
+}
+
 static int wrong(const char *name, const struct shape *s, int64_t type, const void *got,
                  const double *wanted, int64_t count, double bound) {
     for (int64_t i = 0; i < count; i++) {
@@ -136,14 +156,19 @@ static int check(const struct shape *s, int64_t type) {
         p.by_count_grad = filled(queries * s->steps, real, NAN);
         p.by_count_steps = s->steps;
     }
-    int64_t strides[4][3] = {{h * s->queries * d, s->queries * d, d},
-                             {s->key_heads * s->keys * d, s->keys * d, d},
-                             {s->key_heads * s->keys * e, s->keys * e, e},
-                             {h * s->queries * e, s->queries * e, e}};
-    memcpy(p.q_stride, strides[0], sizeof p.q_stride);
-    memcpy(p.k_stride, strides[1], sizeof p.k_stride);
-    memcpy(p.v_stride, strides[2], sizeof p.v_stride);
-    memcpy(p.grad_stride, strides[3], sizeof p.grad_stride);
+    int64_t g = s->key_heads;
+    /* Where heads of results lie, in turns. */
+    const int inside = (int)(s - shapes) % 2;
+    lay_out(p.q_stride, 0, h, s->queries, d);
+    lay_out(p.k_stride, 0, g, s->keys, d);
+    lay_out(p.v_stride, 0, g, s->keys, e);
+    lay_out(p.grad_stride, 0, h, s->queries, e);
+    lay_out(p.out_stride, inside, h, s->queries, e);
+    lay_out(p.q_grad_stride, inside, h, s->queries, d);
+    lay_out(p.k_grad_stride, inside, g, s->keys, d);
+    lay_out(p.v_grad_stride, inside, g, s->keys, e);
+    lay_out(p.q_far_grad_stride, inside, h, s->queries, d);
+    lay_out(p.k_far_grad_stride, inside, g, s->keys, d);
 
     if (s->zone) {
         p.zone = s->zone;
@@ -151,8 +176,8 @@ static int check(const struct shape *s, int64_t type) {
         p.k_far = numbers(keys * d, type, 2);
         p.q_far_grad = filled(queries * d, type, NAN);
         p.k_far_grad = filled(keys * d, type, NAN);
-        memcpy(p.q_far_stride, strides[0], sizeof p.q_far_stride);
-        memcpy(p.k_far_stride, strides[1], sizeof p.k_far_stride);
+        memcpy(p.q_far_stride, p.q_stride, sizeof p.q_far_stride);
+        memcpy(p.k_far_stride, p.k_stride, sizeof p.k_far_stride);
     }
 
     int64_t *q_order = places(s->batch * s->queries), *k_order = places(s->batch * s->keys);
@@ -190,6 +215,17 @@ static int check(const struct shape *s, int64_t type) {
     run(&p);
     p.backward = 1;
     run(&p);
+    if (inside) {
+        bring_heads_out(p.out, type, s->batch, h, s->queries, e);
+        bring_heads_out(p.exact_out, real, s->batch, h, s->queries, e);
+        bring_heads_out(p.q_grad, type, s->batch, h, s->queries, d);
+        bring_heads_out(p.k_grad, type, s->batch, g, s->keys, d);
+        bring_heads_out(p.v_grad, type, s->batch, g, s->keys, e);
+    }
+    if (inside && s->zone) {
+        bring_heads_out(p.q_far_grad, type, s->batch, h, s->queries, d);
+        bring_heads_out(p.k_far_grad, type, s->batch, g, s->keys, d);
+    }
     double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
     int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
                  wrong("exact_out", s, real, p.exact_out, out, queries * e, real == type ? bound : 1e-4) |
