@@ -2,7 +2,8 @@
 
 A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
 backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
-of biases by distance and of no position do, they are made for many tokens to come at once.
+of biases by distance, of windows and sinks, of lists of these and of no position do, they are made
+for many tokens to come at once.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
-from posenc.lowering import Lowerable, Lowered, check_fits, lower
+from posenc.lowering import Lowerable, Lowered, Part, check_fits, flatten, lower
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
@@ -30,39 +31,43 @@ from posenc.torch_modes import altered, arithmetic, plain
 # Tokens whose terms are made at once.
 _AHEAD = 64
 _TURNS = frozenset({Feature.ROTATION})
-_BY_DISTANCE = frozenset({Feature.TABLE, Feature.SLOPES})
+_ADDS = frozenset({Feature.TABLE, Feature.SLOPES, Feature.MASK})
 Settings = tuple[float, torch.dtype, int, bool]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a token adds to its number: how it turns, and what is added to its scores.
+    """What a token adds to its number: how it turns, what it sees, and what is added to its scores.
 
     positions  of one query and of all keys
     turn       the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
-    bias       (1|h, tk), by key; None where nothing is added
+    first      the first key that it sees
+    bias       (1|h, tk), by key from there on; None where nothing is added
     """
 
     positions: Positions
     turn: tuple[Rotate, CosSin] | None = None
+    first: int = 0
     bias: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Ahead:
-    """Tokens to come, of an encoding that reads nothing of them but their number.
+    """Tokens to come, of encodings that read nothing of them but their number.
 
-    learned    its parameters, kept so that `versions` tells them from others
+    parts      the encodings that are composed
+    learned    their parameters, kept so that `versions` tells them from others
     settings   the scale of q . k, the dtype of the arithmetic, query heads, whether they are causal
     first      the number of the first of them
     positions  of them and of all before
     rotation   None where nothing turns
     waves      cos and sin (1, 1, 1, r) of each that turns
     bias       what is added to the scores of the last of them, (1|h, tk)
+    window     how many keys they see, themselves included, beside `sinks` first ones; None: all
     plain      False where a number is not enough, and they go the long way
     """
 
-    encoding: Encoding | None
+    parts: tuple[Part, ...]
     learned: tuple[Tensor, ...]
     versions: list[tuple[int, int, int]]
     settings: Settings
@@ -71,15 +76,20 @@ class Ahead:
     rotation: Rotate | None = None
     waves: tuple[CosSin, ...] = ()
     bias: Tensor | None = None
+    window: int | None = None
+    sinks: int = 0
     plain: bool = True
 
-    def tells(self, encoding: Encoding | None, settings: Settings, number: int) -> bool:
-        """Whether this token of this encoding, with what it has learned by now, is one of them."""
-        if self.encoding is not encoding or self.settings != settings:
+    def tells(self, parts: tuple[Part, ...], settings: Settings, number: int) -> bool:
+        """Whether this token of these encodings, with what they learned by now, is one of them."""
+        if self.settings != settings or len(self.parts) != len(parts):
             return False
+        for one, other in zip(self.parts, parts, strict=True):
+            if one is not other:
+                return False
         if not self.first <= number < self.first + _AHEAD:
             return False
-        return not self.learned or self.versions == _versions(encoding)
+        return not self.learned or self.versions == _versions(parts)
 
     def step(self, number: int) -> Step:
         """The terms of this token."""
@@ -87,12 +97,19 @@ class Ahead:
         query = altered(tokens, position=tokens.position.narrow(0, number, 1))
         held = altered(tokens, position=tokens.position.narrow(0, 0, keys))
         positions = altered(self.positions, queries=query, keys=held)
+        turn = None
         if self.rotation is not None:
-            return Step(positions, (self.rotation, self.waves[number - self.first]))
+            turn = self.rotation, self.waves[number - self.first]
+        far = 0 if self.window is None else max(0, keys - self.window)
+        first = 0 if self.sinks else far
+        bias = None
         if self.bias is not None:
             # The same distances from a query that comes before.
-            return Step(positions, bias=self.bias.narrow(1, self.bias.shape[1] - keys, keys))
-        return Step(positions)
+            bias = self.bias.narrow(1, self.bias.shape[1] - keys + first, keys - first)
+            if self.sinks < far and first < far:
+                bias = bias.clone()
+                bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
+        return Step(positions, turn, first, bias)
 
 
 def plain_step(
@@ -110,10 +127,10 @@ def plain_step(
     scale = q.shape[3] ** -0.5 if scale is None else scale
     if isinstance(encoding, Lowered):
         step = _of_terms(encoding, cache, q, causal)
-    elif encoding is None or isinstance(encoding, Encoding):
-        step = _of_encoding(encoding, cache, q, causal, scale)
     else:
-        step = None
+        single = isinstance(encoding, Encoding)
+        parts = (encoding,) if single else tuple(flatten(encoding))
+        step = _of_parts(parts, cache, q, causal, scale)
     if step is None:
         return None
     if step.turn is not None:
@@ -125,7 +142,8 @@ def plain_step(
     k, k_buffer = behind(cache.k, k, k_buffer, cache.length)
     v, v_buffer = behind(cache.v, v, v_buffer, cache.length)
     mask = None if step.bias is None else step.bias[None, :, None]
-    out = one_query(q, k, v, scale, mask)
+    seen = k.shape[2] - step.first
+    out = one_query(q, k.narrow(2, step.first, seen), v.narrow(2, step.first, seen), scale, mask)
     # Last, so that a call that fails leaves the cache as it was.
     cache.k, cache.v, cache.buffers, cache.placed = k, v, (k_buffer, v_buffer), step.positions
     return out
@@ -156,8 +174,8 @@ def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) ->
     return Step(positions, (form.rotation, form.waves(arithmetic(q))[0]))
 
 
-def _of_encoding(
-    encoding: Encoding | None, cache: Cache, q: Tensor, causal: bool | None, scale: float
+def _of_parts(
+    parts: tuple[Part, ...], cache: Cache, q: Tensor, causal: bool | None, scale: float
 ) -> Step | None:
     placed = cache.placed
     if placed is None or placed.k_len != len(cache) or placed.keys.position.ndim != 1:
@@ -167,63 +185,77 @@ def _of_encoding(
     causal = placed.causal if causal is None else causal
     settings = scale, arithmetic(q), q.shape[1], causal
     number, ahead = placed.k_len, cache.ahead
-    if ahead is None or not ahead.tells(encoding, settings, number):
-        ahead = cache.ahead = _looking_ahead(encoding, settings, cache, q)
+    if ahead is None or not ahead.tells(parts, settings, number):
+        ahead = cache.ahead = _looking_ahead(parts, settings, cache, q)
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in ahead.learned)
     return ahead.step(number) if ahead.plain and not learns else None
 
 
-def _looking_ahead(encoding: Encoding | None, settings: Settings, cache: Cache, q: Tensor) -> Ahead:
+def _looking_ahead(parts: tuple[Part, ...], settings: Settings, cache: Cache, q: Tensor) -> Ahead:
     """The tokens after those that are held."""
     scale, dtype, heads, causal = settings
     first = len(cache)
     numbers = torch.arange(first + _AHEAD, device=q.device)
     held = Tokens(numbers)
     positions = Positions(held, held, causal, unit_step=True)
-    learned = () if encoding is None else tuple(encoding.parameters())
-    ahead = Ahead(encoding, learned, _versions(encoding), settings, first, positions)
+    learned = _learned(parts)
+    ahead = Ahead(parts, learned, _versions(parts), settings, first, positions)
     long_way = replace(ahead, plain=False)
-    if encoding is None:
-        return ahead if cache.rotation_signature == () else long_way
-    if not _reads_numbers(encoding) or any(x.is_inference() for x in learned):
+    if not all(map(_reads_numbers, parts)) or any(x.is_inference() for x in learned):
         return long_way
-    check_fits(encoding, head_dim=q.shape[-1])
-    turns = encoding.family == "rotary"
-    coming = Tokens(numbers[first:] if turns else numbers[-1:])
-    keys = coming if turns else held
+    turning = [x for x in parts if isinstance(x, Encoding) and x.family == "rotary"]
+    adding = [x for x in parts if x not in turning]
+    if len(turning) > 1:
+        return long_way
+    for part in parts:
+        if isinstance(part, Encoding):
+            check_fits(part, head_dim=q.shape[-1])
+    coming, last = Tokens(numbers[first:]), Tokens(numbers[-1:])
     try:
         with torch.no_grad():
-            lowered = lower(encoding, Positions(coming, keys, causal, unit_step=True), dtype=dtype)
+            turns = lower(turning, Positions(coming, coming, causal, unit_step=True), dtype=dtype)
+            adds = lower(adding, Positions(last, held, causal, unit_step=True), dtype=dtype)
     except PositionsError:
         # A table may hold the distances of the next token, and none of others.
         return long_way
-    form = lowered.form
-    check_heads(form, heads)
-    if not (form.features <= (_TURNS if turns else _BY_DISTANCE) and _turns_alike(form, cache)):
+    form, added, seen = turns.form, adds.form, adds.form.visibility
+    check_heads(added, heads)
+    if not (form.features <= _TURNS and _turns_alike(form, cache)):
+        return long_way
+    if not added.features <= _ADDS or added.scale != 1.0 or seen.prefix:
         return long_way
     if isinstance(form.rotation, Rotate) and form.q_waves is not None:
         cos, sin = (x.split(1, dim=2) for x in form.q_waves)
-        return replace(ahead, rotation=form.rotation, waves=tuple(zip(cos, sin, strict=True)))
+        waves = tuple(zip(cos, sin, strict=True))
+        ahead = replace(ahead, rotation=form.rotation, waves=waves)
     with torch.no_grad():
-        bias = line(*form.biases(scale), 1 - len(numbers), 1, dtype)
-    return replace(ahead, bias=bias)
+        bias = line(*added.biases(scale), 1 - len(numbers), 1, dtype)
+    if bias is None and seen.sinks and seen.window is not None:
+        # What hides the keys between.
+        bias = torch.zeros(1, len(numbers), dtype=dtype, device=q.device)
+    return replace(ahead, bias=bias, window=seen.window, sinks=seen.sinks)
 
 
-def _reads_numbers(encoding: Encoding) -> bool:
+def _reads_numbers(part: Part) -> bool:
     """Whether terms follow from the number of a token, or from how far it is from others."""
-    tags = encoding.tags
-    if encoding.axes > 1 or tags.length_dependent or tags.needs_context:
+    if not isinstance(part, Encoding):
         return False
-    if encoding.family == "rotary":
-        return next(encoding.parameters(), None) is None
-    return encoding.family in ("bias", "none") and tags.translation_invariant
+    tags = part.tags
+    if part.axes > 1 or tags.length_dependent or tags.needs_context:
+        return False
+    if part.family == "rotary":
+        return next(part.parameters(), None) is None
+    return part.family == "mask" or (part.family in ("bias", "none") and tags.translation_invariant)
 
 
-def _versions(encoding: Encoding | None) -> list[tuple[int, int, int]]:
+def _learned(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:
+    return tuple(x for part in parts if isinstance(part, Encoding) for x in part.parameters())
+
+
+def _versions(parts: tuple[Part, ...]) -> list[tuple[int, int, int]]:
     """What changes where a parameter learns, is exchanged, or is given other memory."""
-    learned = () if encoding is None else encoding.parameters()
     # Parameters of inference mode count no versions.
-    return [(id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in learned]
+    return [(id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in _learned(parts)]
 
 
 def _turns_alike(form: NormalForm, cache: Cache) -> bool:

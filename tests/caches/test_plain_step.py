@@ -10,6 +10,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import attention, plain_step
 from posenc.native import query
+from posenc.terms import Mask, Window
 from tests.support.steps import DIM, HEADS, Steps, same
 
 TURNS = {
@@ -46,13 +47,27 @@ def test_it_gives_the_same_bits(
     same(short, long)
 
 
+# With fewer keys than these windows show, and with more.
+LISTS = {
+    "nothing": [],
+    "window": pe.SlidingWindow(20),
+    "rotary, window": [pe.Rotary(DIM), pe.SlidingWindow(3)],
+    "rotary, window, sinks": [pe.SlidingWindow(9), [pe.Rotary(DIM), pe.Sinks(4)]],
+    "rotary, bias": (pe.Rotary(DIM), pe.ALiBi(HEADS)),
+    "two biases, window, sinks": [
+        pe.T5Bias(HEADS), pe.ALiBi(HEADS, inside=True), pe.SlidingWindow(30), pe.Sinks(2)],
+    "bias, two windows": [pe.ALiBi(HEADS), pe.SlidingWindow(30), pe.SlidingWindow(11)],
+    "modules": torch.nn.ModuleList([pe.KERPLE(HEADS), pe.NoPE(), pe.Sinks(3)]),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("shared", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ADDS)
+@pytest.mark.parametrize("name", [*ADDS, *LISTS])
 def test_a_bias_is_the_same_to_a_rounding(
     name: str, dtype: torch.dtype, shared: int, taken: list[bool], the_long_way: Callable[[], None]
 ) -> None:
-    count, encoding = 70, ADDS[name]
+    count, encoding = 70, (ADDS | LISTS)[name]
     short = Steps(encoding, pe.Cache(), dtype, shared)
     with torch.no_grad():
         actual = short.run(count)
@@ -101,7 +116,10 @@ def test_it_takes_what_auto_takes(
     assert told.endswith("native: taken" if query.suits(q) else "sdpa: taken")
 
 
-def test_angles_are_made_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_angles_are_made_for_many_steps_at_once(
+    anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     real = plain_step.lower
 
@@ -110,8 +128,15 @@ def test_angles_are_made_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch)
         return real(*given, **more)
 
     monkeypatch.setattr(plain_step, "lower", lower)
-    Steps(pe.Rotary(DIM), pe.Cache()).run(130)
-    assert len(asked) == 3
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    parts = [steps.encoding, pe.SlidingWindow(3)]
+    steps.prompt()
+    for _ in range(130):
+        # A list that is made anew holds the same encodings.
+        steps.encoding = list(parts) if anew else parts[0]
+        steps.step()
+    # Those that turn, and those that add.
+    assert len(asked) == 2 * 3
 
 
 @pytest.mark.parametrize(
@@ -135,7 +160,9 @@ def test_what_is_asked_besides_goes_the_long_way(more: dict[str, Any], taken: li
 OTHERS: dict[str, Callable[[], tuple[Any, pe.Cache]]] = {
     "a bias by position": lambda: (pe.FIRE(HEADS, width=8), pe.Cache()),
     "vectors": lambda: (pe.Shaw(DIM, clip=4), pe.Cache()),
-    "list": lambda: ([pe.Rotary(DIM), pe.SlidingWindow(3)], pe.Cache()),
+    "a list with vectors": lambda: ([pe.ALiBi(HEADS), pe.Shaw(DIM, clip=4)], pe.Cache()),
+    "terms in a list": lambda: ([pe.Rotary(DIM), Mask(Window(3))], pe.Cache()),
+    "sinks told anew": lambda: (pe.Sinks(1, window=4, rotary=pe.Rotary(DIM)), pe.Cache("raw")),
     "learned angles": lambda: (pe.LearnedRotary(DIM), pe.Cache()),
     "angles by length": lambda: (
         pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, original_length=4)),

@@ -82,6 +82,59 @@ class TestWhatChangesBetweenSteps:
                 the_long_way()
         torch.testing.assert_close(*outs)
 
+    def listed(self, change: Callable[[Steps], None], parts: list[Any], the_long_way: Any) -> None:
+        outs = []
+        for _ in range(2):
+            steps = Steps(list(parts), pe.Cache())
+            steps.run(7)
+            with torch.no_grad():
+                change(steps)
+                outs.append([steps.step() for _ in range(3)])
+            the_long_way()
+        torch.testing.assert_close(*outs)
+
+    PARTS = (pe.Rotary(DIM), pe.SlidingWindow(4), pe.Sinks(2))
+
+    @pytest.mark.parametrize("at", [1, 2])
+    def test_a_part_left_away(self, at: int, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            del steps.encoding[at]
+
+        self.listed(change, [*self.PARTS], the_long_way)
+
+    def test_a_part_exchanged(self, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.encoding[1] = pe.SlidingWindow(9)
+
+        self.listed(change, [*self.PARTS], the_long_way)
+
+    def test_a_part_added(self, the_long_way: Any) -> None:
+        self.listed(lambda x: x.encoding.append(pe.ALiBi(HEADS)), [*self.PARTS], the_long_way)
+
+    def test_tokens_taken_back_from_a_window(self, the_long_way: Any) -> None:
+        self.listed(lambda steps: steps.cache.truncate(5), [*self.PARTS], the_long_way)
+
+    def test_what_is_hidden_exchanged(self, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.cache.k = steps.cache.k.clone()
+            steps.cache.k[:, :, 2:8] = torch.nan
+
+        self.listed(change, [*self.PARTS], the_long_way)
+
+    def test_what_a_part_learned(self, the_long_way: Any) -> None:
+        outs = []
+        for _ in range(2):
+            torch.manual_seed(0)
+            bias = pe.KERPLE(HEADS)
+            steps = Steps([bias, pe.SlidingWindow(5)], pe.Cache())
+            with torch.no_grad():
+                steps.run(7)
+                for x in bias.parameters():
+                    x.mul_(2.0)
+                outs.append(steps.step())
+            the_long_way()
+        torch.testing.assert_close(*outs)
+
     def test_the_scale(self, the_long_way: Any) -> None:
         outs = []
         for _ in range(2):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import posenc as pe
 from posenc import attention
+from posenc.caches.checks import parts_of
 from posenc.encoding import Encoding
 from posenc.errors import PosencError
 from posenc.testing.fixtures import attends
@@ -24,7 +25,12 @@ BOUNDS = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch
 
 def encodings() -> list[Any]:
     """What fits a head of these sizes and reads no more than positions."""
-    found: list[Any] = [None, [pe.Rotary(DIM), pe.ALiBi(HEADS)]]
+    found: list[Any] = [
+        None,
+        [pe.Rotary(DIM), pe.ALiBi(HEADS)],
+        [pe.Rotary(DIM), pe.SlidingWindow(20)],
+        [pe.KERPLE(HEADS), pe.SlidingWindow(5), pe.Sinks(2)],
+    ]
     for kind in pe.encodings().values():
         sizes = {"model_dim": DIM * HEADS, "heads": HEADS, "head_dim": DIM}
         encoding: Encoding = kind.for_model(**sizes, max_length=512, train_length=64, causal=True)
@@ -58,9 +64,10 @@ def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actio
                 cache.reorder(torch.tensor([count % 2, 1]))
             elif action == "reset":
                 cache.reset()
-            elif action == "learn" and isinstance(encoding, Encoding):
-                for x in encoding.parameters():
-                    x.mul_(1.0 + count / 100)
+            elif action == "learn":
+                for part in parts_of(encoding):
+                    for x in part.parameters():
+                        x.mul_(1.0 + count / 100)
             elif action == "several":
                 outs.append(attention.attend(
                     *steps.tokens(1 + count % 5), encoding, causal=True, cache=cache))  # fmt: skip
