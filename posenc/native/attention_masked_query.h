@@ -94,7 +94,7 @@ static void asked_task(const struct pe_query *p, struct asked *w, int64_t b, int
     for (int64_t r = 0; r < heads; r++) {
         REAL *out = w->out + r * values, mass = sum_of(get(w->sum + r * WIDE));
         unpack_rows(out, values, mass == 0 ? 0 : 1 / mass, 1, p->value_width, p->out, p->type,
-                    (b * p->heads + first + r) * p->value_width);
+                    (b * p->heads + first + r) * p->value_width, 0);
     }
 }
 
