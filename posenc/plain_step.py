@@ -6,7 +6,7 @@ of biases by distance, of windows and sinks, of lists of these and of no positio
 for many tokens to come at once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.growing_buffer import behind
+from posenc.caches.static import StaticCache
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
 from posenc.lowering import Lowerable, Lowered, Part, check_fits, flatten, lower
@@ -24,92 +25,12 @@ from posenc.normal_form.normalise import check_heads
 from posenc.normal_form.pairs import line
 from posenc.one_query import one_query, suits_one_query
 from posenc.positions import Positions, Tokens
-from posenc.rotation import CosSin
 from posenc.terms import Rotate
-from posenc.torch_modes import altered, arithmetic, plain
+from posenc.tokens_ahead import AHEAD, Ahead, Settings, Step, learned_by, versions_of
+from posenc.torch_modes import arithmetic, plain
 
-# Tokens whose terms are made at once.
-_AHEAD = 64
 _TURNS = frozenset({Feature.ROTATION})
 _ADDS = frozenset({Feature.TABLE, Feature.SLOPES, Feature.MASK})
-Settings = tuple[float, torch.dtype, int, bool]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What a token adds to its number: how it turns, what it sees, and what is added to its scores.
-
-    positions  of one query and of all keys
-    turn       the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
-    first      the first key that it sees
-    bias       (1|h, tk), by key from there on; None where nothing is added
-    """
-
-    positions: Positions
-    turn: tuple[Rotate, CosSin] | None = None
-    first: int = 0
-    bias: Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Ahead:
-    """Tokens to come, of encodings that read nothing of them but their number.
-
-    parts      the encodings that are composed
-    learned    their parameters, kept so that `versions` tells them from others
-    settings   the scale of q . k, the dtype of the arithmetic, query heads, whether they are causal
-    first      the number of the first of them
-    positions  of them and of all before
-    rotation   None where nothing turns
-    waves      cos and sin (1, 1, 1, r) of each that turns
-    bias       what is added to the scores of the last of them, (1|h, tk)
-    window     how many keys they see, themselves included, beside `sinks` first ones; None: all
-    plain      False where a number is not enough, and they go the long way
-    """
-
-    parts: tuple[Part, ...]
-    learned: tuple[Tensor, ...]
-    versions: list[tuple[int, int, int]]
-    settings: Settings
-    first: int
-    positions: Positions
-    rotation: Rotate | None = None
-    waves: tuple[CosSin, ...] = ()
-    bias: Tensor | None = None
-    window: int | None = None
-    sinks: int = 0
-    plain: bool = True
-
-    def tells(self, parts: tuple[Part, ...], settings: Settings, number: int) -> bool:
-        """Whether this token of these encodings, with what they learned by now, is one of them."""
-        if self.settings != settings or len(self.parts) != len(parts):
-            return False
-        for one, other in zip(self.parts, parts, strict=True):
-            if one is not other:
-                return False
-        if not self.first <= number < self.first + _AHEAD:
-            return False
-        return not self.learned or self.versions == _versions(parts)
-
-    def step(self, number: int) -> Step:
-        """The terms of this token."""
-        tokens, keys = self.positions.keys, number + 1
-        query = altered(tokens, position=tokens.position.narrow(0, number, 1))
-        held = altered(tokens, position=tokens.position.narrow(0, 0, keys))
-        positions = altered(self.positions, queries=query, keys=held)
-        turn = None
-        if self.rotation is not None:
-            turn = self.rotation, self.waves[number - self.first]
-        far = 0 if self.window is None else max(0, keys - self.window)
-        first = 0 if self.sinks else far
-        bias = None
-        if self.bias is not None:
-            # The same distances from a query that comes before.
-            bias = self.bias.narrow(1, self.bias.shape[1] - keys + first, keys - first)
-            if self.sinks < far and first < far:
-                bias = bias.clone()
-                bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
-        return Step(positions, turn, first, bias)
 
 
 def plain_step(
@@ -122,7 +43,10 @@ def plain_step(
     scale: float | None,
 ) -> Tensor | None:
     """What `attend` returns for one token more, leaving it in the cache; None for other calls."""
-    if torch.compiler.is_compiling() or type(cache) is not Cache or not _suits(q, k, v, cache):
+    if torch.compiler.is_compiling() or type(cache) not in (Cache, StaticCache):
+        return None
+    number = len(cache)
+    if not _suits(q, k, v, cache, number):
         return None
     scale = q.shape[3] ** -0.5 if scale is None else scale
     if isinstance(encoding, Lowered):
@@ -130,7 +54,7 @@ def plain_step(
     else:
         single = isinstance(encoding, Encoding)
         parts = (encoding,) if single else tuple(flatten(encoding))
-        step = _of_parts(parts, cache, q, causal, scale)
+        step = _of_parts(parts, cache, number, q, causal, scale)
     if step is None:
         return None
     if step.turn is not None:
@@ -138,18 +62,28 @@ def plain_step(
         q, k = rotated((q, k), (cos, cos), (sin, sin), rotation.layout, rotation.start)
     assert cache.k is not None
     assert cache.v is not None
-    k_buffer, v_buffer = cache.buffers
-    k, k_buffer = behind(cache.k, k, k_buffer, cache.length)
-    v, v_buffer = behind(cache.v, v, v_buffer, cache.length)
+    buffers = cache.buffers
+    if isinstance(cache, StaticCache):
+        # Into a slot that is hidden until it is counted.
+        cache.k.narrow(2, number, 1).copy_(k)
+        cache.v.narrow(2, number, 1).copy_(v)
+        k, v = cache.k, cache.v
+    else:
+        k, k_buffer = behind(cache.k, k, buffers[0], cache.length)
+        v, v_buffer = behind(cache.v, v, buffers[1], cache.length)
+        buffers = k_buffer, v_buffer
     mask = None if step.bias is None else step.bias[None, :, None]
-    seen = k.shape[2] - step.first
+    seen = number + 1 - step.first
     out = one_query(q, k.narrow(2, step.first, seen), v.narrow(2, step.first, seen), scale, mask)
     # Last, so that a call that fails leaves the cache as it was.
-    cache.k, cache.v, cache.buffers, cache.placed = k, v, (k_buffer, v_buffer), step.positions
+    if isinstance(cache, StaticCache):
+        cache.count_on(1)
+    else:
+        cache.k, cache.v, cache.buffers, cache.placed = k, v, buffers, step.positions
     return out
 
 
-def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:
+def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache, number: int) -> bool:
     """Whether this is one token for a cache that keeps tokens as they come, and no more."""
     held_k, held_v = cache.k, cache.v
     if held_k is None or held_v is None or cache.payload is not None or cache.policy != "rotated":
@@ -158,7 +92,7 @@ def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache) -> bool:
         return False
     if not suits_one_query(q, k, v) or not (alike(held_k, k) and alike(held_v, v)):
         return False
-    return k.shape[2] == 1 and (cache.length is None or len(cache) < cache.length)
+    return k.shape[2] == 1 and number > 0 and (cache.length is None or number < cache.length)
 
 
 def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) -> Step | None:
@@ -175,31 +109,59 @@ def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) ->
 
 
 def _of_parts(
-    parts: tuple[Part, ...], cache: Cache, q: Tensor, causal: bool | None, scale: float
+    parts: tuple[Part, ...],
+    cache: Cache,
+    number: int,
+    q: Tensor,
+    causal: bool | None,
+    scale: float,
 ) -> Step | None:
-    placed = cache.placed
-    if placed is None or placed.k_len != len(cache) or placed.keys.position.ndim != 1:
+    placed, ahead = cache.placed, cache.ahead
+    if placed is None:
         return None
-    if not (placed.in_order and placed.unit_step) or placed.extent is not None:
+    if isinstance(cache, StaticCache):
+        # What was seen to count stays as it is from step to step.
+        if ahead is None or ahead.slots is not placed:
+            ahead = None
+            if not _counts_slots(placed):
+                return None
+    elif placed.k_len != number or not _counts_tokens(placed):
         return None
     causal = placed.causal if causal is None else causal
     settings = scale, arithmetic(q), q.shape[1], causal
-    number, ahead = placed.k_len, cache.ahead
     if ahead is None or not ahead.tells(parts, settings, number):
-        ahead = cache.ahead = _looking_ahead(parts, settings, cache, q)
+        ahead = cache.ahead = _looking_ahead(parts, settings, cache, number, q)
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in ahead.learned)
     return ahead.step(number) if ahead.plain and not learns else None
 
 
-def _looking_ahead(parts: tuple[Part, ...], settings: Settings, cache: Cache, q: Tensor) -> Ahead:
+def _counts_tokens(placed: Positions) -> bool:
+    """Whether tokens that are held count from 0."""
+    counts = placed.in_order and placed.unit_step and placed.extent is None
+    return counts and placed.keys.position.ndim == 1
+
+
+def _counts_slots(placed: Positions) -> bool:
+    """Whether each slot, of tokens to come too, is at its number."""
+    keys = placed.keys
+    if not placed.unit_step or keys.position.ndim != 1 or keys.order is None:
+        return False
+    numbers = torch.arange(keys.count, device=keys.position.device)
+    real = keys.document is None and keys.valid is None
+    return real and torch.equal(keys.position, numbers) and torch.equal(keys.order, numbers)
+
+
+def _looking_ahead(
+    parts: tuple[Part, ...], settings: Settings, cache: Cache, first: int, q: Tensor
+) -> Ahead:
     """The tokens after those that are held."""
     scale, dtype, heads, causal = settings
-    first = len(cache)
-    numbers = torch.arange(first + _AHEAD, device=q.device)
+    numbers = torch.arange(first + AHEAD, device=q.device)
     held = Tokens(numbers)
     positions = Positions(held, held, causal, unit_step=True)
-    learned = _learned(parts)
-    ahead = Ahead(parts, learned, _versions(parts), settings, first, positions)
+    learned = learned_by(parts)
+    slots = cache.placed if isinstance(cache, StaticCache) else None
+    ahead = Ahead(parts, learned, versions_of(parts), settings, first, positions, slots)
     long_way = replace(ahead, plain=False)
     if not all(map(_reads_numbers, parts)) or any(x.is_inference() for x in learned):
         return long_way
@@ -246,16 +208,6 @@ def _reads_numbers(part: Part) -> bool:
     if part.family == "rotary":
         return next(part.parameters(), None) is None
     return part.family == "mask" or (part.family in ("bias", "none") and tags.translation_invariant)
-
-
-def _learned(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:
-    return tuple(x for part in parts if isinstance(part, Encoding) for x in part.parameters())
-
-
-def _versions(parts: tuple[Part, ...]) -> list[tuple[int, int, int]]:
-    """What changes where a parameter learns, is exchanged, or is given other memory."""
-    # Parameters of inference mode count no versions.
-    return [(id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in _learned(parts)]
 
 
 def _turns_alike(form: NormalForm, cache: Cache) -> bool:

@@ -74,8 +74,12 @@ class StaticCache(Cache):
         self.v.index_copy_(2, slots, v)
         if self.payload is not None and payload is not None:
             self.payload.copy_(payload)
-        self._position().add_(k.shape[-2])
+        self.count_on(k.shape[-2])
         return self.k, self.v, lowered
+
+    def count_on(self, new: int) -> None:
+        """As many more slots are written; `append` and steps that write them themselves call it."""
+        self._position().add_(new)
 
     def reset(self) -> None:
         """Forget every token; the slots stay allocated."""

@@ -94,7 +94,14 @@ def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actio
     st.integers(0, 1000),
     st.sampled_from(list(BOUNDS)),
     st.sampled_from([1, 2, 4]),
-    st.sampled_from([pe.Cache, lambda: pe.Cache(length=400), lambda: pe.Cache("raw")]),
+    st.sampled_from(
+        [
+            pe.Cache,
+            lambda: pe.Cache(length=400),
+            lambda: pe.Cache("raw"),
+            lambda: pe.StaticCache(150),
+        ]
+    ),
     ACTIONS,
 )
 def test_the_short_way_is_the_long_way(

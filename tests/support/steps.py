@@ -46,6 +46,8 @@ def same(one: Steps, other: Steps) -> None:
     assert torch.equal(a.queries.position, b.queries.position)
     assert torch.equal(a.keys.position, b.keys.position)
     assert (a.causal, a.extent, a.unit_step) == (b.causal, b.extent, b.unit_step)
+    if isinstance(one.cache, pe.StaticCache):
+        assert torch.equal(one.cache.position, other.cache.position)
     assert one.cache.rotation_signature == other.cache.rotation_signature
 
 

@@ -1,0 +1,110 @@
+"""Tokens to come, whose terms follow from their number alone and are made for many at once."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.lowering import Part
+from posenc.positions import Positions
+from posenc.rotation import CosSin
+from posenc.terms import Rotate
+from posenc.torch_modes import altered
+
+# How many they are.
+AHEAD = 64
+# The scale of q . k, the dtype of the arithmetic, query heads, whether tokens are causal.
+Settings = tuple[float, torch.dtype, int, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a token adds to its number: how it turns, what it sees, and what is added to its scores.
+
+    positions  of one query and of all keys
+    turn       the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
+    first      the first key that it sees
+    bias       (1|h, tk), by key from there on; None where nothing is added
+    """
+
+    positions: Positions
+    turn: tuple[Rotate, CosSin] | None = None
+    first: int = 0
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """Tokens to come, of encodings that read nothing of them but their number.
+
+    parts      the encodings that are composed
+    learned    their parameters, kept so that `versions` tells them from others
+    settings   the scale of q . k, the dtype of the arithmetic, query heads, whether they are causal
+    first      the number of the first of them
+    positions  of them and of all before
+    slots      those of all slots of a static cache, which count them
+    rotation   None where nothing turns
+    waves      cos and sin (1, 1, 1, r) of each that turns
+    bias       what is added to the scores of the last of them, (1|h, tk)
+    window     how many keys they see, themselves included, beside `sinks` first ones; None: all
+    plain      False where a number is not enough, and they go the long way
+    """
+
+    parts: tuple[Part, ...]
+    learned: tuple[Tensor, ...]
+    versions: list[tuple[int, int, int]]
+    settings: Settings
+    first: int
+    positions: Positions
+    slots: Positions | None = None
+    rotation: Rotate | None = None
+    waves: tuple[CosSin, ...] = ()
+    bias: Tensor | None = None
+    window: int | None = None
+    sinks: int = 0
+    plain: bool = True
+
+    def tells(self, parts: tuple[Part, ...], settings: Settings, number: int) -> bool:
+        """Whether this token of these encodings, with what they learned by now, is one of them."""
+        if self.settings != settings or len(self.parts) != len(parts):
+            return False
+        for one, other in zip(self.parts, parts, strict=True):
+            if one is not other:
+                return False
+        if not self.first <= number < self.first + AHEAD:
+            return False
+        return not self.learned or self.versions == versions_of(parts)
+
+    def step(self, number: int) -> Step:
+        """The terms of this token."""
+        tokens, keys = self.positions.keys, number + 1
+        query = altered(tokens, position=tokens.position.narrow(0, number, 1))
+        held = altered(tokens, position=tokens.position.narrow(0, 0, keys))
+        positions = altered(self.positions, queries=query, keys=held)
+        turn = None
+        if self.rotation is not None:
+            turn = self.rotation, self.waves[number - self.first]
+        far = 0 if self.window is None else max(0, keys - self.window)
+        first = 0 if self.sinks else far
+        bias = None
+        if self.bias is not None:
+            # The same distances from a query that comes before.
+            bias = self.bias.narrow(1, self.bias.shape[1] - keys + first, keys - first)
+            if self.sinks < far and first < far:
+                bias = bias.clone()
+                bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
+        return Step(positions, turn, first, bias)
+
+
+def learned_by(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:
+    """The parameters of these encodings."""
+    return tuple(x for part in parts if isinstance(part, Encoding) for x in part.parameters())
+
+
+def versions_of(parts: tuple[Part, ...]) -> list[tuple[int, int, int]]:
+    """What changes where a parameter learns, is exchanged, or is given other memory."""
+    # Parameters of inference mode count no versions.
+    return [
+        (id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in learned_by(parts)
+    ]
