@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from posenc.bench.attention_inputs import AttentionInputs, refuse_quadratic
 from posenc.bench.case import Call, Unavailable
 from posenc.equation import distance_bias
-from posenc.normal_form.pairs import visible
-from posenc.terms import DistanceTable, GatherTable, Offset, Rotate, Slope
+from posenc.normal_form.pairs import through_network, visible
+from posenc.terms import DistanceTable, GatherTable, Network, Offset, Rotate, Slope
 
 Maker = Callable[[AttentionInputs], Call]
 
@@ -215,10 +215,13 @@ def _dense(inputs: AttentionInputs) -> tuple[Tensor, list[Tensor]]:
     """The bias (1, h, tq, tk) as a leaf in q's dtype, and what of it is learned."""
     refuse_quadratic(inputs.setting)
     (term,) = inputs.lowered.terms
-    assert isinstance(term, (DistanceTable, Slope, Offset))
+    assert isinstance(term, (DistanceTable, Slope, Offset, Network))
     with torch.no_grad():
         if isinstance(term, Offset):
             bias = (term.q[..., None] + term.k[..., None, :]).to(inputs.q.dtype)
+        elif isinstance(term, Network):
+            distance = inputs.lowered.positions.distance()[:, 0]
+            bias = through_network(term, distance, term.by_query, torch.float32).to(inputs.q.dtype)
         else:
             bias = distance_bias(term, inputs.lowered.positions, torch.float32).to(inputs.q.dtype)
         bias = bias.expand(1, inputs.setting.heads, -1, -1).contiguous()

@@ -22,8 +22,10 @@ ROWS = {
 }
 # One for each way in which a step reads its bias: KERPLE and Sandwich are read as a learned table.
 BIASES = ("alibi", "t5", "learned table", "forget_gate", "shaw")
+# At one length and in one dtype: a network of distances, and counts of gates.
+OTHERS = ("fire", "cope")
 # What the peer cannot add as a bias.
-VECTORS = ("shaw",)
+NO_BIAS = ("shaw", "cope")
 LENGTHS = (4096, 32_768)
 CACHE_ROW = "8 decode steps through a growing cache"
 STATIC_ROW = "8 decode steps through a static cache"
@@ -37,13 +39,14 @@ def cases() -> Iterator[Case]:
     for keys, row in ROWS.items():
         for heads, kv_heads in HEADS:
             for dtype in DTYPES:
-                for encoding in BIASES:
+                more = OTHERS if (keys, heads, dtype) == (4096, 8, "float32") else ()
+                for encoding in (*BIASES, *more):
                     setting = AttentionSetting(encoding, keys, dtype, training=False, heads=heads,
                                    kv_heads=kv_heads, queries=1)  # fmt: skip
                     line = f"{heads} heads on {kv_heads}, {dtype}"
                     goals = (Goal(row, line, "posenc", FLOOR, 1.1),)
                     runs = {FLOOR: no_position, "posenc": ours()}
-                    if encoding not in VECTORS:
+                    if encoding not in NO_BIAS:
                         runs["transformers"] = peers.transformers_sdpa
                     yield Case(
                         f"decode step, {setting}", "decode", setting, runs, FLOOR, goals=goals
