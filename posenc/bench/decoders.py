@@ -37,11 +37,23 @@ class Shape:
         return self.dim // self.heads
 
 
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def no_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """As little as may stand in its place, if all three are to have a gradient."""
+    return q + k + v
+
+
 class PlainBlock(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, attend: Attend) -> None:
         super().__init__()
         dim = shape.dim
-        self.heads = shape.heads
+        self.heads, self.attend = shape.heads, attend
         self.attention_norm, self.mlp_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.query, self.key, self.value, self.out = (
             nn.Linear(dim, dim, bias=False) for _ in range(4)
@@ -54,7 +66,7 @@ class PlainBlock(nn.Module):
             project(y).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
         )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = self.attend(q, k, v)
         x = x + self.out(y.transpose(1, 2).flatten(-2))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
@@ -62,10 +74,10 @@ class PlainBlock(nn.Module):
 class Plain(nn.Module):
     """What torch alone does, without any position: the floor of every encoding."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, attend: Attend = sdpa) -> None:
         super().__init__()
         self.token = nn.Embedding(shape.vocabulary, shape.dim)
-        self.blocks = nn.Sequential(*(PlainBlock(shape) for _ in range(shape.depth)))
+        self.blocks = nn.Sequential(*(PlainBlock(shape, attend) for _ in range(shape.depth)))
         self.norm = nn.LayerNorm(shape.dim)
 
     def forward(self, tokens: Tensor) -> Tensor:

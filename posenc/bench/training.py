@@ -7,7 +7,15 @@ from typing import Self
 import torch
 
 from posenc.bench.case import Call, Case, Goal
-from posenc.bench.decoders import PEERS, Plain, Shape, ours, peer, training_step
+from posenc.bench.decoders import (
+    PEERS,
+    Plain,
+    Shape,
+    no_attention,
+    ours,
+    peer,
+    training_step,
+)
 
 FLOOR = "no position"
 # The first is what `posenc compare` trains unless told otherwise.
@@ -36,17 +44,24 @@ def cases() -> Iterator[Case]:
     for shape in SHAPES:
         for encoding in ENCODINGS:
             runs = {FLOOR: plain, "posenc": own}
-            if encoding in PEERS:
-                runs["x-transformers"] = theirs
+            peers = ("x-transformers",) if encoding in PEERS else ()
+            if encoding == "none":
+                # How far no attention, however fast, could bring the others.
+                runs["no attention"] = without_attention
+            runs |= dict.fromkeys(peers, theirs)
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
             line = f"dim {shape.dim}, L = {shape.length}"
-            goal = Goal(ROW, line, "posenc", FLOOR, REACH[shape])
+            goal = Goal(ROW, line, "posenc", FLOOR, REACH[shape], peers)
             setting = TrainingSetting(encoding, shape)
             yield Case(name, "training", setting, runs, FLOOR, goals=(goal,))
 
 
 def plain(setting: TrainingSetting) -> Call:
     return training_step(Plain(setting.shape), setting.shape)
+
+
+def without_attention(setting: TrainingSetting) -> Call:
+    return training_step(Plain(setting.shape, no_attention), setting.shape)
 
 
 def own(setting: TrainingSetting) -> Call:
