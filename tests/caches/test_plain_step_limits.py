@@ -1,0 +1,115 @@
+"""Where short steps end: gradients, padding, full slots, and what is refused as ever."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc import attention
+from tests.support.steps import DIM, HEADS, Steps
+
+
+def test_parameters_get_their_gradients(taken: list[bool]) -> None:
+    steps = Steps(pe.T5Bias(HEADS), pe.Cache())
+    with torch.no_grad():
+        steps.run(1)
+    steps.step().sum().backward()
+    assert taken == [False, True, False]
+    assert next(steps.encoding.parameters()).grad is not None
+    with torch.no_grad():
+        steps.step()
+    assert taken[-1]
+
+
+def test_a_bias_of_other_heads_is_refused_as_ever() -> None:
+    steps = Steps(pe.ALiBi(HEADS), pe.Cache())
+    steps.run(2)
+    with pytest.raises(pe.ShapeError, match="8 heads"):
+        attention.attend(*steps.tokens(1), pe.ALiBi(8), cache=steps.cache)
+    assert len(steps.cache) == 7
+
+
+def test_other_layouts_are_refused_as_ever() -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    steps.run(2)
+    steps.encoding = pe.Rotary(DIM, layout="interleaved")
+    with pytest.raises(pe.CacheError, match="of the calls before"):
+        steps.step()
+    with pytest.raises(pe.ShapeError, match="head_dim=8"):
+        attention.attend(*steps.tokens(1), pe.Rotary(8), cache=steps.cache)
+    assert len(steps.cache) == 7
+
+
+def test_terms_for_another_batch_are_refused_as_ever() -> None:
+    steps = Steps(None, pe.Cache())
+    steps.prompt()
+    ids = torch.arange(6).expand(3, 6)
+    steps.encoding = pe.lower(None, pe.Positions.build(1, 6, ids=ids, causal=True))
+    with pytest.raises(pe.PositionsError, match="batch of 3"):
+        steps.step()
+
+
+def test_padding_is_carried_on_the_long_way(taken: list[bool]) -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    mask[0, :2] = False
+    positions = pe.Positions.build(5, attention_mask=mask, causal=True)
+    attention.attend(*steps.tokens(5), steps.encoding, positions=positions, cache=steps.cache)
+    steps.step()
+    assert taken == [False]
+
+
+@pytest.mark.parametrize("start", [0, 3, 11])
+def test_slots_that_do_not_count_from_zero_go_the_long_way(
+    start: int, taken: list[bool], the_long_way: Callable[[], None]
+) -> None:
+    outs = []
+    for _ in range(2):
+        steps = Steps([pe.Rotary(DIM), pe.SlidingWindow(3)], pe.StaticCache(16))
+        positions = pe.Positions.build(5, start=start, causal=True)
+        attention.attend(*steps.tokens(5), steps.encoding, positions=positions, cache=steps.cache)
+        outs.append(steps.step())
+        the_long_way()
+    assert taken == [start == 0]
+    torch.testing.assert_close(*outs)
+
+
+def test_a_full_static_cache_is_refused_as_ever() -> None:
+    steps = Steps(pe.Rotary(DIM), pe.StaticCache(7))
+    steps.run(2)
+    with pytest.raises(pe.CacheError, match="was asked for 1 more"):
+        steps.step()
+    steps.cache.truncate(6)
+    steps.step()
+    assert len(steps.cache) == 7
+
+
+def test_slots_are_written_in_place() -> None:
+    steps = Steps(pe.ALiBi(HEADS), pe.StaticCache(20))
+    steps.prompt()
+    where = steps.cache.k.data_ptr(), steps.cache.v.data_ptr(), steps.cache.position.data_ptr()
+    before = steps.cache.k._version
+    for _ in range(3):
+        steps.step()
+    cache = steps.cache
+    assert (cache.k.data_ptr(), cache.v.data_ptr(), cache.position.data_ptr()) == where
+    assert (len(cache), cache.k._version) == (8, before + 3)
+    assert not cache.k[:, :, 8:].any()
+
+
+def test_gradients_reach_what_is_held(taken: list[bool]) -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    q, k, v = (x.requires_grad_() for x in steps.tokens(5))
+    attention.attend(q, k, v, steps.encoding, causal=True, cache=steps.cache)
+    steps.step().sum().backward()
+    assert taken == [False, False]
+    assert k.grad is not None
+
+
+def test_autocast_rounds_no_scores(taken: list[bool]) -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    steps.prompt()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert steps.step().dtype == torch.float32
+    assert taken == [False, False]
