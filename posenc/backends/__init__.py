@@ -8,10 +8,12 @@ but for the reference, which reads the terms.
 first that lacks nothing:
 
     native     C, CPU: all but few queries, and small or exported attention that needs no mask
-               (under 32 queries or 2**15 pairs of all heads, 2**13 in bfloat16; with dropout under
-               16 queries), which is SDPA's. A single query is few only in float16. Of 2 to 7 it
-               takes those with zones, a table of values or a window that hides 3 of 4 keys, and in
-               bfloat16 those that meet 256 keys or more and share them with no other head
+               (under 32 queries or 2**15 pairs of all heads, 2**13 in bfloat16; in float16 under 8
+               queries or 2**11 pairs; with dropout under 16 queries), which is SDPA's. A single
+               query is not few. Of 2 to 7 it takes those with zones, a table of values or a window
+               that hides 3 of 4 keys, those that meet 256 keys or more for each head that shares
+               them (in bfloat16 one head, in float16 up to 4), and in float16 causal ones of more
+               keys than queries
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
                queries, in traced graphs, and for masks of up to 2**20 numbers
     triton     NVIDIA GPUs: functions of the distance

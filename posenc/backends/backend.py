@@ -16,8 +16,10 @@ from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate, Zones
 from posenc.torch_modes import arithmetic, cast_to, device_type, exporting_to_onnx, transformed
 
-# Keys from which on packing them is paid for where SDPA is slow.
+# Keys of a query head from which on packing them is paid for where SDPA is slow, and how many query
+# heads may share them there: in SDPA those are rows of one product, which is faster.
 SOME_KEYS = 256
+_SHARING: dict[torch.dtype | None, int] = {torch.bfloat16: 1, torch.float16: 4}
 _TRANSFORMS = "transforms of torch.func and forward-mode gradients need PyTorch's own operators"
 
 
@@ -91,28 +93,26 @@ class Backend:
         return self.limits(call)
 
 
-def operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Tensor, Tensor, float]:
+def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """q and k, rotated, and v with as many heads as k, in one dtype; the scale of q . k.
 
     What every fused backend begins with.
-
-    half  what stands for float16, where a backend has no such arithmetic
     """
     form = call.form
     near = form.rotation.near if isinstance(form.rotation, Zones) else form.rotation
     dtype = arithmetic(call.q, call.k, call.v)
     waves = None if near is None else form.waves(dtype)
-    q, k, v = _rotated(call, near, waves, dtype, half)
+    q, k, v = _rotated(call, near, waves, dtype)
     return q, k, v, 1.0 if form.query_scale is not None else call.scale * form.scale
 
 
-def far_operands(call: Call, half: torch.dtype = torch.float16) -> tuple[Tensor, Tensor] | None:
+def far_operands(call: Call) -> tuple[Tensor, Tensor] | None:
     """q and k as they meet beyond a zone, the rest as `operands` gives it; None without zones."""
     rotation = call.form.rotation
     if not isinstance(rotation, Zones):
         return None
     dtype = arithmetic(call.q, call.k, call.v)
-    return _rotated(call, rotation.far, call.form.waves_beyond(dtype), dtype, half)[:2]
+    return _rotated(call, rotation.far, call.form.waves_beyond(dtype), dtype)[:2]
 
 
 def _rotated(
@@ -120,11 +120,10 @@ def _rotated(
     term: Rotate | None,
     waves: tuple[CosSin, CosSin | None] | None,
     dtype: torch.dtype,
-    half: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, scaled where its scale differs by query, and k as a term rotates them, and v."""
     form = call.form
-    common = _common_dtype(call, dtype, half)
+    common = _common_dtype(call, dtype)
     factor = form.query_scale
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = cast_to(dtype if factor is not None else common, call.q)
@@ -144,13 +143,13 @@ def _rotated(
     return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v
 
 
-def _common_dtype(call: Call, dtype: torch.dtype, half: torch.dtype) -> torch.dtype:
+def _common_dtype(call: Call, dtype: torch.dtype) -> torch.dtype:
     """The dtype in which a fused kernel reads q, k and v; `dtype` is that of the arithmetic."""
     common = call.q.dtype
     for other in (call.k.dtype, call.v.dtype):
         common = common if other == common else torch.promote_types(common, other)
     if call.form.rotation is None:
-        return half if common == torch.float16 else common
+        return common
     learns = torch.is_grad_enabled()
     for term in rotations_of(call.form.rotation):
         # Angles learn from sums over tokens in which the rounding of 16 bits adds up.
@@ -160,7 +159,7 @@ def _common_dtype(call: Call, dtype: torch.dtype, half: torch.dtype) -> torch.dt
         if term.grows and common == torch.float16:
             # Its factors leave the range of float16.
             return dtype
-    return half if common == torch.float16 else common
+    return common
 
 
 def scale_of(call: Call) -> Tensor | float:
@@ -171,16 +170,15 @@ def scale_of(call: Call) -> Tensor | float:
     return scale * factor.to(arithmetic(call.q, call.k, call.v))[..., None]
 
 
-def slow_in_sdpa(q: Tensor, k: Tensor, held: int = 0) -> bool:
-    """Whether SDPA is slow where a few queries meet these keys, and others that are held."""
-    # Query heads that share keys are rows of one product in SDPA, which then is fast.
-    shares, keys = k.shape[1] < q.shape[1], k.shape[2] + held
-    return not shares and keys >= SOME_KEYS and in_bfloat16(q, k)
+def slow_in_sdpa(q: Tensor, k: Tensor) -> bool:
+    """Whether SDPA is slow where a few queries meet these keys."""
+    heads, key_heads, sharing = q.shape[1], k.shape[1], _SHARING.get(dtype_of(q, k), 0)
+    return heads <= sharing * key_heads and k.shape[2] * key_heads >= SOME_KEYS * heads
 
 
-def in_bfloat16(q: Tensor, k: Tensor) -> bool:
-    """Whether SDPA computes these in bfloat16, which takes it longer than float32."""
-    return q.dtype == k.dtype == torch.bfloat16
+def dtype_of(q: Tensor, k: Tensor) -> torch.dtype | None:
+    """The dtype in which SDPA computes these, which in 16 bits takes it longer; None for two."""
+    return q.dtype if q.dtype == k.dtype else None
 
 
 def hides_most(form: NormalForm, keys: int) -> bool:

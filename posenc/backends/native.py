@@ -15,9 +15,9 @@ from torch import Tensor
 from posenc.backends.backend import (
     Backend,
     Call,
+    dtype_of,
     far_operands,
     hides_most,
-    in_bfloat16,
     operands,
     slow_in_sdpa,
 )
@@ -48,9 +48,13 @@ CAN = frozenset(
 _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none.
 _FEW_QUERIES = 8
-# Of plain attention, for which SDPA makes no mask: what pays for packing there, and for which
-# SDPA is slow in bfloat16.
-_PLAIN_QUERIES, _PLAIN_PAIRS, _BFLOAT16_PAIRS = 32, 2**15, 2**13
+# Of plain attention, for which SDPA makes no mask: queries, and pairs of all heads, that pay for
+# packing there; fewer do in 16 bits, for which SDPA is slow.
+_PLAIN = 32, 2**15
+_PLAIN_IN: dict[torch.dtype | None, tuple[int, int]] = {
+    torch.bfloat16: (32, 2**13),
+    torch.float16: (_FEW_QUERIES, 2**11),
+}
 # The same with dropout, for which SDPA keeps all weights.
 _DROPPED_QUERIES = 16
 
@@ -68,7 +72,7 @@ def _inputs(call: Call) -> "Inputs":
 
     form, positions = call.form, call.form.positions
     dtype = arithmetic(call.q, call.k, call.v)
-    q, k, v, scale = operands(call, half=torch.float32)
+    q, k, v, scale = operands(call)
     table, slopes = form.biases(scale)
     tables = {
         "table": table,
@@ -92,7 +96,7 @@ def _inputs(call: Call) -> "Inputs":
     if call.dropout:
         # A tensor, so that graphs draw it too.
         fields["seed"] = torch.randint(2**62, (), device=call.q.device)
-    far = far_operands(call, half=torch.float32)
+    far = far_operands(call)
     if far is not None and isinstance(form.rotation, Zones):
         fields["q_far"], fields["k_far"] = far
         fields["zone"] = form.rotation.width
@@ -161,25 +165,29 @@ def _plain_reason(call: Call) -> str | None:
     batch, heads, queries, _ = call.q.shape
     if call.dropout and queries >= _DROPPED_QUERIES:
         return None
-    least = _BFLOAT16_PAIRS if in_bfloat16(call.q, call.k) else _PLAIN_PAIRS
-    if queries < _PLAIN_QUERIES or batch * heads * queries * call.k.shape[2] < least:
+    least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), _PLAIN)
+    if queries < least or batch * heads * queries * call.k.shape[2] < pairs:
         return (
             "attention without bias and mask is left to SDPA under "
-            f"{_PLAIN_QUERIES} queries or {least} pairs of all heads"
+            f"{least} queries or {pairs} pairs of all heads"
         )
     return None
 
 
 def _decodes_fast(call: Call) -> bool:
     """Whether this is one query, or a few meet what is slow elsewhere: far keys, two rotations,
-    tables of values or bfloat16.
+    tables of values or 16 bits.
     """
-    if call.q.shape[2] == 1 and call.q.dtype != torch.float16:
+    if call.q.shape[2] == 1:
         return True
     form = call.form
     if isinstance(form.rotation, Zones) or form.on_value is not None:
         return True
-    return hides_most(form, call.k.shape[2]) or slow_in_sdpa(call.q, call.k)
+    if hides_most(form, call.k.shape[2]) or slow_in_sdpa(call.q, call.k):
+        return True
+    # SDPA hides the future of a few by a mask, beside which it is slow in float16.
+    hides = form.positions.causal and form.positions.q_len != form.positions.k_len
+    return hides and dtype_of(call.q, call.k) == torch.float16
 
 
 BACKEND = Backend(

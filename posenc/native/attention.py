@@ -27,10 +27,9 @@ from posenc.native.attention_struct import (
     Steps,
 )
 from posenc.native.gradient_sums import by_rows, share, sums_of
-from posenc.native.library import LIBRARY, Library
+from posenc.native.library import LIBRARY, TYPES, Library
 from posenc.torch_modes import plain, threads
 
-_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
 _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
@@ -162,7 +161,7 @@ def _struct_of(x: Inputs) -> CallStruct:
     _, key_heads, keys, value_width = x.v.shape
     sizes = (batch, heads, key_heads, queries, keys, width, value_width)
     values: tuple[Any, ...] = x
-    fields: list[Any] = [_TYPES[x.q.dtype], 0, *sizes]
+    fields: list[Any] = [TYPES[x.q.dtype], 0, *sizes]
     for value, (held, absent) in zip(values, _FIELDS, strict=True):
         if value is None:
             fields += absent

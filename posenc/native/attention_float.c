@@ -1,4 +1,4 @@
-/* Attention in float32, of float32 and bfloat16 tensors. */
+/* Attention in float32, of float32, bfloat16 and float16 tensors. */
 #define REAL float
 #define REAL_TYPE PE_FLOAT32
 #define WHOLE int32_t

@@ -21,18 +21,18 @@ INLINE vr sums_of(vr *x) {
     return x[0];
 }
 
-/* Rows as they are read: of the arithmetic's type, or of bfloat16, WIDE elements at a time. */
+/* Rows as they are read: of the arithmetic's type, or of 16 bits, WIDE elements at a time. */
 struct rows {
     const void *start;
-    int64_t stride, width;
-    int bfloat16;
+    int64_t stride, width, type;
 };
 
-INLINE vr row_at(const int bfloat16, const void *x, int64_t at) {
+INLINE vr row_at(const int64_t type, const void *x, int64_t at) {
 #if IS_FLOAT
-    if (bfloat16) return load_bf16((const uint16_t *)x + at);
+    if (type == PE_BFLOAT16) return load_bf16((const uint16_t *)x + at);
+    if (type == PE_FLOAT16) return load_f16((const uint16_t *)x + at);
 #else
-    (void)bfloat16;
+    (void)type;
 #endif
     return get((const REAL *)x + at);
 }
@@ -40,21 +40,21 @@ INLINE vr row_at(const int bfloat16, const void *x, int64_t at) {
 /* `count` rows of a tensor: where they lie, or converted and padded in the buffer. */
 static struct rows rows_of(const void *x, int64_t type, int64_t offset, int64_t stride,
                            int64_t count, int64_t width, REAL *buffer) {
-    struct rows rows = {x, stride, width, IS_FLOAT && type == PE_BFLOAT16};
-    if (width % WIDE == 0 && (type == REAL_TYPE || rows.bfloat16)) {
-        rows.start = (const char *)x + offset * (rows.bfloat16 ? 2 : (int64_t)sizeof(REAL));
+    struct rows rows = {x, stride, width, type};
+    if (width % WIDE == 0) {
+        rows.start = (const char *)x + offset * (type == REAL_TYPE ? (int64_t)sizeof(REAL) : 2);
         return rows;
     }
     rows.width = padded(width);
     rows.stride = pitch_of(width);
-    rows.bfloat16 = 0;
+    rows.type = REAL_TYPE;
     rows.start = buffer;
     pack_rows(x, type, offset, stride, count, width, buffer, rows.stride);
     return rows;
 }
 
 /* to[j] (+)= x . row j, by WIDE rows at a time; x is padded, and so is `to`. */
-INLINE void dots_by(const int bfloat16, const int vectors, const struct rows *rows, int64_t from,
+INLINE void dots_by(const int64_t type, const int vectors, const struct rows *rows, int64_t from,
                     int64_t to, const REAL *x, int add, REAL *sums) {
     int64_t width = vectors ? vectors * WIDE : rows->width;
     for (int64_t j = from; j < to; j += WIDE) {
@@ -63,10 +63,10 @@ INLINE void dots_by(const int bfloat16, const int vectors, const struct rows *ro
         for (int n = 0; n < VECTOR; n++) {
             /* Beyond the end the last row again, of which nothing is kept. */
             int64_t at = least(j + n, to - 1) * rows->stride;
-            sum[n] = row_at(bfloat16, rows->start, at) * get(x);
+            sum[n] = row_at(type, rows->start, at) * get(x);
 #pragma GCC unroll 8
             for (int64_t c = WIDE; c < width; c += WIDE)
-                sum[n] += row_at(bfloat16, rows->start, at + c) * get(x + c);
+                sum[n] += row_at(type, rows->start, at + c) * get(x + c);
         }
         vr total = sums_of(sum);
         if (add) total += get(sums + j);
@@ -80,27 +80,31 @@ INLINE void dots_by(const int bfloat16, const int vectors, const struct rows *ro
     }
 }
 
-#define DOTS(name, bfloat16, vectors)                                                            \
+#define DOTS(name, type, vectors)                                                               \
     static void name(const struct rows *rows, int64_t from, int64_t to, const REAL *x, int add, \
                      REAL *sums) {                                                              \
-        dots_by(bfloat16, vectors, rows, from, to, x, add, sums);                               \
+        dots_by(type, vectors, rows, from, to, x, add, sums);                                   \
     }
-DOTS(dots_of_64, 0, 64 / VECTOR)
-DOTS(dots_of_any, 0, 0)
-DOTS(dots_of_64_bfloat16, 1, 64 / VECTOR)
-DOTS(dots_of_any_bfloat16, 1, 0)
+DOTS(dots_of_64, REAL_TYPE, 64 / VECTOR)
+DOTS(dots_of_any, REAL_TYPE, 0)
+DOTS(dots_of_64_bfloat16, PE_BFLOAT16, 64 / VECTOR)
+DOTS(dots_of_any_bfloat16, PE_BFLOAT16, 0)
+DOTS(dots_of_64_float16, PE_FLOAT16, 64 / VECTOR)
+DOTS(dots_of_any_float16, PE_FLOAT16, 0)
 
-static void dots(const struct rows *rows, int64_t from, int64_t to, const REAL *x, int add,
+INLINE void dots(const struct rows *rows, int64_t from, int64_t to, const REAL *x, int add,
                  REAL *sums) {
     int usual = rows->width == 64;
-    if (rows->bfloat16)
+    if (rows->type == PE_BFLOAT16)
         (usual ? dots_of_64_bfloat16 : dots_of_any_bfloat16)(rows, from, to, x, add, sums);
+    else if (rows->type == PE_FLOAT16)
+        (usual ? dots_of_64_float16 : dots_of_any_float16)(rows, from, to, x, add, sums);
     else
         (usual ? dots_of_64 : dots_of_any)(rows, from, to, x, add, sums);
 }
 
 /* out[c] += the sum over rows from .. to of weights[j] * row j. */
-INLINE void blend_by(const int bfloat16, const int vectors, const struct rows *rows, int64_t from,
+INLINE void blend_by(const int64_t type, const int vectors, const struct rows *rows, int64_t from,
                      int64_t to, const REAL *weights, int64_t column, REAL *out) {
     vr even[4], odd[4];
 #pragma GCC unroll 4
@@ -111,34 +115,38 @@ INLINE void blend_by(const int bfloat16, const int vectors, const struct rows *r
         vr one = all(weights[j]), other = all(weights[j + 1]);
 #pragma GCC unroll 4
         for (int n = 0; n < vectors; n++) {
-            even[n] += one * row_at(bfloat16, rows->start, at + n * WIDE);
-            odd[n] += other * row_at(bfloat16, rows->start, at + rows->stride + n * WIDE);
+            even[n] += one * row_at(type, rows->start, at + n * WIDE);
+            odd[n] += other * row_at(type, rows->start, at + rows->stride + n * WIDE);
         }
     }
     vr last = all(j < to ? weights[j] : 0);
 #pragma GCC unroll 4
     for (int n = 0; n < vectors; n++) {
-        if (j < to) even[n] += last * row_at(bfloat16, rows->start, j * rows->stride + column + n * WIDE);
+        if (j < to) even[n] += last * row_at(type, rows->start, j * rows->stride + column + n * WIDE);
         put(out + column + n * WIDE, even[n] + odd[n]);
     }
 }
 
-#define BLEND(name, bfloat16, vectors)                                                     \
+#define BLEND(name, type, vectors)                                                         \
     static void name(const struct rows *rows, int64_t from, int64_t to, const REAL *weights, \
                      int64_t column, REAL *out) {                                          \
-        blend_by(bfloat16, vectors, rows, from, to, weights, column, out);                 \
+        blend_by(type, vectors, rows, from, to, weights, column, out);                     \
     }
-BLEND(blend_4, 0, 4)
-BLEND(blend_1, 0, 1)
-BLEND(blend_4_bfloat16, 1, 4)
-BLEND(blend_1_bfloat16, 1, 1)
+BLEND(blend_4, REAL_TYPE, 4)
+BLEND(blend_1, REAL_TYPE, 1)
+BLEND(blend_4_bfloat16, PE_BFLOAT16, 4)
+BLEND(blend_1_bfloat16, PE_BFLOAT16, 1)
+BLEND(blend_4_float16, PE_FLOAT16, 4)
+BLEND(blend_1_float16, PE_FLOAT16, 1)
 
-static void blend(const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
+INLINE void blend(const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
                   REAL *out) {
     for (int64_t column = 0; column < rows->width;) {
         int wide = column + 4 * WIDE <= rows->width;
-        if (rows->bfloat16)
+        if (rows->type == PE_BFLOAT16)
             (wide ? blend_4_bfloat16 : blend_1_bfloat16)(rows, from, to, weights, column, out);
+        else if (rows->type == PE_FLOAT16)
+            (wide ? blend_4_float16 : blend_1_float16)(rows, from, to, weights, column, out);
         else
             (wide ? blend_4 : blend_1)(rows, from, to, weights, column, out);
         column += wide ? 4 * WIDE : WIDE;
@@ -187,9 +195,8 @@ static void dots_of_keys(const struct pe_table *table, int64_t h, int64_t width,
                                   width, buffer);
         vr sum = {0};
         for (int64_t c = 0; c < keys->width; c += WIDE)
-            sum += row_at(0, one.start, c) *
-                   (keys->bfloat16 ? row_at(1, keys->start, j * keys->stride + c)
-                                   : row_at(0, keys->start, j * keys->stride + c));
+            sum += row_at(REAL_TYPE, one.start, c) *
+                   row_at(keys->type, keys->start, j * keys->stride + c);
         scores[j] += sum_of(sum);
     }
 }

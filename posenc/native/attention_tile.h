@@ -1,5 +1,6 @@
 /* Tiles of queries and of keys, cut so that inside a pair of them all depends on j - i alone. */
 #include "attention.h"
+#include "float16.h"
 #include "posenc.h"
 
 enum {
@@ -98,6 +99,29 @@ INLINE int far_side(const struct meeting *m, int64_t zero, int64_t rows) {
 
 INLINE int64_t clamped(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? rows - 1 : x; }
 
+/* A row of float16, converted; the last vector overlaps the one before it. */
+static void pack_f16(const uint16_t *from, int64_t width, REAL *to) {
+    int64_t c = 0;
+#if IS_FLOAT
+    for (; c < width && width >= WIDE; c += WIDE) {
+        int64_t at = least(c, width - WIDE);
+        put(to + at, load_f16(from + at));
+    }
+#endif
+    for (; c < width; c++) to[c] = (REAL)from_f16(from[c]);
+}
+
+static void unpack_f16(const REAL *from, REAL factor, int64_t width, uint16_t *to) {
+    int64_t c = 0;
+#if IS_FLOAT
+    for (; c < width && width >= WIDE; c += WIDE) {
+        int64_t at = least(c, width - WIDE);
+        store_f16(to + at, get(from + at) * factor);
+    }
+#endif
+    for (; c < width; c++) to[c] = to_f16((float)(from[c] * factor));
+}
+
 /* `count` rows of a tensor, converted, their columns padded with zeros. */
 static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t stride, int64_t count,
                       int64_t width, REAL *to, int64_t pitch) {
@@ -106,6 +130,8 @@ static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t strid
         if (type == PE_BFLOAT16) {
             const uint16_t *from = (const uint16_t *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = (REAL)from_bf16(from[c]);
+        } else if (type == PE_FLOAT16) {
+            pack_f16((const uint16_t *)x + at, width, to);
         } else {
             const REAL *from = (const REAL *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = from[c];
@@ -149,6 +175,8 @@ static void unpack_rows(const REAL *from, int64_t pitch, REAL factor, int64_t co
         if (type == PE_BFLOAT16) {
             uint16_t *to = (uint16_t *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = to_bf16((float)(from[c] * factor));
+        } else if (type == PE_FLOAT16) {
+            unpack_f16(from, factor, width, (uint16_t *)x + at);
         } else {
             REAL *to = (REAL *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = from[c] * factor;

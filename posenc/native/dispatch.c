@@ -102,6 +102,7 @@ PE_CHOOSE_WITH_MEMORY(pe_query_double, struct pe_query)
 PE_CHOOSE(int64_t, pe_query_float_scratch, struct pe_query)
 PE_CHOOSE(int64_t, pe_query_double_scratch, struct pe_query)
 
+int64_t pe_type_count(void) { return PE_TYPES; }
 int64_t pe_rotation_size(void) { return sizeof(struct pe_rotation); }
 int64_t pe_attention_size(void) { return sizeof(struct pe_attention); }
 int64_t pe_query_size(void) { return sizeof(struct pe_query); }

@@ -4,6 +4,8 @@ import ctypes
 import os
 from pathlib import Path
 
+import torch
+
 from posenc.native.attention_struct import CallStruct
 
 _ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
@@ -11,6 +13,7 @@ _ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_int64
 FUNCTIONS = (
     ("pe_instruction_set", [], ctypes.c_char_p),
     ("pe_limit_instruction_set", [ctypes.c_char_p], _SIZE),
+    ("pe_type_count", [], _SIZE),
     ("pe_rotation_size", [], _SIZE),
     ("pe_rotate", [ctypes.c_char_p], None),
     ("pe_attention_size", [], _SIZE),
@@ -21,6 +24,8 @@ FUNCTIONS = (
     *((f"pe_query_{real}", [ctypes.c_char_p, _ADDRESS], None) for real in ("float", "double")),
     ("pe_huge_pages", [_ADDRESS, _SIZE], None),
 )
+# enum pe_type.
+TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2, torch.float16: 3}
 # struct pe_rotation, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
 ROTATION_BYTES = 8 * (6 + 2 * 18)
 # struct pe_query, likewise.
@@ -64,6 +69,7 @@ def load(path: Path | None = None) -> Library | str:
             "pe_rotation": kernels.pe_rotation_size(),
             "pe_attention": kernels.pe_attention_size(),
             "pe_query": kernels.pe_query_size(),
+            "pe_type": kernels.pe_type_count(),
         }
     except (OSError, AttributeError) as error:
         return f"the C kernels do not load ({error}): install posenc again"
@@ -71,9 +77,10 @@ def load(path: Path | None = None) -> Library | str:
         "pe_rotation": ROTATION_BYTES,
         "pe_attention": ctypes.sizeof(CallStruct),
         "pe_query": QUERY_BYTES,
+        "pe_type": len(TYPES),
     }
     if sizes != wanted:
-        return f"the C kernels read {sizes} bytes, but posenc writes {wanted}: install posenc again"
+        return f"the C kernels read {sizes}, but posenc writes {wanted}: install posenc again"
     limit = os.environ.get("POSENC_NATIVE_ISA")
     if limit and not kernels.pe_limit_instruction_set(limit.encode()):
         return f"POSENC_NATIVE_ISA={limit} is none of baseline, avx2, avx512, avx512bf16"

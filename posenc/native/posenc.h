@@ -17,7 +17,7 @@
 #define PE_OWN(name) PE_JOIN(name, PE_SET)
 
 /* Element types, as posenc/native/library.py counts them. */
-enum pe_type { PE_FLOAT32, PE_BFLOAT16, PE_FLOAT64 };
+enum pe_type { PE_FLOAT32, PE_BFLOAT16, PE_FLOAT64, PE_FLOAT16, PE_TYPES };
 
 /* A tensor x (b, h, t, d) to rotate, and where to; `to` may be `from`. Strides count elements; the
    last dimension is contiguous. cos and sin (b, h, t, pairs) are float64 for float64 tensors and
@@ -59,7 +59,9 @@ struct pe_query {
     void *out;
 };
 
-/* Bytes of a call's structure: Python refuses a library of older sources, whose are others. */
+/* How many element types there are, and bytes of a call's structure: Python refuses a library of
+   older sources, whose are others. */
+PE_EXPORT int64_t pe_type_count(void);
 PE_EXPORT int64_t pe_rotation_size(void);
 PE_EXPORT int64_t pe_attention_size(void);
 PE_EXPORT int64_t pe_query_size(void);
@@ -68,7 +70,7 @@ PE_EXPORT const char *pe_instruction_set(void);
 /* Takes none better than the one of this name; 0 where there is no such name. */
 PE_EXPORT int64_t pe_limit_instruction_set(const char *name);
 PE_EXPORT void pe_rotate(const struct pe_rotation *call);
-/* In float32, for float32 and bfloat16 tensors, and in float64. */
+/* In float32, for float32, bfloat16 and float16 tensors, and in float64. */
 PE_EXPORT void pe_attention_float(const struct pe_attention *call);
 PE_EXPORT void pe_attention_double(const struct pe_attention *call);
 /* How many bytes of scratch such a call needs; it may have none yet. */

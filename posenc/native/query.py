@@ -6,19 +6,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.native.library import LIBRARY
+from posenc.native.library import LIBRARY, TYPES
 from posenc.torch_modes import threads
 
-# struct pe_query, and the types of enum pe_type.
+# struct pe_query.
 _PACK = Struct("=22qdq").pack
-_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2}
 # Products of numbers that are worth a worker of their own.
 _SHARE = 1 << 16
 
 
 def suits(q: Tensor) -> bool:
     """Whether there is a kernel for queries of this dtype, on a CPU."""
-    return q.dtype in _TYPES and not isinstance(LIBRARY, str)
+    return q.dtype in TYPES and not isinstance(LIBRARY, str)
 
 
 def attend(
@@ -52,7 +51,7 @@ def attend(
     tasks = batch * heads
     workers = min(threads(), tasks, 1 + tasks * keys * width // _SHARE)
     call = _PACK(
-        _TYPES[q.dtype],
+        TYPES[q.dtype],
         *(batch, heads, key_heads, keys, width, value_width, workers),
         *(q.data_ptr(), *q_steps),
         *(k.data_ptr(), *k_steps),

@@ -17,17 +17,16 @@ from torch import Tensor
 
 from posenc.errors import UnsupportedError
 from posenc.native.aliasing import holders, holders_of_one, writable
-from posenc.native.library import LIBRARY
+from posenc.native.library import LIBRARY, TYPES
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
 from posenc.torch_modes import autocast_off, exporting_to_onnx, plain, threads
 
-# struct pe_rotation with one and with two of struct pe_rotated, and the types of enum pe_type.
+# struct pe_rotation with one and with two of struct pe_rotated, and the types of x and of cos.
 _CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
 _TYPES = {
-    (torch.float32, torch.float32): 0,
-    (torch.bfloat16, torch.float32): 1,
-    (torch.float64, torch.float64): 2,
+    (kind, torch.float64 if kind == torch.float64 else torch.float32): number
+    for kind, number in TYPES.items()
 }
 # From so many bytes on, page faults of a fresh output cost more than its contents.
 _HUGE = 1 << 22

@@ -1,4 +1,5 @@
 /* Rotation of queries and keys: one pass over memory, in place or out of place. */
+#include "float16.h"
 #include "lanes.h"
 #include "posenc.h"
 
@@ -58,6 +59,17 @@ INLINE void join_bf16(uint16_t *y, vf first, vf second) {
 #endif
 }
 
+INLINE void split_f16(const uint16_t *x, vf *first, vf *second) {
+    vf a = load_f16(x), b = load_f16(x + LANES);
+    *first = EVEN(a, b);
+    *second = ODD(a, b);
+}
+
+INLINE void join_f16(uint16_t *y, vf first, vf second) {
+    store_f16(y, LOW(first, second));
+    store_f16(y + LANES, HIGH(first, second));
+}
+
 #define NAMED(x) x##_float
 #define T float
 #define A float
@@ -92,6 +104,24 @@ INLINE void join_bf16(uint16_t *y, vf first, vf second) {
 #define JOIN join_bf16
 #define FROM from_bf16
 #define TO to_bf16
+#include "rotate_rows.h"
+
+#define NAMED(x) x##_f16
+#define T uint16_t
+#define A float
+#define V vf
+#define WIDTH LANES
+#define LOAD load_f16
+#define STORE store_f16
+#define LOAD_TABLE load
+#define BY_SWAP 1
+#define SWAP SWAPPED
+#define LOWS LOW
+#define HIGHS HIGH
+#define SPLIT split_f16
+#define JOIN join_f16
+#define FROM from_f16
+#define TO to_f16
 #include "rotate_rows.h"
 
 #define NAMED(x) x##_double
@@ -140,7 +170,7 @@ static int inner_of(const struct pe_rotated *x) {
 /* Rows lo .. hi - 1 of a tensor, counted over (b, outer, inner), heads together as one. */
 static void rotate_part(const struct pe_rotation *call, const struct pe_rotated *x, int64_t lo,
                       int64_t hi) {
-    const int64_t bytes = x->type == PE_BFLOAT16 ? 2 : x->type == PE_FLOAT32 ? 4 : 8;
+    const int64_t bytes = x->type == PE_FLOAT64 ? 8 : x->type == PE_FLOAT32 ? 4 : 2;
     const int64_t table_bytes = x->type == PE_FLOAT64 ? 8 : 4;
     const int inner = inner_of(x), outer = 3 - inner;
     const int64_t together = heads_together(call, x, inner);
@@ -171,6 +201,8 @@ static void rotate_part(const struct pe_rotation *call, const struct pe_rotated 
             rotate_float(source, target, cos, sin, &rows, interleaved, back);
         else if (x->type == PE_BFLOAT16)
             rotate_bf16(source, target, cos, sin, &rows, interleaved, back);
+        else if (x->type == PE_FLOAT16)
+            rotate_f16(source, target, cos, sin, &rows, interleaved, back);
         else
             rotate_double(source, target, cos, sin, &rows, interleaved, back);
         lo += rows.count;

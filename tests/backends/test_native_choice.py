@@ -10,6 +10,7 @@ import posenc as pe
 from posenc import Positions, UnsupportedError, attend, explain_backend
 from posenc import terms as t
 from posenc.native.library import LIBRARY
+from posenc.torch_modes import FLOATS
 from tests.support.oracles import drawing
 from tests.support.term_examples import Sizes
 
@@ -66,6 +67,9 @@ def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool
     assert not any((taken(1, 2, 127), taken(1, 1024, 31), taken(1, 8, 63)))
     assert taken(1, 8, 32, torch.bfloat16)
     assert not any((taken(1, 7, 32, torch.bfloat16), taken(1, 64, 31, torch.bfloat16)))
+    half = torch.float16
+    assert all((taken(1, 32, 8, half), taken(2, 1, 32, half), taken(1, 8, 16, half)))
+    assert not any((taken(1, 31, 8, half), taken(1, 64, 7, half), taken(1, 1, 45, half)))
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
@@ -84,6 +88,23 @@ def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
     assert not taken(q, k[:, :2], pe.Shaw(8, values=False))
 
 
+def test_auto_takes_it_for_steps_in_float16_which_are_slower_yet_elsewhere() -> None:
+    def taken(heads: int, shared: int, keys: int, queries: int = 2, causal: bool = False) -> bool:
+        q = torch.ones(1, heads, queries, 8).half()
+        k = torch.ones(1, heads // shared, keys, 8).half()
+        return explain_backend(q, k, k, pe.Rotary(8), causal=causal) == "native: taken"
+
+    # 256 keys or more for each of up to 4 heads that share them.
+    assert all(taken(8, shared, 256 * shared) for shared in (1, 2, 4))
+    assert not any(taken(8, shared, 256 * shared - 1) for shared in (1, 2, 4))
+    assert not taken(8, 8, 4096)
+    # SDPA needs a mask for several that are causal.
+    assert all(taken(8, shared, 9, causal=True) for shared in (1, 8))
+    # Not where its own causality is all of it.
+    assert not taken(8, 8, 2, causal=True)
+    assert all(taken(8, shared, 9, queries=1) for shared in (1, 8))
+
+
 def test_auto_takes_it_for_steps_with_a_table_of_values() -> None:
     q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 256, 8)
 
@@ -96,7 +117,7 @@ def test_auto_takes_it_for_steps_with_a_table_of_values() -> None:
 
 
 @pytest.mark.parametrize("encoding", [None, pe.Rotary(8), pe.ALiBi(4), pe.Shaw(8), pe.T5Bias(4)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_auto_takes_it_for_a_single_query(encoding: object, dtype: torch.dtype) -> None:
     q, k = torch.ones(1, 4, 1, 8, dtype=dtype), torch.ones(1, 2, 300, 8, dtype=dtype)
     for keys in (k[:, :, :1], k):

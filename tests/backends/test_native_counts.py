@@ -176,7 +176,7 @@ def test_nan_stays_with_those_who_see_it() -> None:
 
 
 @pytest.mark.graph
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_graphs_hold_it(dtype: torch.dtype) -> None:
     s = Sizes(1, 2, 2, 70, 70, 8, 8)
     encoding = pe.CoPE(8, 12)

@@ -10,7 +10,7 @@ from posenc import terms as t
 from posenc.equation import output_of, scores_of, weights_of
 from posenc.native.library import LIBRARY
 from tests.backends.test_native_launch import poisoned, threads
-from tests.support.native_kernels import close, every_kind, join_offsets, learned
+from tests.support.native_kernels import BOUNDS, close, every_kind, join_offsets, learned
 from tests.support.oracles import drawing
 from tests.support.term_examples import Sizes, inputs
 
@@ -101,7 +101,7 @@ def test_a_seed_repeats_it_for_any_threads_and_tiles() -> None:
     assert not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.mark.parametrize("which", ["every kind", "count", "rotary"])
 def test_it_is_the_equation_with_the_weights_that_are_kept(which: str, dtype: torch.dtype) -> None:
     s = Sizes(2, 4, 2, 100, 131, 12, 20)

@@ -83,7 +83,7 @@ def test_rows_of_the_batch_do_not_touch_each_other(name: str, hurt: float) -> No
         assert torch.equal(actual[1], wanted[1]), "x"
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("start", [100, 129])
 @pytest.mark.parametrize("name", [name for name, (_, causal) in MEMBERS.items() if causal])
 def test_the_future_does_not_matter(name: str, start: int, dtype: torch.dtype) -> None:
@@ -106,7 +106,7 @@ def test_the_future_does_not_matter(name: str, start: int, dtype: torch.dtype) -
             assert torch.allclose(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("name", [name for name in MEMBERS if "gates" not in name])
 def test_padding_does_not_matter(name: str, left: bool, dtype: torch.dtype) -> None:

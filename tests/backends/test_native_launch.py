@@ -17,7 +17,15 @@ from posenc import UnsupportedError, attend
 from posenc import terms as t
 from posenc.native.attention_struct import LEARNED, Inputs
 from posenc.native.library import LIBRARY
-from tests.support.native_kernels import SHAPES, check, close, every_kind, learned, with_gradients
+from tests.support.native_kernels import (
+    BOUNDS,
+    SHAPES,
+    check,
+    close,
+    every_kind,
+    learned,
+    with_gradients,
+)
 from tests.support.oracles import drawing
 from tests.support.term_examples import Sizes, inputs
 
@@ -39,7 +47,7 @@ def test_nothing_is_read_before_it_is_written() -> None:
     with poisoned():
         for shape in ("129, d = 96", "many query heads of one key head", "one token"):
             s = SHAPES[shape]
-            for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            for dtype in BOUNDS:
                 check(s, every_kind(s, drawing(14)), dtype, causal=True)
 
 
@@ -214,7 +222,7 @@ class _Watching(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("encoding", [None, pe.ALiBi(4), pe.T5Bias(4), pe.Shaw(16, clip=3)])
 def test_a_call_without_the_operator_gives_its_bits(encoding: Any, dtype: torch.dtype) -> None:
     q, k, v = (x.to(dtype).requires_grad_() for x in torch.randn(3, 2, 4, 9, 16))

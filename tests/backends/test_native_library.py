@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import posenc as pe
 from posenc.native.attention_struct import CallStruct
@@ -69,6 +70,10 @@ def test_it_says_why_there_are_no_kernels(tmp_path: Path, monkeypatch: pytest.Mo
     assert "do not load" in load(broken)
     monkeypatch.setattr("posenc.native.library.ROTATION_BYTES", 8)
     assert "but posenc writes {'pe_rotation': 8" in load()
+    monkeypatch.undo()
+    # Such a library would read elements of a type that it does not know as if they were float32.
+    monkeypatch.setattr("posenc.native.library.TYPES", {torch.float32: 0})
+    assert re.search(r"the C kernels read .*'pe_type': 4}, but .*'pe_type': 1}", load())
     monkeypatch.setenv("POSENC_NATIVE", str(broken))
     assert "do not load" in load()
     monkeypatch.setenv("POSENC_NATIVE", "nowhere.so")

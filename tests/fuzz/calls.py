@@ -10,6 +10,7 @@ from posenc.encoding import Encoding
 from posenc.lowering import Part
 from posenc.positions import Positions, Tokens
 from posenc.testing.fixtures import attends
+from posenc.torch_modes import FLOATS
 
 EXAMPLES = [
     (kind.name, number)
@@ -48,7 +49,7 @@ def calls(draw: st.DrawFn) -> Call:
         tuple(masks),
         draw(arrangements(batch, length, causal)),
         batch,
-        draw(st.sampled_from([torch.float64, torch.float32, torch.bfloat16])),
+        draw(st.sampled_from(FLOATS)),
         draw(st.integers(0, 2**31)),
         draw(st.sampled_from([None, None, None, 0.5, 0.0, -1.0])),
     )

@@ -226,7 +226,9 @@ static int check(const struct shape *s, int64_t type) {
         bring_heads_out(p.q_far_grad, type, s->batch, h, s->queries, d);
         bring_heads_out(p.k_far_grad, type, s->batch, g, s->keys, d);
     }
-    double bound = type == PE_FLOAT64 ? 1e-11 : type == PE_FLOAT32 ? 3e-5 : 0.05;
+    const double bounds[] = {
+        [PE_FLOAT32] = 3e-5, [PE_BFLOAT16] = 0.05, [PE_FLOAT64] = 1e-11, [PE_FLOAT16] = 0.01};
+    double bound = bounds[type];
     int failed = wrong("out", s, type, p.out, out, queries * e, bound) |
                  wrong("exact_out", s, real, p.exact_out, out, queries * e, real == type ? bound : 1e-4) |
                  wrong("q_grad", s, type, p.q_grad, q_grads[0], queries * d, bound) |
@@ -243,6 +245,6 @@ static int check(const struct shape *s, int64_t type) {
 int main(void) {
     int failed = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int64_t type = PE_FLOAT32; type <= PE_FLOAT64; type++) failed |= check(shapes + i, type);
+        for (int64_t type = PE_FLOAT32; type <= PE_FLOAT16; type++) failed |= check(shapes + i, type);
     return failed;
 }

@@ -86,7 +86,9 @@ static int check(const struct shape *s, int64_t type, int interleaved, int back,
     }
     free(cos);
     free(sin);
-    const double bound = type == PE_FLOAT64 ? 1e-14 : type == PE_FLOAT32 ? 1e-6 : 8e-3;
+    const double bounds[] = {
+        [PE_FLOAT32] = 1e-6, [PE_BFLOAT16] = 8e-3, [PE_FLOAT64] = 1e-14, [PE_FLOAT16] = 1e-3};
+    const double bound = bounds[type];
     if (worst <= bound) return 0;
     printf("rotate: shape (%d, %d, %d, %d), type %d, interleaved %d, back %d, in place %d: error %g\n",
            (int)s->batch, (int)s->heads, (int)s->tokens, (int)s->dim, (int)type, interleaved, back,
@@ -97,7 +99,7 @@ static int check(const struct shape *s, int64_t type, int interleaved, int back,
 int main(void) {
     int failed = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int64_t type = PE_FLOAT32; type <= PE_FLOAT64; type++)
+        for (int64_t type = PE_FLOAT32; type <= PE_FLOAT16; type++)
             for (int flags = 0; flags < 8; flags++)
                 failed |= check(&shapes[i], type, flags & 1, flags >> 1 & 1, flags >> 2);
     return failed;
