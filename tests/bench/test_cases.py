@@ -65,6 +65,15 @@ class TestCases:
             if row.startswith("rotate"):
                 assert len(found) == 4
 
+    def test_float16_stands_beside_its_siblings(self) -> None:
+        goals = [goal for case in EVERY for goal in case.goals]
+        reach = {(goal.row, goal.line): goal.reach for goal in goals}
+        found = [(row, line) for row, line in reach if line.endswith(", float16")]
+        assert found == [(row, "L = 2048, float16") for row in dict.fromkeys(r for r, _ in found)]
+        assert len(found) == 2
+        for row, line in found:
+            assert reach[row, line] == reach[row, line.replace("float16", "bfloat16")]
+
     def test_of_a_smoke_run_there_is_one_of_each_group(self) -> None:
         groups = list(dict.fromkeys(case.group for case in EVERY))
         assert [case.group for case in chosen((), quick=True)] == groups
