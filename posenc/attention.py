@@ -19,6 +19,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
+from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import plain_query
 from posenc.plain_step import plain_step
 from posenc.positions import Positions, as_positions
@@ -64,11 +65,15 @@ def attend(
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
     asks_more = positions is not None or context is not None or dropout or backend != "auto"
-    out = None
+    out = layer = None
     if not asks_more and cache is not None:
         out = plain_step(q, k, v, encoding, cache, causal, scale)
-    elif not asks_more and q.ndim == 4 and q.shape[2] == 1:
-        out = plain_query(q, k, v, encoding, causal, scale)
+    elif not asks_more:
+        if isinstance(encoding, Lowered):
+            layer = layer_of(q, k, v, causal, scale)
+            out = None if layer is None else as_before(q, k, v, encoding, layer)
+        if out is None and q.ndim == 4 and q.shape[2] == 1:
+            out = plain_query(q, k, v, encoding, causal, scale, layer)
     if out is not None:
         return out
     with nullcontext() if cache is None else unchanged_on_error([cache]):
@@ -85,6 +90,8 @@ def attend(
             dropout=dropout,
         )
         name = choose(call)[0] if backend == "auto" else _named(backend, call)
+        if layer is not None:
+            remember(layer, BACKENDS[name].attend, call)
         if not autocasts(device_type(q)):
             return BACKENDS[name].attend(call)
         with autocast_off(q.device):

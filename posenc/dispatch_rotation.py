@@ -4,6 +4,7 @@ Both fall back to PyTorch where they do not fit; `posenc.rotation.rotate_pairs` 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,18 +18,24 @@ Tensors = Sequence[Tensor]
 
 
 def rotated(
-    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+    x: Tensors,
+    cos: Tensors,
+    sin: Tensors,
+    layout: Layout,
+    start: int = 0,
+    owner: Any = None,
 ) -> Sequence[Tensor]:
     """Each x (b, h, t, d) with its pairs rotated, in its own dtype; arithmetic in that of cos.
 
     cos, sin  of each x, (1|b, 1|h, t, r)
+    owner     what cos and sin belong to, which keeps what is the same in the next layer
     """
     if _suits_triton(x, cos):
         # Triton takes its time to import, which only calls on a GPU need.
         from posenc.triton import rotary
 
         return rotary.rotated(x, cos, sin, layout, start)
-    return rotary_ops.rotated(x, cos, sin, layout, start)
+    return rotary_ops.rotated(x, cos, sin, layout, start, owner)
 
 
 def rotated_(

@@ -4,6 +4,7 @@ Models of other libraries with posenc attached decode so: they call `attend` in 
 or with terms that were lowered once.
 """
 
+import torch
 from torch import Tensor
 
 from posenc.backends.backend import Call, hides_most
@@ -13,9 +14,11 @@ from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
 from posenc.normal_form.normalise import check_heads
 from posenc.one_query import one_query, suits_one_query
+from posenc.plain_layer import Layer, remember
 from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
 
+_TURNS = frozenset({Feature.ROTATION})
 # What comes to a rotation and a mask of numbers.
 _SHORT = frozenset(
     {
@@ -37,6 +40,7 @@ def plain_query(
     encoding: Lowerable,
     causal: bool | None,
     scale: float | None,
+    layer: Layer | None = None,
 ) -> Tensor | None:
     """What `attend` returns for one query, bare or of lowered terms; None for other calls."""
     if not (encoding is None or isinstance(encoding, Lowered)) or not suits_one_query(q, k, v):
@@ -53,13 +57,27 @@ def plain_query(
         return None
     check_heads(form, q.shape[1])
     if isinstance(form.rotation, Rotate):
-        # Factors that grow leave the range of 16 bits.
-        q_waves, k_waves = (None, None) if form.rotation.grows else form.waves(arithmetic(q))
-        if q_waves is None or k_waves is None:
+        # Factors that grow leave the range of float16.
+        if form.rotation.grows and (form.q_waves is None or q.dtype == torch.float16):
             return None
-        if q_waves[0].shape[1] != 1 or k_waves[0].shape[1] != 1:
+        waves = form.waves(arithmetic(q))
+        if any(x is None or x[0].shape[1] != 1 for x in waves):
             return None
-        cos, sin = zip(q_waves, k_waves, strict=True)
-        q, k = rotated((q, k), cos, sin, form.rotation.layout, form.rotation.start)
-    mask = mask_of(Call(q, k, v, encoding, scale, 0.0), scale * form.scale)[0]
-    return one_query(q, k, v, scale * form.scale, mask)
+    call = Call(q, k, v, encoding, scale, 0.0)
+    if layer is not None:
+        remember(layer, _of_terms, call)
+    return _of_terms(call)
+
+
+def _of_terms(call: Call) -> Tensor:
+    """The query turned and masked as its terms say, which come to no more than that."""
+    form, q, k = call.form, call.q, call.k
+    q_waves, k_waves = (None, None) if form.rotation is None else form.waves(arithmetic(q))
+    if isinstance(form.rotation, Rotate) and q_waves is not None and k_waves is not None:
+        cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
+        layout, start = form.rotation.layout, form.rotation.start
+        q, k = rotated((q, k), cos, sin, layout, start, form)
+    scale = call.scale * form.scale
+    turns = form.features <= _TURNS and form.positions.in_order
+    mask = None if turns else mask_of(call, scale)[0]
+    return one_query(q, k, call.v, scale, mask)

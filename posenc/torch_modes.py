@@ -3,7 +3,7 @@ and what is kept between calls, which graphs do without.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -109,15 +109,14 @@ def altered(value: _T, /, **fields: Any) -> _T:
 def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable[[], _T]) -> _T:
     """What is computed of a frozen value with `tensors` and of settings; the latest is kept.
 
-    It is computed anew where one of the tensors was written to, and in graphs. What has a gradient
-    is never kept, for a second backward pass would find its graph freed.
+    It is computed anew where one of the tensors was written to or given other memory, and in
+    graphs. What has a gradient is never kept, for a second backward pass would find its graph
+    freed.
     """
-    if torch.compiler.is_compiling() or not unwatched():
+    if torch.compiler.is_compiling() or not plain(*owner.tensors):
         return compute()
     differentiates = torch.is_grad_enabled()
-    # Tensors of inference mode count no versions.
-    versions = [-1 if x.is_inference() else x._version for x in owner.tensors]
-    key = settings, differentiates, versions
+    key = settings, differentiates, versions_of(owner.tensors)
     known = owner.__dict__.get(name)
     if known is not None and known[0] == key:
         return known[1]
@@ -128,9 +127,15 @@ def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable
     else:
         value = compute()
     parts = value if isinstance(value, tuple) else (value,)
-    if not any(isinstance(x, Tensor) and x.requires_grad for x in parts):
+    if not (differentiates and any(isinstance(x, Tensor) and x.requires_grad for x in parts)):
         owner.__dict__[name] = key, value
     return value
+
+
+def versions_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
+    """What changes where one of these is written to, learns, or is given other memory."""
+    # Tensors of inference mode count no versions.
+    return [(-1 if x.is_inference() else x._version, x.data_ptr()) for x in tensors]
 
 
 def kept(compute: Callable[[Any], _T]) -> _T:

@@ -136,8 +136,8 @@ def _rotated(
         if k_waves is None:
             q = rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0]
         else:
-            cos, sin = zip(q_waves, k_waves, strict=True)
-            q, k = rotated((q, k), cos, sin, term.layout, term.start)
+            cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
+            q, k = rotated((q, k), cos, sin, term.layout, term.start, form)
     if factor is not None:
         q = (q * (call.scale * form.scale * factor.to(dtype)[..., None])).to(common)
     return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v

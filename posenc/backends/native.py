@@ -7,7 +7,7 @@ they lie, and for plain attention that is large enough to pay for packing them; 
 few queries stay with SDPA.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,11 +23,9 @@ from posenc.backends.backend import (
 )
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
+from posenc.normal_form.form import NormalForm
 from posenc.terms import Network, Zones
-from posenc.torch_modes import arithmetic, cast_to
-
-if TYPE_CHECKING:
-    from posenc.native.attention_struct import Inputs
+from posenc.torch_modes import arithmetic, cast_to, kept_for, plain
 
 CAN = frozenset(
     {
@@ -60,19 +58,57 @@ _DROPPED_QUERIES = 16
 
 
 def attend(call: Call) -> Tensor:
-    # Here, for its operators are registered on import.
-    from posenc.native.attention import attend as kernel
-
-    return cast_to(call.v.dtype, kernel(_inputs(call)))
-
-
-def _inputs(call: Call) -> "Inputs":
-    """The call as the operator takes it."""
-    from posenc.native.attention_struct import Inputs
-
-    form, positions = call.form, call.form.positions
-    dtype = arithmetic(call.q, call.k, call.v)
+    form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
+    settings = scale, dtype, call.q.shape[1]
+    # Every layer of one forward reads the same.
+    packed, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
+    of_layer = _of_layer(call, dtype)
+    learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    if packed is None or of_layer or learns or not plain(q, k, v):
+        # Here, for its operators are registered on import.
+        from posenc.native.attention import Inputs
+        from posenc.native.attention import attend as kernel
+
+        out = kernel(Inputs(q, k, v, **terms, **of_layer))
+    else:
+        from posenc.native.attention_packed import attend_packed
+
+        out = attend_packed(q, k, v, packed)
+    return cast_to(call.v.dtype, out)
+
+
+def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
+    """What the operator is given of a layer beside q, k and v."""
+    fields: dict[str, Any] = {}
+    if call.form.counts is not None:
+        fields["by_count"] = call.q.to(dtype) @ call.form.counts.to(dtype).mT
+    if call.dropout:
+        # The seed is a tensor, so that graphs draw it too.
+        fields["seed"] = torch.randint(2**62, (), device=call.q.device)
+        fields["dropout"] = call.dropout
+    far = far_operands(call)
+    if far is not None and isinstance(call.form.rotation, Zones):
+        fields["q_far"], fields["k_far"] = far
+        fields["zone"] = call.form.rotation.width
+    return fields
+
+
+def _kept(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> tuple[Any, ...]:
+    """What the operator is given of the terms: as the kernel reads it, by name, and each value."""
+    terms, packed_terms = _of_terms(form, scale, dtype, heads), None
+    if not torch.is_grad_enabled() or not any(
+        isinstance(x, Tensor) and x.requires_grad for x in terms.values()
+    ):
+        from posenc.native.attention_packed import packed
+
+        packed_terms, terms = packed(terms)
+    return packed_terms, terms, *terms.values()
+
+
+def _of_terms(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> dict[str, Any]:
+    """The inputs of the operator that no layer changes."""
+    positions = form.positions
     table, slopes = form.biases(scale)
     tables = {
         "table": table,
@@ -91,35 +127,21 @@ def _inputs(call: Call) -> "Inputs":
     if form.offsets is not None:
         fields["q_offset"] = form.offsets.q.double()
         fields["k_offset"] = form.offsets.k.double()
-    if form.counts is not None:
-        fields["by_count"] = call.q.to(dtype) @ form.counts.to(dtype).mT
-    if call.dropout:
-        # A tensor, so that graphs draw it too.
-        fields["seed"] = torch.randint(2**62, (), device=call.q.device)
-    far = far_operands(call)
-    if far is not None and isinstance(form.rotation, Zones):
-        fields["q_far"], fields["k_far"] = far
-        fields["zone"] = form.rotation.width
     if form.network is not None:
-        fields |= _network(form.network, call.q.shape[1])
+        fields |= _network(form.network, heads)
     seen = form.visibility
-    return Inputs(
-        q,
-        k,
-        v,
-        q_order=positions.queries.order,
-        k_order=positions.keys.order,
-        q_document=positions.queries.document,
-        k_document=positions.keys.document,
-        valid=positions.keys.valid,
-        scale=scale,
-        causal=seen.causal,
-        window=-1 if seen.window is None else seen.window,
-        sinks=seen.sinks,
-        prefix=seen.prefix,
-        dropout=call.dropout,
-        **fields,
-    )
+    return fields | {
+        "q_order": positions.queries.order,
+        "k_order": positions.keys.order,
+        "q_document": positions.queries.document,
+        "k_document": positions.keys.document,
+        "valid": positions.keys.valid,
+        "scale": scale,
+        "causal": seen.causal,
+        "window": -1 if seen.window is None else seen.window,
+        "sinks": seen.sinks,
+        "prefix": seen.prefix,
+    }
 
 
 def _network(network: Network, heads: int) -> dict[str, Tensor]:

@@ -19,16 +19,16 @@ from posenc.native.attention_struct import (
     BY_ROWS,
     KINDS,
     LEARNED,
-    NETWORK,
-    PACK,
+    PACK_TERMS,
+    PACK_TOKENS,
     SCHEMA,
     CallStruct,
     Inputs,
     Steps,
 )
-from posenc.native.gradient_sums import by_rows, share, sums_of
+from posenc.native.gradient_sums import added_up, by_rows, share, sums_of
 from posenc.native.library import LIBRARY, TYPES, Library
-from posenc.torch_modes import plain, threads
+from posenc.torch_modes import arithmetic, plain, threads
 
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
@@ -40,12 +40,13 @@ _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
     ("", "_units"): lambda x: (x.data_ptr(), x.shape[1]),
     ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
 }
-# Of each input what its fields hold, None for a number, and what they do where no tensor is given.
+# Of each input but q, k and v what its fields hold, None for a number, and what they do where no
+# tensor is given.
 _FIELDS = tuple(
     (_HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
     if name in KINDS
     else (None, ())
-    for name in Inputs._fields
+    for name in Inputs._fields[3:]
 )
 _PLACES = tuple(place for place, name in enumerate(Inputs._fields) if name in KINDS)
 _ROWS = tuple(place for place in _PLACES if Inputs._fields[place] in BY_ROWS)
@@ -61,51 +62,50 @@ def attend(inputs: Inputs) -> Tensor:
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
         return torch.ops.posenc.attention.default(*values, learns)[0]
-    return _Attention.apply((*values, learns), places, *tensors) if learns else _output(inputs)
+    if learns:
+        return _Attention.apply((*values, learns), places, *tensors)
+    out, x = room_for_output(inputs.q, inputs.v), readable(inputs)
+    fill(_struct_of(x), x.q, out)
+    return out
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (b, h, tq, d_v), the same before rounding or nothing; peak and mass of each row."""
     x = Inputs(*inputs)
-    out = _room_for_output(x)
-    exact = torch.empty_like(out, dtype=_arithmetic(x)) if _keeps_exact(x) else x.q.new_empty(0)
-    peak, mass = (x.q.new_empty(x.q.shape[:3], dtype=_arithmetic(x)) for _ in range(2))
+    out = room_for_output(x.q, x.v)
+    exact = torch.empty_like(out, dtype=arithmetic(x.q)) if _keeps_exact(x) else x.q.new_empty(0)
+    peak, mass = (x.q.new_empty(x.q.shape[:3], dtype=arithmetic(x.q)) for _ in range(2))
     return out, exact, peak, mass
 
 
 def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`_outputs`, filled."""
     outputs = _outputs(*inputs)
-    _fill(Inputs(*inputs), outputs[0], *(x.data_ptr() if x.numel() else 0 for x in outputs[1:]))
+    x = readable(Inputs(*inputs))
+    fill(_struct_of(x), x.q, outputs[0], *(x.data_ptr() if x.numel() else 0 for x in outputs[1:]))
     return outputs
 
 
-def _output(x: Inputs) -> Tensor:
-    """The first of `_outputs`, filled, where no gradient asks for the others."""
-    out = _room_for_output(x)
-    _fill(x, out)
-    return out
-
-
-def _fill(x: Inputs, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0) -> None:
+def fill(
+    call: CallStruct, q: Tensor, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0
+) -> None:
     """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
-    library, x = _library(), _readable(x)
-    call = _struct_of(x)
     call.out, call.out_stride = out.data_ptr(), Steps(*out.stride()[:3])
-    call.exact_out, call.peak, call.mass = exact, peak, mass
-    blocks = -(-call.queries // 256)
-    call.workers = max(1, min(threads(), call.batch * call.heads * blocks))
+    if peak:
+        call.exact_out, call.peak, call.mass = exact, peak, mass
+    batch, heads, queries, _ = q.shape
+    call.workers = max(1, min(threads(), batch * heads * -(-queries // 256)))
     call.chunks = call.slots = 1
-    _run(library, call, x.q)
+    _run(_library(), call, q, own_rows=not peak)
 
 
 def _backward(
     grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: Sequence[bool], *inputs: Any
 ) -> list[Tensor]:
     """The gradients that are wanted of `LEARNED`, in its order, from what `_forward` kept."""
-    library, x = _library(), _readable(Inputs(*inputs))
+    library, x = _library(), readable(Inputs(*inputs))
     want = {name for name, is_wanted in zip(LEARNED, wanted, strict=True) if is_wanted}
-    grad, exact = _rows_contiguous(grad.to(x.q.dtype)), _rows_contiguous(exact)
+    grad, exact = rows_contiguous(grad.to(x.q.dtype)), rows_contiguous(exact)
     peak, mass = peak.contiguous(), mass.contiguous()
     call = _struct_of(x)
     call.backward = 1
@@ -115,30 +115,24 @@ def _backward(
     share(call, x, threads())
 
     grads = by_rows(x, call, want)
-    # The kernel sums for both slopes or for none, and for all of a network.
-    together = [group for group in ({"past", "future"}, {*NETWORK}) if want & group]
-    sums = sums_of(x, call, want.union(*together), _arithmetic(x))
+    sums = sums_of(x, call, want, arithmetic(x.q))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
-    _run(library, call, x.q)
+    _run(library, call, x.q, own_rows=False)
 
-    for name, t in sums.items():
-        # Along the first dimension, so in one order; the sum of one slot would be a copy.
-        total, term = t[0] if t.shape[0] == 1 else t.sum(0), getattr(x, name)
-        alike = term.shape[0] == 1 and total.shape[0] > 1
-        grads[name] = (total.sum(0, keepdim=True) if alike else total).to(term.dtype)
+    grads |= {name: added_up(t, getattr(x, name)) for name, t in sums.items()}
     return [grads[name] for name in LEARNED if name in want]
 
 
-def _room_for_output(x: Inputs) -> Tensor:
+def room_for_output(q: Tensor, v: Tensor) -> Tensor:
     """(b, h, tq, d_v), with heads inside of tokens where q has them so.
 
     A layer that turned them to the outside by a view then turns them back by one.
     """
-    batch, heads, tokens, _ = x.q.shape
-    if x.q.stride(1) < x.q.stride(2):
-        return x.q.new_empty(batch, tokens, heads, x.v.shape[3]).transpose(1, 2)
-    return x.q.new_empty(batch, heads, tokens, x.v.shape[3])
+    batch, heads, tokens, _ = q.shape
+    if q.stride(1) < q.stride(2):
+        return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)
+    return q.new_empty(batch, heads, tokens, v.shape[3])
 
 
 def _library() -> Library:
@@ -147,32 +141,40 @@ def _library() -> Library:
     return LIBRARY
 
 
-def _arithmetic(x: Inputs) -> torch.dtype:
-    return torch.float64 if x.q.dtype == torch.float64 else torch.float32
-
-
 def _keeps_exact(x: Inputs) -> bool:
     """Whether the output is kept as it was before rounding too."""
-    return x.learns and x.q.dtype != _arithmetic(x)
+    return x.learns and x.q.dtype != arithmetic(x.q)
 
 
 def _struct_of(x: Inputs) -> CallStruct:
-    batch, heads, queries, width = x.q.shape
-    _, key_heads, keys, value_width = x.v.shape
+    return CallStruct.from_buffer_copy(packed_tokens(x.q, x.k, x.v) + packed_terms(x))
+
+
+def packed_tokens(q: Tensor, k: Tensor, v: Tensor) -> bytes:
+    """The sizes of a call with q, k and v, whose rows are contiguous."""
+    batch, heads, queries, width = q.shape
+    _, key_heads, keys, value_width = v.shape
     sizes = (batch, heads, key_heads, queries, keys, width, value_width)
+    (q0, q1, q2, _), (k0, k1, k2, _), (v0, v1, v2, _) = q.stride(), k.stride(), v.stride()
+    rows = (q.data_ptr(), q0, q1, q2, k.data_ptr(), k0, k1, k2, v.data_ptr(), v0, v1, v2)
+    return PACK_TOKENS(TYPES[q.dtype], 0, *sizes, *rows)
+
+
+def packed_terms(x: Inputs) -> bytes:
+    """All inputs but q, k and v, which are readable."""
     values: tuple[Any, ...] = x
-    fields: list[Any] = [TYPES[x.q.dtype], 0, *sizes]
-    for value, (held, absent) in zip(values, _FIELDS, strict=True):
+    fields: list[Any] = []
+    for value, (held, absent) in zip(values[3:], _FIELDS, strict=True):
         if value is None:
             fields += absent
         elif held is None:
             fields.append(value)
         else:
             fields += held(value)
-    return CallStruct.from_buffer_copy(PACK(*fields))
+    return PACK_TERMS(*fields)
 
 
-def _readable(x: Inputs) -> Inputs:
+def readable(x: Inputs) -> Inputs:
     """The same tensors, laid out as the kernel reads them."""
     values: tuple[Any, ...] = x
     by_rows = [p for p in _ROWS if values[p] is not None and values[p].stride(3) != 1]
@@ -181,26 +183,26 @@ def _readable(x: Inputs) -> Inputs:
     return x._replace(**laid_out) if laid_out else x
 
 
-def _rows_contiguous(x: Tensor) -> Tensor:
+def rows_contiguous(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _run(library: Library, call: CallStruct, q: Tensor) -> None:
-    kernels = library.kernels
-    if q.dtype == torch.float64:
-        scratch, kernel = kernels.pe_attention_double_scratch, kernels.pe_attention_double
-    else:
-        scratch, kernel = kernels.pe_attention_float_scratch, kernels.pe_attention_float
-    size, rows = scratch(ctypes.addressof(call)), 0
-    if not call.peak:
-        # What only a gradient reads has no tensor then: it is written behind the scratch.
-        rows = call.batch * call.heads * call.queries * (8 if q.dtype == torch.float64 else 4)
+def _run(library: Library, call: CallStruct, q: Tensor, own_rows: bool) -> None:
+    """Run the kernel, with peak and mass of each row in memory of its own where nobody asks."""
+    kernels, double = library.kernels, q.dtype == torch.float64
+    scratch = kernels.pe_attention_double_scratch if double else kernels.pe_attention_float_scratch
+    kernel = kernels.pe_attention_double if double else kernels.pe_attention_float
+    address, rows = ctypes.addressof(call), 0
+    size = scratch(address)
+    if own_rows:
+        batch, heads, queries, _ = q.shape
+        rows = batch * heads * queries * (8 if double else 4)
     # Where q is, whatever the default device may be.
     memory = q.new_empty(size + 2 * rows, dtype=torch.uint8)
-    call.memory = memory.data_ptr()
-    if rows:
-        call.peak, call.mass = call.memory + size, call.memory + size + rows
-    kernel(ctypes.addressof(call))
+    start = call.memory = memory.data_ptr()
+    if own_rows:
+        call.peak, call.mass = start + size, start + size + rows
+    kernel(address)
 
 
 def _fake_backward(
@@ -209,7 +211,7 @@ def _fake_backward(
     x = Inputs(*inputs)
     likes = ((name, getattr(x, name)) for name, want in zip(LEARNED, wanted, strict=True) if want)
     return [
-        torch.empty_like(_rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
+        torch.empty_like(rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
         for name, like in likes
     ]
 

@@ -151,13 +151,20 @@ class CallStruct(ctypes.Structure):
     )
 
 
-def _packing() -> Callable[..., bytes]:
-    """What packs the sizes and the inputs, numbers one after another; the rest is zero."""
+def _packing() -> tuple[Callable[..., bytes], Callable[..., bytes]]:
+    """What packs the sizes with q, k and v, and what packs the other inputs: numbers one after
+    another, and zeros for the rest.
+    """
     codes = {Steps: "3q", ctypes.c_double: "d"}
-    packed = "".join(codes.get(kind, "q") for _, kind in (*_SIZES, *_layout()))
-    rest = ctypes.sizeof(CallStruct) - Struct(f"={packed}").size
-    return Struct(f"={packed}{rest}x").pack
+    inputs = [codes.get(kind, "q") for _, kind in _layout()]
+    of_rows = 3 * len(KINDS["q"].fields)
+    tokens, terms = (Struct("=" + "".join(part)) for part in (
+        ["q"] * len(_SIZES) + inputs[:of_rows], inputs[of_rows:]
+    ))  # fmt: skip
+    rest = ctypes.sizeof(CallStruct) - tokens.size - terms.size
+    return tokens.pack, Struct(f"{terms.format}{rest}x").pack
 
 
-# All at once, for to set fields one by one takes longer than the kernel on a few tokens.
-PACK = _packing()
+# All at once, for to set fields one by one takes longer than the kernel on a few tokens; in two
+# parts, for the terms are the same in every layer.
+PACK_TOKENS, PACK_TERMS = _packing()

@@ -5,7 +5,7 @@ summed in.
 import torch
 from torch import Tensor
 
-from posenc.native.attention_struct import BY_ROWS, LEARNED, CallStruct, Inputs, Steps
+from posenc.native.attention_struct import BY_ROWS, LEARNED, NETWORK, CallStruct, Inputs, Steps
 
 # Whose gradients are of their own shape, each row written by one worker.
 OF_ROWS = (*BY_ROWS, "by_count")
@@ -29,6 +29,9 @@ def sums_of(
 ) -> dict[str, Tensor]:
     """Zeros that the gradients of terms are added to, for each slot or each chunk of keys."""
     sums = {}
+    # The kernel sums for both slopes or for none, and for all of a network.
+    together = [group for group in ({"past", "future"}, {*NETWORK}) if want & group]
+    want = want.union(*together)
     for name in LEARNED:
         term = getattr(x, name)
         if name in OF_ROWS or name not in want or term is None:
@@ -43,6 +46,14 @@ def sums_of(
             shape = (call.batch, *shape[1:])
         sums[name] = term.new_zeros(count, *shape, dtype=dtype)
     return sums
+
+
+def added_up(slots: Tensor, term: Tensor) -> Tensor:
+    """The gradient of a term, from what each slot has of it."""
+    # Along the first dimension, so in one order; the sum of one slot would be a copy.
+    total = slots[0] if slots.shape[0] == 1 else slots.sum(0)
+    alike = term.shape[0] == 1 and total.shape[0] > 1
+    return (total.sum(0, keepdim=True) if alike else total).to(term.dtype)
 
 
 def share(call: CallStruct, x: Inputs, threads: int) -> None:

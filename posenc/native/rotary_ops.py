@@ -9,7 +9,7 @@ sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::rotate_` wr
 """
 
 from collections.abc import Sequence
-from struct import Struct
+from operator import is_
 from typing import Any
 
 import torch
@@ -17,27 +17,27 @@ from torch import Tensor
 
 from posenc.errors import UnsupportedError
 from posenc.native.aliasing import holders, holders_of_one, writable
-from posenc.native.library import LIBRARY, TYPES
+from posenc.native.library import LIBRARY
+from posenc.native.rotary_packing import BESIDE, HUGE, packed, run_packed
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
 from posenc.torch_modes import autocast_off, exporting_to_onnx, plain, threads
-
-# struct pe_rotation with one and with two of struct pe_rotated, and the types of x and of cos.
-_CALLS = {1: Struct("=6q18q").pack, 2: Struct("=6q36q").pack}
-_TYPES = {
-    (kind, torch.float64 if kind == torch.float64 else torch.float32): number
-    for kind, number in TYPES.items()
-}
-# From so many bytes on, page faults of a fresh output cost more than its contents.
-_HUGE = 1 << 22
 
 Tensors = Sequence[Tensor]
 
 
 def rotated(
-    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+    x: Tensors,
+    cos: Tensors,
+    sin: Tensors,
+    layout: Layout,
+    start: int = 0,
+    owner: Any = None,
 ) -> Sequence[Tensor]:
-    """Each x rotated, in its own dtype; arithmetic in the dtype of cos."""
+    """Each x rotated, in its own dtype; arithmetic in the dtype of cos.
+
+    owner  what cos and sin belong to, which keeps what is the same in the next layer
+    """
     interleaved = layout == "interleaved"
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
@@ -47,7 +47,9 @@ def rotated(
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
             return _OutOfPlace.apply(cos, sin, interleaved, start, False, *x)
-        return _rotate(x, cos, sin, interleaved, start, False)
+        if owner is None:
+            return _rotate(x, cos, sin, interleaved, start, False)
+        return _rotated_as_before(x, cos, sin, interleaved, start, owner)
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 
 
@@ -104,7 +106,7 @@ def _suits_graph(x: Tensors, cos: Tensors, sin: Tensors) -> bool:
     if isinstance(LIBRARY, str) or exporting_to_onnx() or _need_gradient(cos):
         return False
     for one, c in zip(x, cos, strict=True):
-        if one.device.type != "cpu" or (one.dtype, c.dtype) not in _TYPES:
+        if one.device.type != "cpu" or (one.dtype, c.dtype) not in BESIDE:
             return False
     return True
 
@@ -126,47 +128,10 @@ def _run(
     back: bool,
 ) -> bool:
     """Write x, rotated, into `out`, which may be x; False where the kernel cannot."""
-    if isinstance(LIBRARY, str):
-        return False
-    # struct pe_rotated of each tensor.
-    fields: list[int] = []
-    table = None
-    for one, to, c, s in zip(x, out, cos, sin, strict=True):
-        # q and k mostly share their cos and sin; each question to a tensor takes its time.
-        if table is None or c is not cos[0] or s is not sin[0]:
-            table = _table(c, s)
-        if table is None or one.ndim != 4 or not one.is_cpu:
-            return False
-        (of_batch, of_heads, of_tokens, pairs), dtype, addresses, steps = table
-        kind = _TYPES.get((one.dtype, dtype))
-        batch, heads, tokens, dim = one.shape
-        by_batch, by_head, by_token, by_dim = one.stride()
-        to_batch, to_head, to_token, to_dim = to.stride()
-        if kind is None or by_dim != 1 or to_dim != 1 or start + 2 * pairs > dim:
-            return False
-        if of_tokens != tokens or of_batch not in (1, batch) or of_heads not in (1, heads):
-            return False
-        fields += (one.data_ptr(), to.data_ptr(), *addresses, kind, batch, heads, tokens, dim)
-        fields += (by_batch, by_head, by_token, to_batch, to_head, to_token, *steps)
-        if to is not one and to.nbytes >= _HUGE:
-            LIBRARY.kernels.pe_huge_pages(to.data_ptr(), to.nbytes)
-    count, pairs = len(cos), cos[0].shape[-1]
-    call = _CALLS[count](count, pairs, start, interleaved, back, threads(), *fields)
-    LIBRARY.kernels.pe_rotate(call)
-    return True
-
-
-def _table(
-    cos: Tensor, sin: Tensor
-) -> tuple[torch.Size, torch.dtype, tuple[int, int], tuple[int, int, int]] | None:
-    """Shape, dtype, addresses and steps of cos and sin, or None where they differ in more."""
-    shape, strides = cos.shape, cos.stride()
-    if len(shape) != 4 or strides[3] != 1 or shape != sin.shape or strides != sin.stride():
-        return None
-    if cos.dtype != sin.dtype or not (cos.is_cpu and sin.is_cpu):
-        return None
-    steps = strides[0] if shape[0] > 1 else 0, strides[1] if shape[1] > 1 else 0, strides[2]
-    return shape, cos.dtype, (cos.data_ptr(), sin.data_ptr()), steps
+    call = packed(x, out, cos, sin, interleaved, start, back)
+    if call is not None:
+        run_packed(call, x, out)
+    return call is not None
 
 
 def _in_pytorch(
@@ -209,7 +174,7 @@ class _InPlace(torch.autograd.Function):
         ctx.mark_dirty(*x)
         _rotate_in_place(x, cos, sin, interleaved, start, False)
         ctx.undone = cos, sin, interleaved, start, True
-        large = any(one.nbytes >= _HUGE for one in x)
+        large = any(one.nbytes >= HUGE for one in x)
         ctx.alone = holders_of_one() if large else None
         return x
 
@@ -224,6 +189,24 @@ class _InPlace(torch.autograd.Function):
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
     out = _like(x)
     return out if _run(x, out, *rotation) else _written(out, _in_pytorch(x, *rotation))
+
+
+def _rotated_as_before(
+    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, owner: Any
+) -> Tensors:
+    """The same for tensors like those of the layer before, by what was packed for those."""
+    like = [(one.shape, one.stride(), one.dtype) for one in x], threads()
+    out, known = _like(x), owner.__dict__.get("_turn")
+    # Tensors are asked whether they are the same, for == compares their numbers.
+    if known is not None and known[0] == like and all(map(is_, (*cos, *sin), known[1])):
+        run_packed(known[2], x, out)
+        return out
+    call = packed(x, out, cos, sin, interleaved, start, False)
+    if call is None:
+        return _written(out, _in_pytorch(x, cos, sin, interleaved, start, False))
+    owner.__dict__["_turn"] = like, (*cos, *sin), call
+    run_packed(call, x, out)
+    return out
 
 
 def _rotate_in_place(x: Tensors, *rotation: Any) -> None:

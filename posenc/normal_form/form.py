@@ -163,10 +163,10 @@ class NormalForm:
 
     @kept
     def tensors(self) -> tuple[Tensor, ...]:
-        """Those of positions, and of all that is added to scores without reading q or k."""
+        """Those of positions, and of all that is added to scores and to values but by counts."""
         parts: list[Any] = [self.positions.queries, self.positions.keys]
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
-        parts += [self.offsets, self.network]
+        parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network]
         fields = [x for part in parts if part is not None for x in vars(part).values()]
         return tuple([x for x in (*fields, self.query_scale, self.dense) if isinstance(x, Tensor)])
 

@@ -65,7 +65,7 @@ FAULTS = [
     ),
     Fault(
         "distances of the C kernel one too far",
-        "posenc.backends.native:_inputs",
+        "posenc.backends.native:_of_terms",
         "= by_distance.zero",
         "= by_distance.zero + 1",
         t5,
@@ -73,9 +73,9 @@ FAULTS = [
     ),
     Fault(
         "the window forgotten by the C kernel",
-        "posenc.backends.native:_inputs",
-        "window=-1 if seen.window is None else seen.window",
-        "window=-1",
+        "posenc.backends.native:_of_terms",
+        '"window": -1 if seen.window is None else seen.window',
+        '"window": -1',
         lambda: pe.SlidingWindow(3),
         "check_backends",
     ),

@@ -131,9 +131,9 @@ CLAIMS = [
     ),
     Fault(
         "sinks forgotten by the C kernel",
-        "posenc.backends.native:_inputs",
-        "sinks=seen.sinks",
-        "sinks=0",
+        "posenc.backends.native:_of_terms",
+        '"sinks": seen.sinks',
+        '"sinks": 0',
         rope,
         "check_masks_in_backends",
     ),
@@ -148,7 +148,7 @@ CLAIMS = [
     ),
     Fault(
         "a width that wraps around",
-        "posenc.backends.native:_inputs",
+        "posenc.backends.native:_of_terms",
         "else seen.window",
         "else seen.window % 2**40",
         rope,

@@ -1,0 +1,191 @@
+"""Layers that share lowered terms: those after the first ask less, and give the same."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import attention
+from posenc.terms import DistanceTable, GatherTable, Offset, Slope, Term, ValueTable
+from tests.support.steps import recorded
+
+KEYS, DIM, HEADS = 40, 8, 4
+ENCODINGS: dict[str, Any] = {
+    "nothing": lambda: None,
+    "rotary": lambda: pe.Rotary(DIM),
+    "xpos": lambda: pe.XPos(DIM),
+    "alibi": lambda: pe.ALiBi(HEADS),
+    "t5": lambda: pe.T5Bias(HEADS),
+    "fire": lambda: pe.FIRE(HEADS, width=8),
+    "shaw": lambda: pe.Shaw(DIM, clip=4),
+    "transformer_xl": lambda: pe.TransformerXL(16, heads=HEADS, head_dim=DIM),
+    "cope": lambda: pe.CoPE(DIM),
+    "rerope": lambda: pe.ReRoPE(DIM, window=5),
+    "window": lambda: [pe.Rotary(DIM), pe.SlidingWindow(3), pe.Sinks(1)],
+    "temperature": lambda: [pe.Rotary(DIM), next(iter(pe.Temperature.examples()))],
+}
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each layer with lowered terms was computed as the one before."""
+    return recorded(monkeypatch, "as_before")
+
+
+def layer(queries: int, seed: int = 0, keys: int = KEYS, heads: int = HEADS) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (2, HEADS, queries, DIM), (2, heads, keys, DIM), (2, heads, keys, DIM)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def lowered_for(encoding: Any, queries: int) -> pe.Lowered:
+    return pe.lower(encoding, pe.Positions.build(queries, KEYS, causal=True))
+
+
+def close(actual: Tensor, *call: Any, **more: Any) -> None:
+    """Whether this is what the equation gives for a call of attend."""
+    expected = attention.attend(*call, backend="reference", **more)
+    bound = 4 * torch.finfo(actual.dtype).eps if actual.dtype.itemsize < 4 else 2e-5
+    torch.testing.assert_close(actual, expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("queries", [1, 16, KEYS])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_layer_gives_what_it_gives_alone(
+    name: str, queries: int, dtype: torch.dtype, taken: list[bool]
+) -> None:
+    encoding = ENCODINGS[name]()
+    shared = lowered_for(encoding, queries)
+    for seed in range(3):
+        tensors = [x.to(dtype) for x in layer(queries, seed)]
+        with torch.no_grad():
+            actual = attention.attend(*tensors, shared)
+            alone = attention.attend(*tensors, lowered_for(encoding, queries))
+        assert torch.equal(actual, alone)
+        close(actual, *tensors, shared)
+    assert taken[::2] == [False, True, True]
+
+
+def test_other_layouts_and_sizes_are_told_apart() -> None:
+    """What is packed of one layer holds for no other shape and no other steps in memory."""
+    shared = lowered_for([pe.Rotary(DIM), pe.ALiBi(HEADS)], 16)
+    for seed, heads in itertools.product(range(2), (HEADS, 2, 1)):
+        q, k, v = layer(16, seed, heads=heads)
+        by_token = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+        by_dim = [x.mT.contiguous().mT for x in (q, k, v)]
+        for tensors in ((q, k, v), by_token, by_dim, (q[:1], k[:1], v[:1]), (q, k, v[..., :5])):
+            for scale in (None, 0.5):
+                actual = attention.attend(*tensors, shared, scale=scale)
+                close(actual, *tensors, shared, scale=scale)
+
+
+def test_what_does_not_fit_is_refused_after_a_layer_that_did() -> None:
+    shared = lowered_for(pe.ALiBi(HEADS), 16)
+    q, k, v = layer(16)
+    attention.attend(q, k, v, shared)
+    with pytest.raises(pe.PositionsError, match="16 queries and 39 keys"):
+        attention.attend(q, k[:, :, 1:], v[:, :, 1:], shared)
+    with pytest.raises(pe.PositionsError, match="causal=False"):
+        attention.attend(q, k, v, shared, causal=False)
+    with pytest.raises(pe.ShapeError, match="has 8"):
+        attention.attend(torch.cat((q, q), 1), k, v, shared)
+    with pytest.raises(pe.ShapeError, match="batch"):
+        attention.attend(q, k, v[:1], shared)
+
+
+def test_padding_is_unseen_in_every_layer() -> None:
+    mask = torch.arange(KEYS)[None].expand(2, -1) >= torch.tensor([[3], [0]])
+    positions = pe.Positions.build(16, KEYS, causal=True, attention_mask=mask)
+    shared = pe.lower(pe.ALiBi(HEADS), positions)
+    for seed in range(3):
+        q, k, v = layer(16, seed)
+        expected = attention.attend(q, k, v, shared, backend="reference")
+        k[0, :, :3] = v[0, :, :3] = torch.nan
+        torch.testing.assert_close(attention.attend(q, k, v, shared), expected)
+
+
+def terms() -> dict[str, tuple[list[Term], Tensor]]:
+    """Terms, and a tensor of theirs."""
+    generator = torch.Generator().manual_seed(1)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    table, slopes, offsets = numbers(HEADS, 2 * KEYS), numbers(HEADS), numbers(1, HEADS, KEYS)
+    transposed = numbers(2 * KEYS, HEADS).T
+    on_query, on_value = numbers(1, 9, DIM), numbers(1, 9, DIM)
+    return {
+        "table": ([DistanceTable(table, KEYS)], table),
+        "transposed": ([DistanceTable(transposed, KEYS)], transposed),
+        "slopes": ([Slope(slopes)], slopes),
+        "offsets": ([Offset(offsets[..., :16], offsets)], offsets),
+        "on query": ([GatherTable(on_query, 4, "q", saturates=True)], on_query),
+        "on value": ([ValueTable(on_value, 4, saturates=True)], on_value),
+    }
+
+
+@pytest.mark.parametrize("grads", [False, True])
+@pytest.mark.parametrize("name", terms())
+def test_what_is_written_to_between_layers_is_read(name: str, grads: bool) -> None:
+    parts, written = terms()[name]
+    shared = lowered_for(parts, 16)
+    tensors = layer(16)
+    with torch.set_grad_enabled(grads):
+        before = attention.attend(*tensors, shared)
+        assert torch.equal(attention.attend(*tensors, shared), before)
+        written.mul_(-0.5)
+        table = shared.form.table
+        if table is not None and table.values is not written:
+            table.values.mul_(-0.5)
+        after = attention.attend(*tensors, shared)
+        assert not torch.equal(after, before)
+        close(after, *tensors, shared)
+
+
+def test_other_memory_of_a_parameter_is_read() -> None:
+    encoding = pe.FIRE(HEADS, width=8).double()
+    shared = lowered_for(encoding, 16)
+    tensors = [x.double() for x in layer(16)]
+    with torch.no_grad():
+        before = attention.attend(*tensors, shared)
+        bias = encoding.output.weight
+        bias.data = bias.data * -2.0
+        after = attention.attend(*tensors, shared)
+        assert not torch.equal(after, before)
+        close(after, *tensors, shared)
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5", "fire", "shaw", "transformer_xl", "rotary"])
+def test_every_layer_has_its_gradient(name: str) -> None:
+    encoding = ENCODINGS[name]()
+    learned = list(encoding.parameters())
+    layers = [[x.requires_grad_() for x in layer(16, seed)] for seed in range(2)]
+    found = []
+    for backend in ("auto", "reference"):
+        shared = lowered_for(encoding, 16)
+        with torch.no_grad():
+            attention.attend(*layers[0], shared)
+        out = sum(attention.attend(*x, shared, backend=backend).square().sum() for x in layers)
+        inputs = [x for tensors in layers for x in tensors] + learned
+        found.append(torch.autograd.grad(out, inputs, allow_unused=True, retain_graph=True))
+        again = torch.autograd.grad(out, inputs, allow_unused=True)
+        for one, other in zip(found[-1], again, strict=True):
+            assert (one is None and other is None) or torch.equal(one, other)
+    for actual, expected in zip(*found, strict=True):
+        if expected is not None:
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_terms_learn_after_layers_that_did_not() -> None:
+    """A step of the optimiser between layers changes what the terms of a network say."""
+    encoding = pe.FIRE(HEADS, width=8)
+    shared = lowered_for(encoding, 16)
+    tensors = layer(16)
+    with torch.no_grad():
+        attention.attend(*tensors, shared)
+        encoding.output.weight.add_(1.0)
+        close(attention.attend(*tensors, shared), *tensors, shared)
