@@ -13,7 +13,7 @@ from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import Rotate, Term, Zones
-from posenc.torch_modes import altered, kept
+from posenc.torch_modes import altered, fitting, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,13 @@ def lower(
             "queries and keys can be rotated once, choose one rotary encoding"
         )
     by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
-    return Lowered(tuple(terms), normalise(terms, positions, dtype), by_length, own_only)
+    return fitting(
+        Lowered,
+        terms=tuple(terms),
+        form=normalise(terms, positions, dtype),
+        length_dependent=by_length,
+        keys_prerotated=own_only,
+    )
 
 
 def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
@@ -177,8 +183,7 @@ def _of_own_keys(
     """A rotation whose only keys are the queries' own tokens; None for what is not one."""
     if part.family != "rotary":
         return None
-    queries, causal = positions.queries, positions.causal
-    own = Positions(queries, queries, causal, positions.bound, positions.unit_step)
+    own = altered(positions, keys=positions.queries, extent=positions.bound)
     made = part.lower(own, context, dtype=dtype)
     return made if all(isinstance(term, Rotate) for term in made) else None
 

@@ -13,6 +13,8 @@ from posenc.terms import Layout, Rotate
 from posenc.torch_modes import plain
 
 CosSin = tuple[Tensor, Tensor]
+# Logarithms of what grows with position, of queries and of keys; None where all are 0.
+Growth = tuple[Tensor | None, Tensor | None]
 # Logarithms of factors of queries that float32 holds, with room for those of keys that underflow
 # beside them, and of keys.
 _Q_REACH, _K_REACH = 60.0, 80.0
@@ -27,7 +29,7 @@ def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:
 
 
 def waves_of(
-    term: Rotate, dtype: torch.dtype, growth: tuple[Tensor, Tensor] | None = None
+    term: Rotate, dtype: torch.dtype, growth: Growth | None = None
 ) -> tuple[CosSin, CosSin | None]:
     """cos and sin of queries and keys, times what grows; shared where angles are.
 
@@ -36,6 +38,10 @@ def waves_of(
     same = term.k_angle is term.q_angle
     if term.grows and term.k_angle is not None:
         logs = _rebased(term, 1, 1) if growth is None else growth
+        if same and logs[0] is None and logs[1] is None:
+            cos, sin = cos_sin(term.q_angle, term.gain, dtype)
+            # Apart, for those of other tokens differ.
+            return (cos, sin), (cos, sin)
         q_waves = cos_sin(term.q_angle, term.gain, torch.float64)
         k_waves = q_waves if same else cos_sin(term.k_angle, term.gain, torch.float64)
         return _grown(q_waves, logs[0], dtype), _grown(k_waves, logs[1], dtype)
@@ -45,13 +51,15 @@ def waves_of(
     return q_waves, q_waves if same else cos_sin(term.k_angle, term.gain, dtype)
 
 
-def _grown(waves: CosSin, log_scale: Tensor, dtype: torch.dtype) -> CosSin:
+def _grown(waves: CosSin, log_scale: Tensor | None, dtype: torch.dtype) -> CosSin:
     cos, sin = waves
+    if log_scale is None:
+        return cos.to(dtype), sin.to(dtype)
     factor = log_scale.exp()
     return (cos * factor).to(dtype), (sin * factor).to(dtype)
 
 
-def growth_held(term: Rotate) -> tuple[Tensor, Tensor] | None:
+def growth_held(term: Rotate) -> Growth | None:
     """Logarithms of what grows with position, of queries and keys around one origin, where float32
     holds cos and sin times it; else None.
 
@@ -64,8 +72,11 @@ def growth_held(term: Rotate) -> tuple[Tensor, Tensor] | None:
     if not plain(*tables) or any(x.is_meta or x.shape[1] > 1 or x.numel() == 0 for x in tables):
         return None
     q_log, k_log = _rebased(term, 1, 1)
-    held = q_log.abs().max().item() <= _Q_REACH and k_log.max().item() <= _K_REACH
-    return (q_log, k_log) if held else None
+    (q_low, q_high), (k_low, k_high) = ([y.item() for y in x.aminmax()] for x in (q_log, k_log))
+    if not (-_Q_REACH <= q_low <= q_high <= _Q_REACH and k_high <= _K_REACH):
+        return None
+    # Those of a token that meets itself alone.
+    return None if q_low == q_high == 0 else q_log, None if k_low == k_high == 0 else k_log
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:
@@ -140,6 +151,9 @@ def _rebased(term: Rotate, heads: int, key_heads: int) -> tuple[Tensor, Tensor]:
             'that were not rotated before (Cache(policy="raw"))'
         )
     q_log, k_log = _for_heads(q_log, heads), _for_heads(k_log, key_heads)
+    if q_log.shape[2] == 1 and heads == key_heads:
+        # The midst of one query is itself.
+        return q_log - q_log, k_log + q_log
     low, high = q_log.amin(dim=-2, keepdim=True), q_log.amax(dim=-2, keepdim=True)
     if q_log.shape[1] > key_heads:
         groups = (key_heads, q_log.shape[1] // key_heads)

@@ -132,6 +132,16 @@ def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable
     return value
 
 
+def fitting(kind: type[_T], /, **fields: Any) -> _T:
+    """A frozen value of fields that fit, made without setting one after the other."""
+    if torch.compiler.is_compiling():
+        return kind(**fields)
+    value: Any = object.__new__(kind)
+    # What is not given is the class's default.
+    value.__dict__.update(fields)
+    return value
+
+
 def versions_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
     """What changes where one of these is written to, learns, or is given other memory."""
     # Tensors of inference mode count no versions.

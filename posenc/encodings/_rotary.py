@@ -21,7 +21,7 @@ def geometric(
     """Radians per token of each pair, base**(-2i/rotated_dim) for i = 0 .. rotated_dim/2 - 1."""
     minus_2i = torch.arange(0, -rotated_dim, -2, dtype=torch.float64, device=device)
     # By name, for the operator's wrapper takes as long as the power of a few numbers.
-    return torch.pow(base, minus_2i / rotated_dim)
+    return torch.pow(base, minus_2i.div_(rotated_dim))
 
 
 def angle(coordinates: Tensor, frequencies: Float64[Tensor, "*#bht r"]) -> Angles:

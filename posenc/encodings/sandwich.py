@@ -44,12 +44,11 @@ class Sandwich(DistanceBias):
         frequencies = geometric(self.base, self.dim, distance.device)
         product = distance.double().outer(frequencies).cos_().sum(dim=-1)
         if self.centered:
-            product = product - self.dim / 2
+            product.sub_(self.dim / 2)
         assert self.heads is not None
-        eighths = torch.arange(
-            8, 8 * self.heads + 8, 8, dtype=torch.float64, device=distance.device
-        )
-        return (product / (eighths / self.heads)[:, None]).to(dtype)
+        device = distance.device
+        eighths = torch.arange(8, 8 * self.heads + 8, 8, dtype=torch.float64, device=device)
+        return (product / eighths.div_(self.heads)[:, None]).to(dtype)
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def sinusoid(position: Tensor) -> Tensor:

@@ -60,11 +60,10 @@ class T5Bias(DistanceBias):
     def bucket(self, distance: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
         """The bucket of each distance k - q, computed in float32 as checkpoints were."""
         size = self.buckets // 2 if self.bidirectional else self.buckets
-        past = distance.abs() if self.bidirectional else (-distance).clamp(min=0)
+        past = distance.abs() if self.bidirectional else (-distance).clamp_(min=0)
         exact = size // 2
-        ratio = (
-            (past.float() / exact).clamp_(min=1).log_().div_(math.log(self.max_distance / exact))
-        )
+        ratio = past.float().div_(exact).clamp_(min=1).log_()
+        ratio.div_(math.log(self.max_distance / exact))
         far = ratio.mul_(size - exact).long().add_(exact).clamp_(max=size - 1)
         bucket = torch.where(past < exact, past, far)
         return bucket + size * (distance > 0) if self.bidirectional else bucket

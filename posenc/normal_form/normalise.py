@@ -37,7 +37,7 @@ from posenc.terms import (
     Window,
     Zones,
 )
-from posenc.torch_modes import autocast_off
+from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
 _NOTHING_ADDED = (Rotate, Zones, Mask, Scale)
@@ -80,7 +80,8 @@ def normalise(
         else:
             scale = scale * term.factor
     added = [term for term in terms if not isinstance(term, _NOTHING_ADDED)]
-    return NormalForm(
+    return fitting(
+        NormalForm,
         positions=positions,
         visibility=seen,
         rotation=rotation,
@@ -96,29 +97,30 @@ def normalise(
 
 def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
     """The fields of what is added to scores and to values."""
-    on_query, query_bias = _vectors(terms, "q", dtype)
-    on_key, key_bias = _vectors(terms, "k", dtype)
-    values = [_expanded(term, dtype) for term in _all(terms, ValueTable)]
+    fields: dict[str, Any] = {}
     outside: list[Table] = []
     inside: list[Table] = []
     for term in _all(terms, DistanceTable):
         # Laid out once, not by the kernel in every layer.
         table = Table(_wide(term.values, dtype).contiguous(), term.zero)
         (inside if term.inside else outside).append(table)
-    return {
-        "table": merged(outside),
+    if len(outside) + len(inside) < len(terms):
+        on_query, query_bias = _vectors(terms, "q", dtype)
+        on_key, key_bias = _vectors(terms, "k", dtype)
         # (x + bias) . row is x . row, and a number for each distance.
-        "inside_table": merged([*inside, *query_bias, *key_bias]),
-        "slopes": _slopes(terms, inside=False),
-        "inside_slopes": _slopes(terms, inside=True),
-        "offsets": _offsets(terms),
-        "network": _first(terms, Network),
-        "on_query": on_query,
-        "on_key": on_key,
-        "on_value": merged(values),
-        "counts": _counts(terms, dtype),
-        "dense": _dense(terms, positions, dtype),
-    }
+        inside += query_bias + key_bias
+        fields = {
+            "slopes": _slopes(terms, inside=False),
+            "inside_slopes": _slopes(terms, inside=True),
+            "offsets": _offsets(terms),
+            "network": _first(terms, Network),
+            "on_query": on_query,
+            "on_key": on_key,
+            "on_value": merged([_expanded(term, dtype) for term in _all(terms, ValueTable)]),
+            "counts": _counts(terms, dtype),
+            "dense": _dense(terms, positions, dtype),
+        }
+    return {"table": merged(outside), "inside_table": merged(inside), **fields}
 
 
 def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:

@@ -122,8 +122,8 @@ FAULTS = [
     Fault(
         "the bias multiplied by its compression ratio",
         "posenc.encodings.sandwich:Sandwich.biases",
-        "product / (eighths",
-        "product * (eighths",
+        "product / eighths",
+        "product * eighths",
         lambda: pe.Sandwich(4),
         "check_reference_scores",
     ),
