@@ -1,8 +1,8 @@
 """From encodings to terms: `lower` once per forward, reuse the result in every layer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ Part = Encoding | Term | Documents
 # As a tuple, for torch 2.7's dynamo cannot trace isinstance with a union.
 PARTS = (Encoding, Documents, *get_args(Term))
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
-Lowerable = Part | Sequence[Part | Sequence[Part]] | Lowered | None
+Lowerable = Part | Sequence[Part | Sequence[Part]] | nn.ModuleList | Lowered | None
 
 
 def flatten(encoding: Lowerable) -> list[Part]:
@@ -61,7 +61,8 @@ def flatten(encoding: Lowerable) -> list[Part]:
     if encoding is None:
         return []
     if isinstance(encoding, (list, tuple, nn.ModuleList)):
-        return [part for item in encoding for part in flatten(item)]
+        items: Iterable[Any] = encoding
+        return [part for item in items for part in flatten(item)]
     if not isinstance(encoding, PARTS):
         raise UnsupportedError(
             f"{type(encoding).__name__} is no encoding: give a posenc.Encoding, a term, a list "

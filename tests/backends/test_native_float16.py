@@ -127,7 +127,7 @@ def test_attention_rounds_to_nearest_even(width: int, flushes: bool) -> None:
     v = torch.zeros(1, len(rows), 1, width, dtype=torch.float16)
     inputs = Inputs(q, q, v, on_value=rows[:, None].contiguous())
     with flushing(flushes):
-        out = attention._output(inputs)
+        out = attention.attend(inputs)
     same(out[0, :, 0], wanted)
 
 
@@ -180,9 +180,9 @@ def test_the_kernel_reads_the_tensors_themselves(monkeypatch: pytest.MonkeyPatch
     q = torch.randn(1, 2, 40, 16).half().requires_grad_()
     run, read = attention._run, []
 
-    def watched(library: Library, call: CallStruct, x: Tensor) -> None:
+    def watched(library: Library, call: CallStruct, x: Tensor, **settings: bool) -> None:
         read.append((call.type, x.dtype, call.v))
-        run(library, call, x)
+        run(library, call, x, **settings)
 
     monkeypatch.setattr(attention, "_run", watched)
     for encoding in (None, pe.Rotary(16), pe.ALiBi(2)):

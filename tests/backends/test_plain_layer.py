@@ -83,6 +83,7 @@ def test_other_layouts_and_sizes_are_told_apart() -> None:
                 close(actual, *tensors, shared, scale=scale)
 
 
+@pytest.mark.unchecked
 def test_what_does_not_fit_is_refused_after_a_layer_that_did() -> None:
     shared = lowered_for(pe.ALiBi(HEADS), 16)
     q, k, v = layer(16)
