@@ -13,7 +13,7 @@ from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import Rotate, Term, Zones
-from posenc.torch_modes import altered, fitting, kept
+from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class Lowered:
     form: NormalForm
     length_dependent: bool = False
     keys_prerotated: bool = False
+
+    __getstate__ = fields_of
 
     @property
     def positions(self) -> Positions:

@@ -26,8 +26,8 @@ from posenc.normal_form.pairs import line
 from posenc.one_query import one_query, suits_one_query
 from posenc.positions import Positions, Tokens
 from posenc.terms import Rotate
-from posenc.tokens_ahead import AHEAD, Ahead, Settings, Step, learned_by, versions_of
-from posenc.torch_modes import arithmetic, plain
+from posenc.tokens_ahead import AHEAD, Ahead, Settings, Step, learned_by
+from posenc.torch_modes import arithmetic, plain, versions_of
 
 _TURNS = frozenset({Feature.ROTATION})
 _ADDS = frozenset({Feature.TABLE, Feature.SLOPES, Feature.MASK})
@@ -161,7 +161,7 @@ def _looking_ahead(
     positions = Positions(held, held, causal, unit_step=True)
     learned = learned_by(parts)
     slots = cache.placed if isinstance(cache, StaticCache) else None
-    ahead = Ahead(parts, learned, versions_of(parts), settings, first, positions, slots)
+    ahead = Ahead(parts, learned, versions_of(learned), settings, first, positions, slots)
     long_way = replace(ahead, plain=False)
     if not all(map(_reads_numbers, parts)) or any(x.is_inference() for x in learned):
         return long_way

@@ -10,7 +10,7 @@ from posenc.lowering import Part
 from posenc.positions import Positions
 from posenc.rotation import CosSin
 from posenc.terms import Rotate
-from posenc.torch_modes import altered
+from posenc.torch_modes import altered, versions_of
 
 # How many they are.
 AHEAD = 64
@@ -74,7 +74,7 @@ class Ahead:
                 return False
         if not self.first <= number < self.first + AHEAD:
             return False
-        return not self.learned or self.versions == versions_of(parts)
+        return not self.learned or self.versions == versions_of(learned_by(parts))
 
     def step(self, number: int) -> Step:
         """The terms of this token."""
@@ -100,11 +100,3 @@ class Ahead:
 def learned_by(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:
     """The parameters of these encodings."""
     return tuple(x for part in parts if isinstance(part, Encoding) for x in part.parameters())
-
-
-def versions_of(parts: tuple[Part, ...]) -> list[tuple[int, int, int]]:
-    """What changes where a parameter learns, is exchanged, or is given other memory."""
-    # Parameters of inference mode count no versions.
-    return [
-        (id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in learned_by(parts)
-    ]

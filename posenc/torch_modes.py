@@ -101,9 +101,16 @@ def altered(value: _T, /, **fields: Any) -> _T:
         return replace(cast(Any, value), **fields)
     other: Any = object.__new__(type(value))
     # What is kept beside the fields was computed of others.
-    held = {name: x for name, x in vars(value).items() if name[0] != "_"}
-    other.__dict__.update(held, **fields)
+    other.__dict__.update(fields_of(value), **fields)
     return other
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a value, without what is kept beside them.
+
+    As `__getstate__` it keeps that out of copies and files: it may hold addresses of the original.
+    """
+    return {name: x for name, x in vars(value).items() if name[0] != "_"}
 
 
 def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable[[], _T]) -> _T:
@@ -142,10 +149,10 @@ def fitting(kind: type[_T], /, **fields: Any) -> _T:
     return value
 
 
-def versions_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """What changes where one of these is written to, learns, or is given other memory."""
+def versions_of(tensors: Iterable[Tensor]) -> list[tuple[int, int, int]]:
+    """What changes where one of these is exchanged, is written to, or is given other memory."""
     # Tensors of inference mode count no versions.
-    return [(-1 if x.is_inference() else x._version, x.data_ptr()) for x in tensors]
+    return [(id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in tensors]
 
 
 def kept(compute: Callable[[Any], _T]) -> _T:

@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
             runs = {FLOOR: plain, "posenc": own}
             peers = ("x-transformers",) if encoding in PEERS else ()
             if encoding == "none":
-                # How far no attention, however fast, could bring the others.
+                # No kernel, however fast, brings the others below it.
                 runs["no attention"] = without_attention
             runs |= dict.fromkeys(peers, theirs)
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"

@@ -22,7 +22,7 @@ from posenc.normal_form.features import Feature
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
 from posenc.terms import Network, Rotate, Zones
-from posenc.torch_modes import kept
+from posenc.torch_modes import fields_of, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +154,8 @@ class NormalForm:
     counts: Tensor | None = None
     dense: Tensor | None = None
     made_for: tuple[str, int] | None = None
+
+    __getstate__ = fields_of
 
     @kept
     def features(self) -> frozenset[Feature]:

@@ -1,6 +1,8 @@
 """Layers that share lowered terms: those after the first ask less, and give the same."""
 
+import copy
 import itertools
+import pickle
 from typing import Any
 
 import pytest
@@ -145,6 +147,33 @@ def test_what_is_written_to_between_layers_is_read(name: str, grads: bool) -> No
         after = attention.attend(*tensors, shared)
         assert not torch.equal(after, before)
         close(after, *tensors, shared)
+
+
+COPIES: dict[str, Any] = {
+    "copied": copy.deepcopy,
+    "stored": lambda lowered: pickle.loads(pickle.dumps(lowered)),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("queries", [1, 16])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_copy_reads_no_memory_of_the_original(name: str, queries: int, way: str) -> None:
+    """What a layer leaves beside the terms holds addresses, which are those of the original."""
+    tensors = layer(queries)
+    with torch.no_grad():
+        shared = lowered_for(ENCODINGS[name](), queries)
+        before = attention.attend(*tensors, shared)
+        other = COPIES[way](shared)
+        kept: list[Any] = [shared.form]
+        for value in kept:
+            if isinstance(value, Tensor):
+                value.fill_(torch.nan if value.is_floating_point() else 0)
+            elif isinstance(value, (tuple, list)):
+                kept.extend(value)
+            elif hasattr(value, "__dict__") and type(value).__module__.startswith("posenc."):
+                kept.extend(vars(value).values())
+        assert torch.equal(attention.attend(*tensors, other), before)
 
 
 def test_other_memory_of_a_parameter_is_read() -> None:
