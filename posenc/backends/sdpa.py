@@ -74,17 +74,21 @@ def attend(call: Call) -> Tensor:
     q, k, v, scale = operands(call)
     mask, is_causal = mask_of(call, scale)
     shape, shared = q.shape, q.shape[1] // k.shape[1]
-    # The query heads of a key head become more queries of that head, so that no key is repeated;
-    # a mask shared by all heads would have to be repeated instead. While compiling, only a single
-    # query is folded, because folding more would bind the graph to one length.
-    one = shape[2] == 1
-    folds = one or (not torch.compiler.is_compiling() and (mask is None or mask.shape[1] > 1))
+    # The query heads of a key head become more queries of that head, so that no key is repeated. A
+    # mask that is shared by all heads is repeated instead, where it holds fewer numbers. While
+    # compiling, only a single query is folded, because folding more would bind the graph to one
+    # length.
+    folds = shape[2] == 1
+    if not torch.compiler.is_compiling():
+        folds = mask is None or mask.shape[1] > 1 or shape[2] <= k.shape[1] * shape[3]
     if folds and shared > 1 and not is_causal:
-        rows = (k.shape[1], shared * shape[2])
-        q = q.reshape(shape[0], *rows, shape[3])
+        rows = shared * shape[2]
+        q = q.reshape(shape[0], k.shape[1], rows, shape[3])
         if mask is not None:
-            mask = mask.expand(-1, shape[1], shape[2], -1)
-            mask = mask.reshape(mask.shape[0], *rows, mask.shape[-1])
+            # Of one head where it is shared by all: shared by the key heads again.
+            heads = shape[1] if mask.shape[1] > 1 else shared
+            mask = mask.expand(-1, heads, shape[2], -1)
+            mask = mask.reshape(mask.shape[0], heads // shared, rows, mask.shape[-1])
     elif shared > 1:
         k, v = group(k, shape[1]), group(v, shape[1])
     if mask is not None and mask.is_floating_point() and q.is_cuda:

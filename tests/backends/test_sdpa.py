@@ -25,20 +25,35 @@ ENCODINGS: dict[str, Callable[[], list[pe.Encoding]]] = {
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_a_step_of_decoding_copies_no_cache(name: str, dtype: torch.dtype) -> None:
+def test_a_step_of_decoding_copies_no_cache(name: str, queries: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    q = torch.randn(1, HEADS, 1, DIM).to(dtype)
+    q = torch.randn(1, HEADS, queries, DIM).to(dtype)
     k, v = torch.randn(2, 1, KEY_HEADS, KEYS, DIM).to(dtype).unbind()
     with torch.no_grad():
-        lowered = lower(ENCODINGS[name](), Positions.build(1, KEYS, causal=True))
+        lowered = lower(ENCODINGS[name](), Positions.build(queries, KEYS, causal=True))
         with Largest() as seen:
-            out = attend(q, k, v, lowered)
-    assert seen.elements <= max(k.numel() // 2, HEADS * KEYS)
+            out = attend(q, k, v, lowered, backend="auto" if queries == 1 else "sdpa")
+    assert seen.elements <= max(k.numel() // 2, HEADS * queries * KEYS)
     expected = attend(q, k, v, lowered, backend="reference")
     torch.testing.assert_close(
         out, expected, rtol=0.02, atol=0.02 if dtype == torch.bfloat16 else 1e-5
     )
+
+
+@pytest.mark.parametrize("queries", [3, 40])
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_that_share_keys_share_a_mask(causal: bool, queries: int) -> None:
+    """In each row of a batch its own, with fewer numbers than the keys repeated and with more."""
+    q = torch.randn(2, HEADS, queries, DIM, dtype=torch.float64)
+    k, v = torch.randn(2, 2, KEY_HEADS, 50, DIM, dtype=torch.float64).unbind()
+    padding = torch.arange(50) >= torch.tensor([[0], [7]])
+    for place in ({}, {"attention_mask": padding}):
+        positions = Positions.build(queries, 50, causal=causal, **place)
+        actual = attend(q, k, v, positions=positions, backend="sdpa")
+        expected = attend(q, k, v, positions=positions, backend="reference")
+        torch.testing.assert_close(actual, expected)
 
 
 def test_tables_come_with_four_dimensions() -> None:
