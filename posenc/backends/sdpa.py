@@ -121,19 +121,29 @@ def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
         if causal and positions.q_len == positions.k_len and scale > 0:
             return None, True
         # A branch, for SDPA takes no symbol of a graph.
-        return (visible(form) if causal else None), False
+        if not causal:
+            return None, False
     reads = form.on_query is not None or form.on_key is not None
     if torch.compiler.is_compiling() or reads or not _is_small(call):
         return _mask_tensor(call), False
     # Every layer of one forward asks for the same.
     dtype = arithmetic(call.q, call.k, call.v)
-    return kept_for(form, "_mask", (call.scale, dtype), lambda: _mask_tensor(call)), False
+    settings = call.scale, dtype
+    return kept_for(form, "_mask", settings, lambda: _mask_of_numbers(call, dtype)), False
 
 
 def _is_small(call: Call) -> bool:
     """Whether a mask may outlive the call: it has at most as many numbers as are cheap to make."""
     batch, heads, queries, _ = call.q.shape
     return batch * heads * queries * call.k.shape[2] <= _LARGE
+
+
+def _mask_of_numbers(call: Call, dtype: torch.dtype) -> Tensor | None:
+    """The same, on a CPU without booleans, of which each layer would make numbers first."""
+    mask = _mask_tensor(call)
+    if mask is None or mask.dtype != torch.bool or not mask.is_cpu:
+        return mask
+    return mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)
 
 
 def _mask_tensor(call: Call) -> Tensor | None:

@@ -45,7 +45,7 @@ def both(qkv: tuple[Tensor, ...], lowered: pe.Lowered, **asked: float) -> tuple[
 
 @pytest.mark.parametrize(
     "encoding",
-    [pe.ALiBi(HEADS), pe.SlidingWindow(4), [pe.FIRE(HEADS), pe.SlidingWindow(4)]],
+    [None, pe.ALiBi(HEADS), pe.SlidingWindow(4), [pe.FIRE(HEADS), pe.SlidingWindow(4)]],
     ids=str,
 )
 def test_layers_share_one_mask(encoding, qkv, made) -> None:
