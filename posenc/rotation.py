@@ -72,11 +72,20 @@ def growth_held(term: Rotate) -> Growth | None:
     if not plain(*tables) or any(x.is_meta or x.shape[1] > 1 or x.numel() == 0 for x in tables):
         return None
     q_log, k_log = _rebased(term, 1, 1)
-    (q_low, q_high), (k_low, k_high) = ([y.item() for y in x.aminmax()] for x in (q_log, k_log))
+    q_low = q_high = 0.0
+    # Of one query it is 0.
+    if q_log.shape[2] > 1:
+        q_low, q_high = _range(q_log)
+    k_low, k_high = _range(k_log)
     if not (-_Q_REACH <= q_low <= q_high <= _Q_REACH and k_high <= _K_REACH):
         return None
     # Those of a token that meets itself alone.
     return None if q_low == q_high == 0 else q_log, None if k_low == k_high == 0 else k_log
+
+
+def _range(x: Tensor) -> tuple[float, float]:
+    low, high = x.aminmax()
+    return low.item(), high.item()
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int = 0) -> Tensor:

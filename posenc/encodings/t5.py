@@ -64,12 +64,14 @@ class T5Bias(DistanceBias):
         exact = size // 2
         ratio = past.float().div_(exact).clamp_(min=1).log_()
         ratio.div_(math.log(self.max_distance / exact))
-        far = ratio.mul_(size - exact).long().add_(exact).clamp_(max=size - 1)
-        bucket = torch.where(past < exact, past, far)
+        # Beyond the exact buckets, and 0 for distances within them.
+        beyond = ratio.mul_(size - exact).long().clamp_(max=size - 1 - exact)
+        bucket = beyond.add_(past.clamp(max=exact))
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 
     def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
-        return self.weight[self.bucket(distance)].T
+        # By the second index, so that the table comes laid out by head.
+        return self.weight.T[:, self.bucket(distance)]
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def bucket_of(step: int) -> int:

@@ -2,10 +2,9 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
 from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.encodings._rotary import Angles, RotaryEncoding, angle, rotated_dot
+from posenc.encodings._rotary import RotaryEncoding, angle, rotated_dot
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
@@ -49,20 +48,18 @@ class XPos(RotaryEncoding):
 
     def rotation(self, positions: Positions) -> Rotate:
         q, k = positions.one_axis("XPos")
-        shared, q = q is k, q.double()
-        q_angle, q_log = self.angles(q), self._log_scale(q)
-        # q and k count from the same 0, so that a short q beside a long k keeps its distances.
-        k_angle, k_log = q_angle, -(q_log if shared else self._log_scale(k))
-        if not shared:
-            k_angle = self.angles(k)
-        return Rotate(q_angle, k_angle, self.layout, q_log_scale=q_log, k_log_scale=k_log)
-
-    def _log_scale(self, coordinates: Tensor) -> Angles:
-        """The logarithm of a query's factor, as its angles are laid out."""
-        share = torch.arange(0, self.dim, 2, dtype=torch.float64, device=coordinates.device)
+        share = torch.arange(0, self.dim, 2, dtype=torch.float64, device=q.device).div_(self.dim)
+        turning = torch.pow(self.base, -share)
         # In place, for an operator between a tensor and a number takes twice as long otherwise.
-        fading = share.div_(self.dim).add_(self.gamma).div_(1 + self.gamma).log_()
-        return angle(coordinates, fading.div_(self.scale_base))
+        fading = share.add_(self.gamma).div_(1 + self.gamma).log_().div_(self.scale_base)
+        tokens = q.double()
+        q_angle, q_log = angle(tokens, turning), angle(tokens, fading)
+        if q is k:
+            return Rotate(q_angle, q_angle, self.layout, q_log_scale=q_log, k_log_scale=-q_log)
+        # q and k count from the same 0, so that a short q beside a long k keeps its distances.
+        tokens = k.double()
+        k_angle, k_log = angle(tokens, turning), -angle(tokens, fading)
+        return Rotate(q_angle, k_angle, self.layout, q_log_scale=q_log, k_log_scale=k_log)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back, pairs = -at.distance(), self.dim // 2
