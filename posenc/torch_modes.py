@@ -120,10 +120,11 @@ def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable
     graphs. What has a gradient is never kept, for a second backward pass would find its graph
     freed.
     """
-    if torch.compiler.is_compiling() or not plain(*owner.tensors):
+    tensors = owner.tensors
+    if torch.compiler.is_compiling() or not plain(*tensors):
         return compute()
     differentiates = torch.is_grad_enabled()
-    key = settings, differentiates, versions_of(owner.tensors)
+    key = settings, differentiates, versions_of(tensors)
     known = owner.__dict__.get(name)
     if known is not None and known[0] == key:
         return known[1]

@@ -128,9 +128,10 @@ def _rotated(
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = cast_to(dtype if factor is not None else common, call.q)
     k, v = cast_to(common, call.k), cast_to(common, call.v)
-    for one in rotations_of(form.rotation):
-        # Where every query head rotates keys by angles of its own, there are more of them now.
-        k = per_query_head(k, one, q.shape[1])
+    if k.shape[1] < q.shape[1]:
+        for one in rotations_of(form.rotation):
+            # Where every query head rotates keys by angles of its own, there are more of them now.
+            k = per_query_head(k, one, q.shape[1])
     if term is not None and waves is not None:
         q_waves, k_waves = waves
         if k_waves is None:

@@ -7,6 +7,7 @@ they lie, and for plain attention that is large enough to pay for packing them; 
 few queries stay with SDPA.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -62,19 +63,17 @@ def attend(call: Call) -> Tensor:
     q, k, v, scale = operands(call)
     settings = scale, dtype, call.q.shape[1]
     # Every layer of one forward reads the same.
-    packed, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
+    run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
     of_layer = _of_layer(call, dtype)
     learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    if packed is None or of_layer or learns or not plain(q, k, v):
+    if run is None or of_layer or learns or not plain(q, k, v):
         # Here, for its operators are registered on import.
         from posenc.native.attention import Inputs
         from posenc.native.attention import attend as kernel
 
         out = kernel(Inputs(q, k, v, **terms, **of_layer))
     else:
-        from posenc.native.attention_packed import attend_packed
-
-        out = attend_packed(q, k, v, packed)
+        out = run(q, k, v)
     return cast_to(call.v.dtype, out)
 
 
@@ -95,15 +94,18 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def _kept(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> tuple[Any, ...]:
-    """What the operator is given of the terms: as the kernel reads it, by name, and each value."""
-    terms, packed_terms = _of_terms(form, scale, dtype, heads), None
+    """What runs the kernel with these terms; what the operator is given of them, by name, and each
+    value.
+    """
+    terms, run = _of_terms(form, scale, dtype, heads), None
     if not torch.is_grad_enabled() or not any(
         isinstance(x, Tensor) and x.requires_grad for x in terms.values()
     ):
-        from posenc.native.attention_packed import packed
+        from posenc.native.attention_packed import attend_packed, packed
 
         packed_terms, terms = packed(terms)
-    return packed_terms, terms, *terms.values()
+        run = None if packed_terms is None else partial(attend_packed, packed_terms)
+    return run, terms, *terms.values()
 
 
 def _of_terms(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def fill(
     call: CallStruct, q: Tensor, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0
 ) -> None:
     """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
-    call.out, call.out_stride = out.data_ptr(), Steps(*out.stride()[:3])
+    call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
     if peak:
         call.exact_out, call.peak, call.mass = exact, peak, mass
     batch, heads, queries, _ = q.shape
@@ -130,7 +130,8 @@ def room_for_output(q: Tensor, v: Tensor) -> Tensor:
     A layer that turned them to the outside by a view then turns them back by one.
     """
     batch, heads, tokens, _ = q.shape
-    if q.stride(1) < q.stride(2):
+    _, by_head, by_token, _ = q.stride()
+    if by_head < by_token:
         return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)
     return q.new_empty(batch, heads, tokens, v.shape[3])
 

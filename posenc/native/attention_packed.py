@@ -29,7 +29,7 @@ def packed(terms: dict[str, Any]) -> tuple[bytes | None, dict[str, Any]]:
     return packed_terms(inputs), {name: getattr(inputs, name) for name in terms}
 
 
-def attend_packed(q: Tensor, k: Tensor, v: Tensor, terms: bytes) -> Tensor:
+def attend_packed(terms: bytes, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The output for these terms, (b, h, tq, d_v)."""
     out = room_for_output(q, v)
     if not q.stride(3) == k.stride(3) == v.stride(3) == 1:
