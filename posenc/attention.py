@@ -20,7 +20,7 @@ from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
-from posenc.plain_query import plain_query
+from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
 from posenc.plain_step import plain_step
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
@@ -120,6 +120,11 @@ def explain_backend(
     """
     call = build_call(q, k, v, encoding, causal=causal, positions=positions, context=context)
     name, reasons = choose(call)
+    plain = positions is None and context is None
+    if plain and suits_plain_query(q, k, v, encoding, causal):
+        # One query goes by a way of its own, which asks nobody else.
+        reason = kernel_reason(call)
+        name, reasons = ("native", {}) if reason is None else ("sdpa", {"native": reason})
     return "\n".join(f"{name}: {reason}" for name, reason in (reasons | {name: "taken"}).items())
 
 

@@ -32,7 +32,7 @@ def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None
 
     mask  (1|b, 1|h, 1, tk), numbers that are added, or booleans of which keys it sees
     """
-    if query.suits(q) and not _learns(q, k, v, mask):
+    if unsupported_reason(q, k, v, mask) is None:
         return query.attend(q, k, v, scale, None if mask is None else _numbers(mask, arithmetic(q)))
     b, h, _, d = q.shape
     g = k.shape[1]
@@ -45,9 +45,14 @@ def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None
     return out.view(b, h, 1, -1)
 
 
-def _learns(*tensors: Tensor | None) -> bool:
-    """Whether what was learned made any of these, and a gradient may be asked for."""
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+def unsupported_reason(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> str | None:
+    """Why the C kernel cannot take this query, so that SDPA does; None where it can."""
+    if not query.suits(q):
+        return str(query.LIBRARY)
+    # Of what was learned and made any of these.
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, mask)):
+        return "with a mask made ready, its kernel for one query has no gradient"
+    return None
 
 
 def _numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -13,7 +13,7 @@ from posenc.lowering import Lowerable, Lowered
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
 from posenc.normal_form.normalise import check_heads
-from posenc.one_query import one_query, suits_one_query
+from posenc.one_query import one_query, suits_one_query, unsupported_reason
 from posenc.plain_layer import Layer, remember
 from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
@@ -33,6 +33,33 @@ _SHORT = frozenset(
 )
 
 
+def suits_plain_query(
+    q: Tensor, k: Tensor, v: Tensor, encoding: Lowerable, causal: bool | None
+) -> bool:
+    """Whether this is one query, bare or of lowered terms that come to turning and masking it.
+
+    Raises ShapeError for terms of other heads.
+    """
+    if not (encoding is None or isinstance(encoding, Lowered)) or not suits_one_query(q, k, v):
+        return False
+    if encoding is None:
+        return True
+    form, positions = encoding.form, encoding.positions
+    if not form.features <= _SHORT or encoding.keys_prerotated or positions.keys.valid is not None:
+        return False
+    if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
+        return False
+    if positions.q_len != 1 or positions.k_len != k.shape[2] or hides_most(form, k.shape[2]):
+        return False
+    check_heads(form, q.shape[1])
+    if not isinstance(form.rotation, Rotate):
+        return True
+    # Factors that grow leave the range of float16.
+    if form.rotation.grows and (form.q_waves is None or q.dtype == torch.float16):
+        return False
+    return all(x is not None and x[0].shape[1] == 1 for x in form.waves(arithmetic(q)))
+
+
 def plain_query(
     q: Tensor,
     k: Tensor,
@@ -43,41 +70,35 @@ def plain_query(
     layer: Layer | None = None,
 ) -> Tensor | None:
     """What `attend` returns for one query, bare or of lowered terms; None for other calls."""
-    if not (encoding is None or isinstance(encoding, Lowered)) or not suits_one_query(q, k, v):
+    if not suits_plain_query(q, k, v, encoding, causal):
         return None
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    if encoding is None:
+    if not isinstance(encoding, Lowered):
         return one_query(q, k, v, scale)
-    form, positions = encoding.form, encoding.positions
-    if not form.features <= _SHORT or encoding.keys_prerotated or positions.keys.valid is not None:
-        return None
-    if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
-        return None
-    if positions.q_len != 1 or positions.k_len != k.shape[2] or hides_most(form, k.shape[2]):
-        return None
-    check_heads(form, q.shape[1])
-    if isinstance(form.rotation, Rotate):
-        # Factors that grow leave the range of float16.
-        if form.rotation.grows and (form.q_waves is None or q.dtype == torch.float16):
-            return None
-        waves = form.waves(arithmetic(q))
-        if any(x is None or x[0].shape[1] != 1 for x in waves):
-            return None
     call = Call(q, k, v, encoding, scale, 0.0)
     if layer is not None:
         remember(layer, _of_terms, call)
     return _of_terms(call)
 
 
+def kernel_reason(call: Call) -> str | None:
+    """Why `plain_query` leaves a call that suits it to SDPA; None where the C kernel takes it."""
+    return unsupported_reason(*_turned(call))
+
+
 def _of_terms(call: Call) -> Tensor:
     """The query turned and masked as its terms say, which come to no more than that."""
+    q, k, v, mask = _turned(call)
+    return one_query(q, k, v, call.scale * call.form.scale, mask)
+
+
+def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The query and the keys as they meet, the values, and the mask."""
     form, q, k = call.form, call.q, call.k
     q_waves, k_waves = (None, None) if form.rotation is None else form.waves(arithmetic(q))
     if isinstance(form.rotation, Rotate) and q_waves is not None and k_waves is not None:
         cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
         layout, start = form.rotation.layout, form.rotation.start
         q, k = rotated((q, k), cos, sin, layout, start, form)
-    scale = call.scale * form.scale
     turns = form.features <= _TURNS and form.positions.in_order
-    mask = None if turns else mask_of(call, scale)[0]
-    return one_query(q, k, call.v, scale, mask)
+    return q, k, call.v, None if turns else mask_of(call, call.scale * form.scale)[0]
