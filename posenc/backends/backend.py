@@ -99,6 +99,9 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     What every fused backend begins with.
     """
     form = call.form
+    turned = form.rotation is not None or form.query_scale is not None
+    if not turned and call.q.dtype == call.k.dtype == call.v.dtype:
+        return call.q, call.k, call.v, call.scale * form.scale
     near = form.rotation.near if isinstance(form.rotation, Zones) else form.rotation
     dtype = arithmetic(call.q, call.k, call.v)
     waves = None if near is None else form.waves(dtype)
