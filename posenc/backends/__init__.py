@@ -8,12 +8,14 @@ but for the reference, which reads the terms.
 first that lacks nothing:
 
     native     C, CPU: all but few queries, and small or exported attention that needs no mask
-               (under 32 queries or 2**15 pairs of all heads, 2**13 in bfloat16; in float16 under 8
-               queries or 2**11 pairs; with dropout under 16 queries), which is SDPA's. A single
-               query is not few. Of 2 to 7 it takes those with zones, a table of values or a window
-               that hides 3 of 4 keys, those that meet 256 keys or more for each head that shares
-               them (in bfloat16 one head, in float16 up to 4), and in float16 causal ones of more
-               keys than queries
+               (under 32 queries or 2**13 pairs of all heads, 2**15 with gradients in more than
+               16 bits; in float16 under 8 queries or 2**11 pairs; with dropout under 16
+               queries), which is SDPA's. Few are 2 to 7, and 2 to 11 where heads share keys in
+               more than 16 bits. Of them it takes those with zones, a table of values or a window
+               that hides 3 of 4 keys, and in 16 bits, in bfloat16 with AVX-512 alone: those that
+               meet 256 keys or more for each head that shares them (in bfloat16 one head, in
+               float16 up to 4), and causal ones of more keys than queries (in bfloat16 if there
+               are 2 queries or more for each head that shares keys)
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
                queries, in traced graphs, and for masks of up to 2**20 numbers
     triton     NVIDIA GPUs: functions of the distance

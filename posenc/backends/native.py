@@ -45,11 +45,16 @@ CAN = frozenset(
 )
 # What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
 _BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
-# With fewer queries, packing the keys costs more than what the kernel saves; one packs none.
-_FEW_QUERIES = 8
+# With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
+# heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
+_FEW_QUERIES, _FEW_SHARING = 8, 12
+_HALVES = torch.bfloat16, torch.float16
+# Queries for each head that shares keys which pay for packing where SDPA needs a mask, beside which
+# it is slow in 16 bits.
+_MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
 # Of plain attention, for which SDPA makes no mask: queries, and pairs of all heads, that pay for
-# packing there; fewer do in 16 bits, for which SDPA is slow.
-_PLAIN = 32, 2**15
+# packing there; more pairs do where there are gradients, and fewer queries in float16.
+_PLAIN, _LEARNING = (32, 2**13), (32, 2**15)
 _PLAIN_IN: dict[torch.dtype | None, tuple[int, int]] = {
     torch.bfloat16: (32, 2**13),
     torch.float16: (_FEW_QUERIES, 2**11),
@@ -170,10 +175,13 @@ def limits(call: Call) -> str | None:
 def declines(call: Call) -> str | None:
     """Why `auto` leaves a call that it can compute to the next."""
     # A graph would be bound to the lengths that give the same answer.
-    if not torch.compiler.is_compiling() and call.q.shape[2] < _FEW_QUERIES:
-        if _decodes_fast(call):
-            return None
-        return f"fewer than {_FEW_QUERIES} queries are left to others, whose masks are small"
+    if not torch.compiler.is_compiling():
+        shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in _HALVES
+        few = _FEW_SHARING if shares else _FEW_QUERIES
+        if call.q.shape[2] < few:
+            if _decodes_fast(call):
+                return None
+            return f"fewer than {few} queries are left to others, whose masks are small"
     positions = call.form.positions
     bare = all(feature in _BARE for feature in call.form.features)
     if bare and positions.in_order and positions.q_len == positions.k_len:
@@ -189,7 +197,8 @@ def _plain_reason(call: Call) -> str | None:
     batch, heads, queries, _ = call.q.shape
     if call.dropout and queries >= _DROPPED_QUERIES:
         return None
-    least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), _PLAIN)
+    usual = _LEARNING if _learns(call.q, call.k, call.v) else _PLAIN
+    least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), usual)
     if queries < least or batch * heads * queries * call.k.shape[2] < pairs:
         return (
             "attention without bias and mask is left to SDPA under "
@@ -204,14 +213,30 @@ def _decodes_fast(call: Call) -> bool:
     """
     if call.q.shape[2] == 1:
         return True
-    form = call.form
+    form, dtype = call.form, dtype_of(call.q, call.k)
     if isinstance(form.rotation, Zones) or form.on_value is not None:
         return True
-    if hides_most(form, call.k.shape[2]) or slow_in_sdpa(call.q, call.k):
+    if hides_most(form, call.k.shape[2]):
         return True
-    # SDPA hides the future of a few by a mask, beside which it is slow in float16.
-    hides = form.positions.causal and form.positions.q_len != form.positions.k_len
-    return hides and dtype_of(call.q, call.k) == torch.float16
+    if dtype == torch.bfloat16 and not _is_wide():
+        return False
+    if slow_in_sdpa(call.q, call.k):
+        return True
+    # SDPA hides the future of a few by a mask.
+    positions, least = form.positions, _MASKED.get(dtype)
+    if least is None or not positions.causal or positions.q_len == positions.k_len:
+        return False
+    return call.q.shape[2] * call.k.shape[1] >= least * call.q.shape[1]
+
+
+def _is_wide() -> bool:
+    """Whether vectors are of 512 bits: with less, few queries in bfloat16 are faster in SDPA."""
+    return not isinstance(LIBRARY, str) and LIBRARY.instruction_set.startswith("avx512")
+
+
+def _learns(*tensors: Tensor) -> bool:
+    """Whether a gradient is asked for."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
 
 
 BACKEND = Backend(

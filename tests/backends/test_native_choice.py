@@ -9,6 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, UnsupportedError, attend, explain_backend
 from posenc import terms as t
+from posenc.backends import native
 from posenc.native.library import LIBRARY
 from posenc.torch_modes import FLOATS
 from tests.support.oracles import drawing
@@ -50,7 +51,7 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
         said = explain_backend(q, q, q, encoding, causal=True)
         assert said == (
             "native: attention without bias and mask is left to SDPA "
-            "under 32 queries or 32768 pairs of all heads\nsdpa: taken"
+            "under 32 queries or 8192 pairs of all heads\nsdpa: taken"
         )
     said = explain_backend(q[:, :, :2], q, q, pe.ALiBi(2), causal=True)
     assert said.startswith("native: fewer than 8 queries are left to others")
@@ -59,20 +60,67 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("encoding", [None, pe.Rotary(8)])
 def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool) -> None:
-    def taken(batch: int, heads: int, length: int, dtype: torch.dtype = torch.float32) -> bool:
-        q = torch.ones(batch, heads, length, 8, dtype=dtype)
+    def taken(
+        batch: int,
+        heads: int,
+        length: int,
+        dtype: torch.dtype = torch.float32,
+        learns: bool = False,
+    ) -> bool:
+        q = torch.ones(batch, heads, length, 8, dtype=dtype, requires_grad=learns)
         return explain_backend(q, q, q, encoding, causal=causal) == "native: taken"
 
-    assert all((taken(1, 2, 128), taken(2, 1, 128), taken(1, 32, 32)))
-    assert not any((taken(1, 2, 127), taken(1, 1024, 31), taken(1, 8, 63)))
-    assert taken(1, 8, 32, torch.bfloat16)
-    assert not any((taken(1, 7, 32, torch.bfloat16), taken(1, 64, 31, torch.bfloat16)))
+    for dtype in (torch.float32, torch.bfloat16):
+        assert all((taken(1, 2, 64, dtype), taken(2, 1, 64, dtype), taken(1, 8, 32, dtype)))
+        assert not any((taken(1, 7, 32, dtype), taken(1, 64, 31, dtype), taken(1, 2, 63, dtype)))
+    # A gradient is a larger call of the kernel.
+    assert all((taken(1, 2, 128, learns=True), taken(1, 32, 32, learns=True)))
+    assert not any((taken(1, 2, 127, learns=True), taken(1, 8, 63, learns=True)))
+    assert taken(1, 8, 32, torch.bfloat16, learns=True)
     half = torch.float16
     assert all((taken(1, 32, 8, half), taken(2, 1, 32, half), taken(1, 8, 16, half)))
     assert not any((taken(1, 31, 8, half), taken(1, 64, 7, half), taken(1, 1, 45, half)))
 
 
-def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
+def steps(queries: int, shared: int, keys: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    q = torch.ones(1, 8, queries, 8, dtype=dtype)
+    return q, torch.ones(1, 8 // shared, keys, 8, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fewer_queries_are_few_where_no_head_shares_its_keys(dtype: torch.dtype) -> None:
+    def taken(queries: int, shared: int) -> bool:
+        q, k = steps(queries, shared, 20, dtype)
+        return explain_backend(q, k, k, pe.ALiBi(8)) == "native: taken"
+
+    assert (taken(8, 1), taken(7, 1)) == (True, False)
+    in_half = dtype.itemsize == 2
+    assert (taken(12, 2), taken(11, 2), taken(8, 2)) == (True, in_half, in_half)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_auto_takes_it_for_causal_steps_in_bfloat16(
+    wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_is_wide", lambda: wide)
+
+    def taken(queries: int, shared: int, keys: int = 20, causal: bool = True) -> bool:
+        q, k = steps(queries, shared, keys, torch.bfloat16)
+        return explain_backend(q, k, k, pe.Rotary(8), causal=causal) == "native: taken"
+
+    # Two queries for each head that shares keys.
+    assert all(taken(2 * shared, shared) == wide for shared in (1, 2))
+    assert not any((taken(3, 2), taken(7, 4)))
+    # Where SDPA needs no mask, as many keys.
+    assert not any((taken(4, 1, causal=False), taken(4, 1, keys=4)))
+    assert taken(4, 1, keys=256, causal=False) == wide
+    assert not any((taken(4, 1, keys=255, causal=False), taken(4, 2, keys=512, causal=False)))
+    assert taken(8, 4)
+    assert taken(1, 1)
+
+
+def test_auto_takes_it_for_steps_that_are_slow_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_is_wide", lambda: True)
     q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 300, 8)
 
     def taken(q: Tensor, k: Tensor, encoding: object) -> bool:
@@ -82,7 +130,6 @@ def test_auto_takes_it_for_steps_that_are_slow_elsewhere() -> None:
     assert not taken(q, k, [pe.Rotary(8), pe.SlidingWindow(76)])
     q, k = q.bfloat16(), k.bfloat16()
     assert taken(q, k, pe.Rotary(8))
-    assert not taken(q, k[:, :, :255], pe.Rotary(8))
     assert not taken(q, k[:, :2], pe.Rotary(8))
     assert taken(q, k[:, :2], pe.Shaw(8, values=True))
     assert not taken(q, k[:, :2], pe.Shaw(8, values=False))
