@@ -16,8 +16,8 @@ FAULTS = [
     Fault(
         "bucket off by one",
         "posenc.encodings.t5:T5Bias.bucket",
-        "add_(exact)",
-        "add_(exact + 1)",
+        "clamp(max=exact)",
+        "clamp(max=exact - 1)",
         t5,
         "check_reference_scores",
     ),
@@ -32,8 +32,8 @@ FAULTS = [
     Fault(
         "the gradient of a learned table lost",
         "posenc.encodings.t5:T5Bias.biases",
-        "self.weight[",
-        "self.weight.detach()[",
+        "self.weight.T",
+        "self.weight.detach().T",
         t5,
         "check_gradients",
     ),
