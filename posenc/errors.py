@@ -6,6 +6,7 @@
     ├── PositionsError     positions that contradict themselves, the tensors or the encoding
     ├── UnsupportedError   a combination that has no meaning, or that a requested backend lacks
     ├── CacheError         a key-value cache used in a way that would change the result
+    ├── ConfigError        a model's configuration that contradicts itself, or cannot be one
     ├── ConversionError    a checkpoint that cannot be converted as it was asked
     ├── UnknownNameError   a name that the catalogue does not hold; the nearest ones are named
     ├── CheckError         a claim of the public check suite that does not hold
@@ -40,6 +41,10 @@ class UnsupportedError(PosencError, NotImplementedError):
 
 class CacheError(PosencError, ValueError):
     """A key-value cache used in a way that would silently change the result."""
+
+
+class ConfigError(PosencError, ValueError):
+    """A model's configuration that contradicts itself, or cannot be one."""
 
 
 class ConversionError(PosencError, ValueError):

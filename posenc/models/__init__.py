@@ -1,0 +1,1 @@
+"""Models that somebody trained: what their configurations say of positions."""
