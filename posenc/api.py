@@ -31,6 +31,7 @@ from posenc.encodings.scaling import Proportional as Proportional
 from posenc.encodings.scaling import YaRN as YaRN
 from posenc.errors import CacheError as CacheError
 from posenc.errors import CheckError as CheckError
+from posenc.errors import ConfigError as ConfigError
 from posenc.errors import ConversionError as ConversionError
 from posenc.errors import LabError as LabError
 from posenc.errors import PosencError as PosencError
@@ -48,6 +49,8 @@ from posenc.mask_decoder import EnhancedMaskDecoder as EnhancedMaskDecoder
 from posenc.model import Attention as Attention
 from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding
+from posenc.models.read import read as read
+from posenc.models.spec import ModelSpec as ModelSpec
 from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
 from posenc.positions import Tokens as Tokens

@@ -56,11 +56,17 @@ class Keys:
         self._left: list[str] = []
 
     def any(self, *names: str) -> Sourced[Any]:
-        """The first of these that is there and not null; None where none is."""
+        """The first of these that is there and not null; None where none is.
+
+        A file that says null is not silent: its code takes None, whatever it would take by itself.
+        """
         self._read.update(names)
         for name in names:
             if self.values.get(name) is not None:
                 return Sourced(self.values[name], self.path + name)
+        for name in names:
+            if name in self.values:
+                return Sourced(None, self.path + name)
         for name in names:
             if name in self.silent:
                 return Sourced(self.silent[name], f"default of {self.owner}")

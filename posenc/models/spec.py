@@ -53,6 +53,8 @@ class EncodingSpec:
         settings = dict(self.settings)
         scaling = settings.get("scaling")
         if isinstance(scaling, ScalingSpec):
+            if not hasattr(api, scaling.name):
+                raise UnsupportedError(f"{self} cannot be built: no scaling is {scaling.name}")
             settings["scaling"] = getattr(api, scaling.name)(**scaling.settings)
         return kind(**settings)
 
@@ -85,7 +87,7 @@ class LayerSpec:
     @property
     def rotary(self) -> EncodingSpec | None:
         """Its rotation, if it has one."""
-        return next((x for x in self.encodings if x.name in ("rotary", "mrope")), None)
+        return next((x for x in self.encodings if x.name in ("rotary", "mrope", "axial")), None)
 
 
 @dataclass(frozen=True)

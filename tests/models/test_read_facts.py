@@ -1,6 +1,7 @@
 """Published configurations, and what their papers and code say that they mean."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 
 import posenc as pe
 from posenc.models.read import read
-from posenc.models.spec import LayerSpec, ModelSpec
+from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec, PartSpec
 
 FACTS = {path.stem: path for path in sorted(Path(__file__).with_name("facts").glob("*.json"))}
 NAMES = {
     "rotary": "Rotary",
     "mrope": "MRoPE",
+    "axial": "AxialRotary",
     "alibi": "ALiBi",
     "t5": "T5Bias",
     "deberta": "DeBERTa",
@@ -21,53 +23,149 @@ NAMES = {
     "shaw": "Shaw",
     "learned": "Learned",
     "sinusoidal": "Sinusoid",
+    "convolution": "convolution",
+    "table_2d": "relative position bias table",
+    "continuous_table_2d": "continuous relative position bias",
 }
 SCALINGS = {"Linear": "linear", "DynamicNTK": "dynamic", "NTK": "ntk alpha", "YaRN": "yarn"}
 SCALINGS |= {"Llama3": "llama3", "LongRoPE": "longrope", "Proportional": "proportional"}
+SCALINGS |= {"QwenNTK": "qwen ntk"}
+# Facts that say more of the model than positions do.
+ASIDE = {"notes", "part", "softcap", "selection"}
 
 
 def facts(name: str) -> dict[str, Any]:
     return json.loads(FACTS[name].read_text("utf-8"))
 
 
-def told(spec: ModelSpec) -> dict[str, Any]:
-    """What the facts speak of: of layers that differ, of one that sees everything."""
-    layers = [layer for layer in spec.layers if layer is not None]
+def told(spec: ModelSpec, part: PartSpec) -> dict[str, Any]:
+    """What the facts speak of: of the first layer, and of the first that sees everything."""
+    numbered = [(i, layer) for i, layer in enumerate(part.layers) if layer is not None]
+    layers = [layer for _, layer in numbered]
     turning = [layer for layer in layers if layer.rotary]
-    whole = [layer for layer in turning if layer.window is None and layer.chunk is None]
+    local = [layer for layer in turning if _near(layer)]
+    whole = [layer for layer in turning if not _near(layer)]
     layer = next(iter(whole or turning or layers))
+    first = layers[0]
     known = {
-        "layers": len(spec.layers),
-        "heads": layer.heads,
-        "key_heads": layer.key_heads,
-        "head_dim": layer.head_dim,
-        "encoding": encoding(spec, layer),
-        "trained_length": spec.main.trained_length,
-        "original_length": spec.main.original_length,
+        "layers": len(part.layers),
+        "attention_layers": [i for i, _ in numbered],
+        "no_rope": [i for i, x in numbered if not x.rotary],
+        "heads": _alike(layer.heads for layer in layers),
+        "key_heads": _alike(layer.key_heads for layer in layers) if not whole else first.key_heads,
+        "head_dim": first.head_dim,
+        "value_head_dim": first.value_dim,
+        "global_head_dim": layer.head_dim,
+        "global_key_heads": layer.key_heads,
+        "scale": pytest.approx(first.scale, rel=1e-12),
+        "sinks": first.sink_logits,
+        "encoding": encoding(part, layer),
+        "windows": _widths("width", {i: x.window for i, x in numbered}),
+        "chunks": _widths("length", {i: x.chunk for i, x in numbered}),
+        "temperature": _temperature(part),
+        "trained_length": part.trained_length,
+        "original_length": part.original_length,
+        "unread": list(spec.unread),
+        **_settings(layer.encodings[0] if layer.encodings else None),
     }
     if layer.rotary is not None:
-        settings = layer.rotary.settings
-        scaling = settings.get("scaling")
-        known |= {
-            "base": settings["base"],
-            "rotary_dim": settings.get("rotary_dim", settings["dim"]),
-            "layout": settings.get("layout", "half"),
-            "scaling": scaling and SCALINGS[scaling.name],
-        }
+        known |= _rotation(layer.rotary)
+    if local:
+        known["local_base"] = local[0].rotary.settings["base"]
+    if "decoder" in spec.parts and "encoder" in spec.parts:
+        decoder = spec.parts["decoder"]
+        known["decoder_encoding"] = encoding(decoder, decoder.layers[0])
+        known["decoder_length"] = decoder.trained_length
     return known
 
 
-def encoding(spec: ModelSpec, layer: LayerSpec) -> str:
-    specs = [x for x in layer.encodings if x.name != "temperature"] or spec.main.embeddings
+def _near(layer: LayerSpec) -> bool:
+    return layer.window is not None or layer.chunk is not None
+
+
+def _alike(numbers: Iterable[int]) -> int | list[int]:
+    seen = list(dict.fromkeys(numbers))
+    return seen[0] if len(seen) == 1 else seen
+
+
+def _widths(name: str, widths: dict[int, int | None]) -> dict[str, Any] | None:
+    given = {i: width for i, width in widths.items() if width is not None}
+    if not given:
+        return None
+    assert len(set(given.values())) == 1
+    return {name: next(iter(given.values())), "layers": list(given)}
+
+
+def _temperature(part: PartSpec) -> dict[str, Any] | None:
+    specs = {
+        i: spec.settings
+        for i, layer in enumerate(part.layers)
+        for spec in (layer.encodings if layer else ())
+        if spec.name == "temperature"
+    }
+    return {**next(iter(specs.values())), "layers": list(specs)} if specs else None
+
+
+def _settings(spec: EncodingSpec | None) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    known = dict(spec.settings)
+    names = {"interleaved": "sections_interleaved", "clip": "left", "future": "right"}
+    known = {names.get(name, name): value for name, value in known.items()}
+    known = {name: list(x) if isinstance(x, tuple) else x for name, x in known.items()}
+    return {name: x for name, x in known.items() if name not in ("heads", "dim", "head_dim")}
+
+
+def _rotation(spec: EncodingSpec) -> dict[str, Any]:
+    settings = spec.settings
+    scaling = settings.get("scaling")
+    stretched = scaling is not None and "factor" in scaling.settings
+    turned = settings.get("rotary_dim", settings["dim"])
+    if scaling is not None and scaling.name == "Proportional":
+        turned = int(turned * scaling.settings["fraction"])
+    return {
+        "base": settings["base"],
+        "rotary_dim": turned,
+        "layout": settings.get("layout", "half"),
+        "scaling": scaling and SCALINGS[scaling.name],
+        "factor": pytest.approx(scaling.settings["factor"]) if stretched else None,
+    }
+
+
+def encoding(part: PartSpec, layer: LayerSpec) -> str:
+    specs = [x for x in layer.encodings if x.name != "temperature"] or part.embeddings
     return NAMES[specs[0].name] if specs else "none"
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_a_published_file_says_what_its_paper_does(name: str) -> None:
     known = facts(name)
-    said = told(read(known["config"]))
-    asked = {key: value for key, value in known["facts"].items() if key in said}
-    assert {key: said[key] for key in asked} == asked
+    spec = read(known["config"])
+    part = spec.parts[known["facts"].get("part", next(iter(spec.parts)))]
+    said = told(spec, part)
+    if known["config"]["model_type"] == "deepseek_v4":
+        said |= _compressed(part)
+    asked = {key: value for key, value in known["facts"].items() if key not in ASIDE}
+    assert {key: said.get(key) for key in asked} == asked
+
+
+def _compressed(part: PartSpec) -> dict[str, Any]:
+    """DeepSeek V4 has two rotations, of which neither is of layers that see everything."""
+    kinds = {layer.rotary.settings["base"]: layer.rotary for layer in part.layers if layer}
+    behind = kinds[max(kinds)]
+    plain = EncodingSpec("rotary", {**behind.settings, "base": 10_000.0, "scaling": None})
+    scaling = SCALINGS[behind.settings["scaling"].name]
+    return {
+        **_rotation(kinds.get(10_000.0, plain)),
+        "compress_base": behind.settings["base"],
+        "compress_scaling": scaling,
+    }
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_nothing_of_positions_is_left_unread(name: str) -> None:
+    known = facts(name)
+    assert list(read(known["config"]).unread) == known["facts"].get("unread", [])
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -1,23 +1,19 @@
 """Frequencies that are read equal those that transformers builds of the same configuration."""
 
 import pytest
-import torch
 
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
-from tests.support.published import frequencies, rotary_module
+from tests.support.published import rotary_module
 
 transformers = pytest.importorskip("transformers")
 
-ROTARY = sorted(
-    name for name in FAMILIES if name in transformers.CONFIG_MAPPING
-)
+ROTARY = sorted(name for name in FAMILIES if name in transformers.CONFIG_MAPPING)
 
 
 @pytest.mark.parametrize("name", ROTARY)
 def test_silent_values_are_those_of_transformers(name: str) -> None:
     """A file that names sizes alone is read as transformers reads it."""
-    values = {"model_type": name}
     whole = transformers.CONFIG_MAPPING[name]().to_dict()
     spec = read(whole)
     module = rotary_module(whole)

@@ -10,12 +10,36 @@ from posenc.models.read.rope import Scalings, Sections, rope, rotary, yarn_gain
 from posenc.models.spec import EncodingSpec, LayerSpec, Layout, PartSpec
 
 Turned = Callable[[Keys, tuple[str, ...]], tuple[bool, ...]]
+Sources = Mapping[str, str]
+Revision = Callable[[Keys, EncodingSpec], tuple[EncodingSpec, Sources]]
 ScaleRule = Callable[[Keys, int], Sourced[float]]
+
+
+LENGTHS = (
+    "model_max_length",
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "seq_length",
+    "max_seq_len",
+)
 
 
 def all_turn(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
     """Every layer has its rotation."""
     return (True,) * len(kinds)
+
+
+def none_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
+    """No layer has a rotation, whatever else the file says of one."""
+    keys.any("rope_theta")
+    keys.any("partial_rotary_factor")
+    return (False,) * len(kinds)
+
+
+def as_it_is(keys: Keys, spec: EncodingSpec) -> tuple[EncodingSpec, Sources]:
+    """The rotation, and nothing more to say of it."""
+    return spec, {}
 
 
 def by_head_dim(keys: Keys, head_dim: int) -> Sourced[float]:
@@ -31,10 +55,12 @@ def several_key_heads(keys: Keys, heads: int, kind: str) -> Sourced[int]:
 
 def even_share(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     """What the file says, or the width of the model by the number of heads."""
-    value, key = keys.maybe_whole("head_dim", "kv_channels")
+    value, key = keys.maybe_whole("head_dim", "kv_channels", "attention_head_dim")
     if value is not None:
         return Sourced(value, key)
-    width, key = keys.whole("hidden_size", "n_embd", "d_model", "dim")
+    width, key = keys.whole("hidden_size", "n_embd", "n_embed", "d_model", "dim")
+    if width < heads:
+        raise keys.wrong(key, width, f"at least one dimension for each of {heads} heads")
     return Sourced(width // heads, f"{key} / heads")
 
 
@@ -53,7 +79,8 @@ class Decoder:
     dealt out to time, height and width. scalings: types of scaling that
     mean something else here. ignored: keys that files have and the code never asks for.
     silent_ropes: what the code takes for a kind of layer
-    where the file has no rope_parameters at all.
+    where the file has no rope_parameters at all. revised: what the code makes of the rotation
+    besides. lengths are the names of the trained length, the first that is there.
     """
 
     silent: Mapping[str, Any] = field(default_factory=dict)
@@ -70,11 +97,18 @@ class Decoder:
     silent_ropes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scalings: Scalings = field(default_factory=dict)
     sections: Sections | None = None
+    revised: Revision = as_it_is
+    lengths: tuple[str, ...] = LENGTHS
     sink_logits: bool = False
     latent: bool = False
     beyond: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     causal: bool = True
+
+
+def with_base(theta: float, **silent: object) -> dict[str, object]:
+    """What code takes where a file is silent: this base, and the others."""
+    return {"rope_theta": theta, **silent}
 
 
 BASES = ("rope_theta", "rotary_emb_base")
@@ -95,19 +129,13 @@ def read_decoder(keys: Keys, family: Decoder) -> PartSpec:
         layers.append(made[kind, turns])
     for name in family.ignored:
         keys.any(name)
-    trained = keys.maybe_whole(
-        "model_max_length",
-        "max_position_embeddings",
-        "n_positions",
-        "max_sequence_length",
-        "seq_length",
-        "max_seq_len",
-    )
-    original = keys.maybe_whole("original_max_position_embeddings")
+    trained = keys.maybe_whole(*family.lengths)
+    # Some files say it of models that nobody stretched.
+    keys.any("original_max_position_embeddings")
     return PartSpec(
         tuple(layers),
         trained_length=trained.value,
-        original_length=stretched_from(layers) or original.value,
+        original_length=stretched_from(layers),
         sources={"layers": count_key, "kinds": kinds_key, "trained_length": trained.key},
     )
 
@@ -146,8 +174,9 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
     if at is not None:
         layout = family.layout if isinstance(family.layout, str) else family.layout(keys)
         spec, own = rotary(at, head_dim.value, layout, latent, family.sections, family.scalings)
+        spec, revised = family.revised(keys, spec)
         encodings.append(spec)
-        sources |= {f"encoding.{name}": key for name, key in own.items()}
+        sources |= {f"encoding.{name}": key for name, key in {**own, **revised}.items()}
     if (spec := family.temper(keys, turns)) is not None:
         encodings.append(spec)
     scale, scale_key = family.scale(keys, head_dim.value)
@@ -214,15 +243,19 @@ def one(keys: Keys, head_dim: int) -> Sourced[float]:
 
 
 def listed_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
+    """Those of no_rope_layers, or all but every n-th."""
+    return turning_layers(keys, len(kinds)).value
+
+
+def turning_layers(keys: Keys, count: int) -> Sourced[tuple[bool, ...]]:
     """no_rope_layers, in which 1 means that the layer turns; else every n-th does not."""
-    count = len(kinds)
-    n, _ = keys.whole("no_rope_layer_interval")
+    n, n_key = keys.whole("no_rope_layer_interval")
     turns, key = keys.list("no_rope_layers")
     if not turns:
-        return tuple((i + 1) % n != 0 for i in range(count))
+        return Sourced(tuple((i + 1) % n != 0 for i in range(count)), n_key)
     if len(turns) != count or any(x not in (0, 1) for x in turns):
         raise keys.wrong(key, turns, f"a list of {count} zeros and ones")
-    return tuple(map(bool, turns))
+    return Sourced(tuple(map(bool, turns)), key)
 
 
 def only_sliding_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:

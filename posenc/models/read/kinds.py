@@ -1,12 +1,18 @@
 """Which kind each layer of a model is: by list, by rhythm, or all alike."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from posenc.errors import ConfigError
 from posenc.models.keys import Keys, Sourced
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
-# Layers that hold a state in place of keys, and so know order without any of this.
-STATES = frozenset({"linear_attention", "mamba", "conv", "recurrent", "hybrid_mamba"})
+# Layers that hold a state in place of keys, and so know order without any of this; in some lists
+# the feed-forward layers are counted too.
+STATES = frozenset({"linear_attention", "mamba", "conv", "recurrent", "mlp", "moe"})
+# Names of layers that see everything. Granite's files and Jamba's say "attention" beside "mamba";
+# in Zamba's a "hybrid" has both; an "indexed" one picks among all keys.
+_EVERYTHING = frozenset({"attention", "hybrid", "indexed_attention", "deepseek_sparse_attention"})
 
 Kinds = Sourced[tuple[str, ...]]
 Rule = Callable[[Keys, int], Kinds]
@@ -51,14 +57,28 @@ def listed(otherwise: Rule, *names: str) -> Rule:
 
     def rule(keys: Keys, count: int) -> Kinds:
         kinds, key = keys.list(*(names or ("layer_types",)))
-        # Older keys say the same once more.
-        said = otherwise(keys, count)
         if kinds is None:
-            return said
-        # Granite's files and Jamba's say "attention" beside "mamba".
-        kinds = [FULL if kind == "attention" else kind for kind in kinds]
+            return otherwise(keys, count)
+        # Older keys say the same once more, some of them null, and the list decides.
+        with suppress(ConfigError):
+            otherwise(keys, count)
         if len(kinds) != count or not all(isinstance(kind, str) for kind in kinds):
             raise keys.wrong(key, kinds, f"a list of {count} names, one for each layer,")
-        return Sourced(tuple(kinds), key)
+        return Sourced(tuple(FULL if kind in _EVERYTHING else kind for kind in kinds), key)
+
+    return rule
+
+
+def numbered(others: str, *names: str, first: int = 0) -> Rule:
+    """Layers whose numbers are listed see everything, and all do where no list is given."""
+
+    def rule(keys: Keys, count: int) -> Kinds:
+        listed, key = keys.whole_numbers(*names)
+        if listed is None:
+            return Sourced((FULL,) * count, key)
+        if any(not first <= number < count + first for number in listed):
+            raise keys.wrong(key, listed, f"a list of numbers of {count} layers")
+        chosen = set(listed)
+        return Sourced(tuple(FULL if i + first in chosen else others for i in range(count)), key)
 
     return rule

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from posenc.models.keys import LAYERS, Keys, Sourced
+from posenc.models.read.relative import read_jina
 from posenc.models.read.stack import HEADS, LAYER_COUNT, WIDTH, learned, plain_layer, stack
 from posenc.models.spec import EncodingSpec, PartSpec
 
+RESIZED = "trained rows are interpolated to the grid of the image"
 _LENGTH = ("max_position_embeddings", "n_positions", "n_ctx")
 
 
@@ -45,8 +47,10 @@ def read_bert(keys: Keys) -> Mapping[str, PartSpec]:
     kind, key = keys.word("position_embedding_type")
     if kind in (None, "absolute"):
         return absolute(causal=False)(keys)
+    if kind == "alibi":
+        return read_jina(keys)
     if kind != "relative_key":
-        raise keys.wrong(key, kind, "'absolute' or 'relative_key'")
+        raise keys.wrong(key, kind, "'absolute', 'relative_key' or 'alibi'")
     length = keys.whole(*_LENGTH)
     plain = plain_layer(keys, causal=False)
     settings = {"dim": plain.head_dim, "clip": length.value - 1, "values": False}
@@ -120,21 +124,32 @@ def read_patches(keys: Keys) -> Mapping[str, PartSpec]:
     return _patches(keys, 0)
 
 
+def read_numbered(keys: Keys) -> Mapping[str, PartSpec]:
+    """As many rows as the file says, resized to the grid of the image."""
+    rows = keys.whole("num_patches")
+    layer = replace(plain_layer(keys, causal=False), beyond=(RESIZED,))
+    return {"vision": stack(keys, layer, learned(keys, rows), trained=rows)}
+
+
 def _patches(keys: Keys, more: int) -> Mapping[str, PartSpec]:
-    side, patch = _side(keys, "image_size"), _side(keys, "patch_size")
-    if side.value < patch.value:
-        raise keys.wrong(patch.key, patch.value, f"at most {side.key} = {side.value}")
-    tokens = (side.value // patch.value) ** 2 + more
-    source = f"({side.key} / {patch.key})**2 + {more}"
+    trained = grid_rows(keys, more)
     layer = plain_layer(keys, causal=False)
-    trained = Sourced(tokens, source)
     return {"vision": stack(keys, layer, learned(keys, trained), trained=trained)}
 
 
-def _side(keys: Keys, name: str) -> Sourced[int]:
+def grid_rows(keys: Keys, more: int) -> Sourced[int]:
+    """One row for each patch of an image, and `more` for tokens that are none."""
+    image, patch = side(keys, "image_size"), side(keys, "patch_size")
+    if image.value < patch.value:
+        raise keys.wrong(patch.key, patch.value, f"at most {image.key} = {image.value}")
+    count = (image.value // patch.value) ** 2 + more
+    return Sourced(count, f"({image.key} / {patch.key})**2 + {more}")
+
+
+def side(keys: Keys, name: str) -> Sourced[int]:
     """The side of a square, which may be written as two equal numbers."""
     value = keys.any(name).value
-    if isinstance(value, list) and value == [value[0]] * 2:
+    if isinstance(value, list | tuple) and len(value) == 2 and value[0] == value[1]:
         return Keys({name: value[0]}).whole(name)
     return keys.whole(name)
 

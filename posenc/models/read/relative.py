@@ -12,6 +12,8 @@ from posenc.models.spec import EncodingSpec, PartSpec
 
 def read_bloom(keys: Keys) -> Mapping[str, PartSpec]:
     """ALiBi in every layer."""
+    # Of the training framework; the code never asks.
+    keys.any("offset_alibi")
     heads = keys.whole(*HEADS).value
     trained = keys.maybe_whole("seq_length")
     layer = plain_layer(keys, EncodingSpec("alibi", {"heads": heads}), causal=True)
@@ -44,6 +46,16 @@ def mpt_slopes(heads: int, largest: float) -> tuple[float, ...]:
     count = 1 << (heads - 1).bit_length()
     slopes = [2.0 ** (-largest * i / count) for i in range(1, count + 1)]
     return tuple((slopes if count == heads else slopes[1::2] + slopes[::2])[:heads])
+
+
+def read_jina(keys: Keys) -> Mapping[str, PartSpec]:
+    """Jina's BERT: ALiBi to both sides."""
+    spec = EncodingSpec("alibi", {"heads": keys.whole(*HEADS).value})
+    layer = plain_layer(keys, spec, causal=False)
+    trained = keys.maybe_whole("max_position_embeddings")
+    # Files say it once more for the tokenizer.
+    keys.any("model_max_length")
+    return {"text": stack(keys, layer, trained=trained)}
 
 
 def _falcon_key_heads(keys: Keys, heads: int, kind: str = FULL) -> Sourced[int]:
@@ -139,23 +151,3 @@ def read_xlnet(keys: Keys) -> Mapping[str, PartSpec]:
     )
     nothing = Sourced(None, "no limit")
     return {"text": stack(keys, layer, trained=nothing)}
-
-
-def read_wav2vec2_bert(keys: Keys) -> Mapping[str, PartSpec]:
-    """Vectors per clipped distance for the keys, or a rotation, or Transformer-XL's sinusoids."""
-    kind, key = keys.word("position_embeddings_type")
-    base = keys.maybe_number("rotary_embedding_base").value
-    plain = plain_layer(keys, causal=False)
-    if kind == "relative_key":
-        left, _ = keys.whole("left_max_position_embeddings")
-        right, _ = keys.whole("right_max_position_embeddings")
-        settings = {"dim": plain.head_dim, "clip": left, "future": right, "values": False}
-        specs = (EncodingSpec("shaw", settings),)
-    elif kind == "rotary":
-        specs = (EncodingSpec("rotary", {"dim": plain.head_dim, "base": base, "layout": "half"}),)
-    elif kind is None:
-        specs = ()
-    else:
-        raise keys.wrong(key, kind, "'relative_key', 'rotary' or null")
-    layer = replace(plain, encodings=specs, sources={**plain.sources, "encoding": key})
-    return {"audio": stack(keys, layer, trained=keys.maybe_whole("max_source_positions"))}

@@ -9,6 +9,7 @@ from posenc.errors import ConfigError
 from posenc.models.keys import Keys, Sourced
 from posenc.models.spec import EncodingSpec, ScalingSpec
 
+_SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")
 _TYPE = ("rope_type", "type")
 
 
@@ -259,16 +260,21 @@ def _turned(at: Rope, head_dim: int) -> tuple[int, str]:
     """How many dimensions of a head turn."""
     count, key = at.top.maybe_whole("rotary_dim")
     if count is not None:
+        if count % 2 or count > head_dim:
+            raise at.top.wrong(key, count, f"an even number of at most {head_dim} dimensions")
         return count, key
     share, key = at.own.maybe_number("partial_rotary_factor")
     if share is None:
-        share, key = at.top.maybe_number("partial_rotary_factor", "rotary_pct", "rope_pct")
+        share, key = at.top.maybe_number(*_SHARES)
     if share is None:
-        return head_dim, key
+        share = 1.0
     if not 0 < share <= 1:
         raise at.top.wrong(key, share, "a share above 0 and at most 1")
     # Rounded down, as every library does.
-    return int(head_dim * share), key
+    turned = int(head_dim * share)
+    if turned < 2 or turned % 2:
+        raise at.top.wrong(key, share, f"an even number of the {head_dim} dimensions of a head")
+    return turned, key
 
 
 def yarn_gain(factor: float, strength: float) -> float:
