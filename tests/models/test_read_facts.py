@@ -71,7 +71,8 @@ def told(spec: ModelSpec, part: PartSpec) -> dict[str, Any]:
     if layer.rotary is not None:
         known |= _rotation(layer.rotary)
     if local:
-        known["local_base"] = local[0].rotary.settings["base"]
+        near = local[0].rotary.settings
+        known |= {"local_base": near["base"], "local_scaling": near.get("scaling")}
     if "decoder" in spec.parts and "encoder" in spec.parts:
         decoder = spec.parts["decoder"]
         known["decoder_encoding"] = encoding(decoder, decoder.layers[0])

@@ -111,14 +111,13 @@ def with_base(theta: float, **silent: object) -> dict[str, object]:
     return {"rope_theta": theta, **silent}
 
 
+LAYER_COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 BASES = ("rope_theta", "rotary_emb_base")
 
 
 def read_decoder(keys: Keys, family: Decoder) -> PartSpec:
     """The layers of a configuration of this family."""
-    count, count_key = keys.whole(
-        "num_hidden_layers", "n_layer", "n_layers", "num_layers", most=LAYERS
-    )
+    count, count_key = layer_count(keys)
     kinds, kinds_key = family.kinds(keys, count)
     turned = family.turned(keys, kinds)
     made: dict[tuple[str, bool], LayerSpec | None] = {}
@@ -138,6 +137,14 @@ def read_decoder(keys: Keys, family: Decoder) -> PartSpec:
         original_length=stretched_from(layers),
         sources={"layers": count_key, "kinds": kinds_key, "trained_length": trained.key},
     )
+
+
+def layer_count(keys: Keys) -> Sourced[int]:
+    """What the file says, or the length of its list of layers."""
+    listed, key = keys.list("layer_types", "layers_block_type")
+    if listed and not any(keys.given(name) for name in LAYER_COUNT):
+        return Sourced(len(listed), key)
+    return keys.whole(*LAYER_COUNT, most=LAYERS)
 
 
 def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) -> LayerSpec | None:

@@ -131,6 +131,8 @@ DECODERS: Mapping[str, Decoder] = {
     "olmo3": Decoder(
         with_base(500_000.0, sliding_window=4096, pattern=4),
         kinds=listed(every(FULL, SLIDING, "pattern")),
+        # Layers that slide are not stretched.
+        scaled=frozenset({FULL}),
     ),
     "granite": Decoder(with_base(10_000.0), scale=multiplier),
     "cohere": Decoder(

@@ -1,12 +1,11 @@
 """Parts whose layers are all alike."""
 
 from posenc.models.keys import LAYERS, Keys, Sourced
-from posenc.models.read.decoder import by_head_dim
+from posenc.models.read.decoder import LAYER_COUNT, by_head_dim
 from posenc.models.spec import EncodingSpec, LayerSpec, PartSpec
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
-LAYER_COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def plain_layer(
