@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from posenc.conversion.header import shown
+from posenc.conversion import header
 from posenc.errors import ConfigError
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -15,8 +15,12 @@ _T_co = TypeVar("_T_co", covariant=True)
 # No model has more layers, heads or tokens; a file that says so would fill the memory.
 MOST = 1 << 31
 LAYERS = 10_000
-# No published config.json reaches a hundredth of it.
-LARGEST_FILE = 64 << 20
+# Of heads of a layer, and of dimensions of a head.
+SIZES = 1 << 16
+# Powers and products of what is smaller are finite.
+LARGEST_NUMBER = 1e30
+# No published config.json reaches a quarter of it.
+LARGEST_FILE = 8 << 20
 _OF_POSITIONS = re.compile(
     r"rope|rotary|yarn|position|alibi|relative|window|chunk|sink|layer_types|theta"
     r"|attn_scale|temperature|attention_(scal|mult)|query_pre_attn|qk_",
@@ -26,6 +30,15 @@ _OTHER = re.compile(
     r"chunk_size_feed_forward|^temperature$|qk_(layer)?norm|use_qk|mamba|ssm|top_"
     r"|initializ|id$|tokens?$"
 )
+
+
+def shown(value: object) -> str:
+    """A value, as much of it as a message can bear."""
+    try:
+        return header.shown(value)
+    except (ValueError, RecursionError):
+        # A number of thousands of digits, or an object of thousands of levels.
+        return f"{type(value).__name__} beyond what can be shown"
 
 
 class Sourced(NamedTuple, Generic[_T_co]):
@@ -86,6 +99,18 @@ class Keys:
             )
         return Sourced(value.value, value.key)
 
+    def one_whole(self, *names: str, least: int = 1, most: int = MOST) -> Sourced[int]:
+        """A whole number under any of these names; files that give several must agree."""
+        said = {name: self.values[name] for name in names if self.given(name)}
+        value = self.whole(*names, least=least, most=most)
+        for name, twin in said.items():
+            if twin != value.value:
+                raise ConfigError(
+                    f"{value.key} is {value.value} and {self.path}{name} is {shown(twin)}, "
+                    "which mean the same: take one of them out"
+                )
+        return value
+
     def maybe_whole(self, *names: str, least: int = 1, most: int = MOST) -> Sourced[int | None]:
         """A whole number, or None where nothing is said; 2048.0 is 2048."""
         value, key = self.any(*names)
@@ -108,8 +133,9 @@ class Keys:
             value = float(value)
         except OverflowError:
             value = math.inf
-        if not math.isfinite(value) or value < least:
-            raise self.wrong(key, value, f"a finite number of at least {least}")
+        # NaN is in no range.
+        if not least <= value <= LARGEST_NUMBER:
+            raise self.wrong(key, value, f"a number from {least} to {LARGEST_NUMBER}")
         return Sourced(value, key)
 
     def flag(self, *names: str) -> Sourced[bool]:
@@ -137,8 +163,8 @@ class Keys:
         """A list of finite numbers above zero, or None where nothing is said."""
         value, key = self.list(*names)
         for x in value or ():
-            if not isinstance(x, int | float) or isinstance(x, bool) or not 0 < x < math.inf:
-                raise self.wrong(key, x, "a list of finite numbers above zero")
+            if not isinstance(x, int | float) or isinstance(x, bool) or not 0 < x <= LARGEST_NUMBER:
+                raise self.wrong(key, x, f"a list of numbers above 0 and up to {LARGEST_NUMBER}")
         return Sourced(None if value is None else tuple(map(float, value)), key)
 
     def whole_numbers(self, *names: str) -> Sourced[tuple[int, ...] | None]:
@@ -172,7 +198,8 @@ class Keys:
         own = [
             self.path + name
             for name, value in self.values.items()
-            if name not in self._read
+            if isinstance(name, str)
+            and name not in self._read
             and value not in (None, False, [], {})
             and (self.path.endswith(_ROPE) or _OF_POSITIONS.search(name))
             and not _OTHER.search(name)

@@ -40,21 +40,24 @@ class EncodingSpec:
 
         from posenc import api
         from posenc.catalogue import find
+        from posenc.models.keys import shown
 
         try:
             kind = find(self.name)
         except UnknownNameError as error:
-            raise UnsupportedError(f"{self} cannot be built: {error}") from None
+            raise UnsupportedError(f"{shown(self)} cannot be built: {error}") from None
         known = inspect.signature(kind).parameters
         if beyond := sorted(set(self.settings) - set(known)):
             raise UnsupportedError(
-                f"{self} cannot be built: {kind.__name__} has no setting {', '.join(beyond)}"
+                f"{shown(self)} cannot be built: {kind.__name__} has no setting {', '.join(beyond)}"
             )
         settings = dict(self.settings)
         scaling = settings.get("scaling")
         if isinstance(scaling, ScalingSpec):
             if not hasattr(api, scaling.name):
-                raise UnsupportedError(f"{self} cannot be built: no scaling is {scaling.name}")
+                raise UnsupportedError(
+                    f"{shown(self)} cannot be built: no scaling is {scaling.name}"
+                )
             settings["scaling"] = getattr(api, scaling.name)(**scaling.settings)
         return kind(**settings)
 

@@ -30,6 +30,10 @@ NAMES = {
 SCALINGS = {"Linear": "linear", "DynamicNTK": "dynamic", "NTK": "ntk alpha", "YaRN": "yarn"}
 SCALINGS |= {"Llama3": "llama3", "LongRoPE": "longrope", "Proportional": "proportional"}
 SCALINGS |= {"QwenNTK": "qwen ntk"}
+# What posenc has no encoding, setting or scaling for.
+BEYOND = {"convolution", "table_2d", "continuous_table_2d", "learned_by_axis", "QwenNTK"}
+BEYOND |= {"before_projections", "order", "each_axis_in_its_half", "start"}
+BEYOND_MROPE = {"layout", "rotary_dim"}
 # Facts that say more of the model than positions do.
 ASIDE = {"notes", "part", "softcap", "selection"}
 
@@ -186,6 +190,30 @@ def test_every_value_names_its_key(name: str) -> None:
 def _keys(values: dict[str, Any]) -> set[str]:
     inner = [_keys(value) for value in values.values() if isinstance(value, dict)]
     return set(values).union(*inner)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_is_read_is_built_or_refused_by_name(name: str) -> None:
+    spec = read(facts(name)["config"])
+    specs = [x for part in spec.parts.values() for x in part.embeddings]
+    specs += [x for _, _, layer in spec.attention() for x in layer.encodings]
+    for encoding in {repr(x): x for x in specs}.values():
+        beyond = set(encoding.settings) & BEYOND or encoding.name in BEYOND
+        beyond = beyond or (encoding.name == "mrope" and set(encoding.settings) & BEYOND_MROPE)
+        scaling = encoding.settings.get("scaling")
+        if beyond or (scaling is not None and scaling.name in BEYOND):
+            with pytest.raises(pe.UnsupportedError):
+                encoding.build()
+        else:
+            built = encoding.build()
+            assert isinstance(built, pe.Encoding)
+            _same_settings(built, encoding)
+
+
+def _same_settings(built: pe.Encoding, spec: EncodingSpec) -> None:
+    for setting, value in spec.settings.items():
+        if setting != "scaling" and value is not None:
+            assert getattr(built, setting) == value
 
 
 def test_an_encoding_is_built_of_what_was_read() -> None:

@@ -44,7 +44,7 @@ class Published:
         gain = float(getattr(module, f"{prefix}attention_scaling", 1.0))
         types = str(getattr(module, "rope_type", "default"))
         if "dynamic" in types or "longrope" in types:
-            # What is used may be in no attribute: at position 0 nothing is turned, at 1 by one step.
+            # What is used may be in no attribute: position 0 is not turned, and 1 by one step.
             places = torch.tensor([[0, 1, length - 1]])
             cos, sin = module.forward(torch.zeros(1, 1), places, *([kind] if prefix else []))
             step = torch.atan2(sin[0, 1].double(), cos[0, 1].double())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from posenc.models.keys import Keys, Sourced
+from posenc.models.read.decoder import must_divide
 from posenc.models.read.rope import Rope, rotary
 from posenc.models.read.stack import plain_layer, stack
 from posenc.models.spec import EncodingSpec, LayerSpec, PartSpec
@@ -66,8 +67,7 @@ def read_moonshine(keys: Keys) -> Mapping[str, PartSpec]:
     for name in ("decoder", "encoder"):
         plain = plain_layer(keys, heads=(f"{name}_num_attention_heads",), causal=name == "decoder")
         count, key = keys.maybe_whole(f"{name}_num_key_value_heads")
-        if count is not None and plain.heads % count:
-            raise keys.wrong(key, count, f"a divisor of the {plain.heads} heads")
+        must_divide(keys, plain.heads, Sourced(count, key))
         own = keys.inside("rope_parameters") or keys.inside("rope_scaling") or Keys({})
         spec, sources = rotary(Rope(own, keys), plain.head_dim, "interleaved")
         sources = {f"encoding.{setting}": source for setting, source in sources.items()}
@@ -82,7 +82,7 @@ def read_moonshine(keys: Keys) -> Mapping[str, PartSpec]:
 
 
 def _turned_before(keys: Keys, plain: LayerSpec) -> EncodingSpec:
-    base, _ = keys.maybe_number("rotary_embedding_base")
+    base, _ = keys.maybe_number("rotary_embedding_base", least=1.0)
     settings = {"dim": plain.head_dim, "base": base, "layout": "half"}
     return EncodingSpec("rotary", {**settings, **_BEFORE})
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.models.keys import LAYERS, Keys, Sourced
-from posenc.models.read.decoder import by_head_dim, stretched_from
+from posenc.models.read.decoder import by_head_dim, must_divide, stretched_from
 from posenc.models.read.kinds import SLIDING, Kinds
 from posenc.models.read.rope import Rope, rotary
 from posenc.models.spec import LayerSpec, PartSpec
@@ -42,13 +42,14 @@ def _kinds(keys: Keys, count: int) -> Kinds:
         listed = [dense, dense, *((sparse if i % 2 else dense) for i in range(count))]
         key = f"default of {keys.owner}"
     # One more than the layers is for the head that predicts further tokens.
-    if len(listed) < count or not set(listed) <= set(_BY_RATIO.values()):
+    if len(listed) < count or any(kind not in _BY_RATIO.values() for kind in listed):
         raise keys.wrong(key, listed, f"a kind for each of {count} layers")
     return Sourced(tuple(listed[:count]), key)
 
 
 def _layer(keys: Keys, kind: str, kind_key: str) -> LayerSpec:
     heads, key_heads = keys.whole("num_attention_heads"), keys.whole("num_key_value_heads")
+    must_divide(keys, heads.value, Sourced(key_heads.value, key_heads.key))
     head_dim, window = keys.whole("head_dim"), keys.whole("sliding_window")
     turned = keys.whole("qk_rope_head_dim", most=head_dim.value)
     scale = by_head_dim(keys, head_dim.value)

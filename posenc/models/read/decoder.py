@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from posenc.models.keys import LAYERS, Keys, Sourced
+from posenc.models.keys import LAYERS, SIZES, Keys, Sourced
 from posenc.models.read.kinds import CHUNKED, FULL, SLIDING, STATES, Rule, alike, listed
 from posenc.models.read.rope import Scalings, Sections, rope, rotary, yarn_gain
 from posenc.models.spec import EncodingSpec, LayerSpec, Layout, PartSpec
@@ -53,12 +53,19 @@ def several_key_heads(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     return Sourced(heads if count is None else count, key)
 
 
+def must_divide(keys: Keys, heads: int, key_heads: Sourced[int | None]) -> None:
+    """Raise ConfigError for key heads that do not serve as many heads each."""
+    count, key = key_heads
+    if count is not None and heads % count:
+        raise keys.wrong(key, count, f"a divisor of the {heads} heads")
+
+
 def even_share(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     """What the file says, or the width of the model by the number of heads."""
-    value, key = keys.maybe_whole("head_dim", "kv_channels", "attention_head_dim")
+    value, key = keys.maybe_whole("head_dim", "kv_channels", "attention_head_dim", most=SIZES)
     if value is not None:
         return Sourced(value, key)
-    width, key = keys.whole("hidden_size", "n_embd", "n_embed", "d_model", "dim")
+    width, key = keys.one_whole(*WIDTH)
     if width < heads:
         raise keys.wrong(key, width, f"at least one dimension for each of {heads} heads")
     return Sourced(width // heads, f"{key} / heads")
@@ -111,6 +118,8 @@ def with_base(theta: float, **silent: object) -> dict[str, object]:
     return {"rope_theta": theta, **silent}
 
 
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 LAYER_COUNT = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 BASES = ("rope_theta", "rotary_emb_base")
 
@@ -144,7 +153,7 @@ def layer_count(keys: Keys) -> Sourced[int]:
     listed, key = keys.list("layer_types", "layers_block_type")
     if listed and not any(keys.given(name) for name in LAYER_COUNT):
         return Sourced(len(listed), key)
-    return keys.whole(*LAYER_COUNT, most=LAYERS)
+    return keys.one_whole(*LAYER_COUNT, most=LAYERS)
 
 
 def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) -> LayerSpec | None:
@@ -154,11 +163,10 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
         raise keys.wrong(
             kinds_key, kind, f"one of {', '.join((FULL, SLIDING, CHUNKED, *sorted(STATES)))}"
         )
-    heads, heads_key = keys.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
+    heads, heads_key = keys.one_whole(*HEADS, most=SIZES)
     key_heads = family.key_heads(keys, heads, kind)
     sources = {"heads": heads_key, "key_heads": key_heads.key, "kind": kinds_key}
-    if heads % key_heads.value:
-        raise keys.wrong(key_heads.key, key_heads.value, f"a divisor of the {heads} heads")
+    must_divide(keys, heads, key_heads)
     latent = None
     if family.latent:
         rests, rests_key = keys.whole("qk_nope_head_dim")

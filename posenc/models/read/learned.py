@@ -1,7 +1,8 @@
 """Models that add a trained or a sinusoidal vector to the input."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from posenc.models.keys import LAYERS, Keys, Sourced
 from posenc.models.read.relative import read_jina
@@ -66,13 +67,10 @@ def read_gpt_neo(keys: Keys) -> Mapping[str, PartSpec]:
     kinds, key = keys.list("attention_layers")
     rounds, rounds_key = keys.list("attention_types")
     if kinds is None and rounds is not None:
-        try:
-            kinds, key = [x for names, n in rounds for _ in range(n) for x in names], rounds_key
-        except (TypeError, ValueError):
-            raise keys.wrong(rounds_key, rounds, "a list of [names, how often]") from None
+        kinds, key = _unrolled(keys, rounds, count), rounds_key
     if kinds is None:
         kinds = ["local" if i % 2 else "global" for i in range(count)]
-    if len(kinds) != count or not set(kinds) <= {"global", "local"}:
+    if len(kinds) != count or any(kind not in ("global", "local") for kind in kinds):
         raise keys.wrong(key, kinds, f"{count} of 'global' and 'local'")
     scale = Sourced(1.0, f"always in {keys.owner}")
     everything = plain_layer(keys, scale=scale, causal=True)
@@ -80,6 +78,20 @@ def read_gpt_neo(keys: Keys) -> Mapping[str, PartSpec]:
     local = replace(everything, window=window.value, sources=sources)
     layers = tuple(local if kind == "local" else everything for kind in kinds)
     return {"text": replace(part, layers=layers)}
+
+
+def _unrolled(keys: Keys, rounds: Sequence[Any], count: int) -> list[Any]:
+    """What [names, how often] come to, one by one, as far as there are layers."""
+    kinds = []
+    for part in rounds:
+        match part:
+            case [[*names], int(times)] if names and 0 < times <= count:
+                kinds += [*names] * times
+            case _:
+                raise keys.wrong("attention_types", part, "a list of [names, how often]")
+        if len(kinds) > count:
+            break
+    return kinds
 
 
 def read_bigcode(keys: Keys) -> Mapping[str, PartSpec]:

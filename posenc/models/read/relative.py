@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from posenc.models.keys import Keys, Sourced
+from posenc.models.keys import SIZES, Keys, Sourced
 from posenc.models.read.decoder import Decoder, read_decoder
 from posenc.models.read.kinds import FULL
 from posenc.models.read.stack import HEADS, learned, plain_layer, stack
@@ -14,7 +14,7 @@ def read_bloom(keys: Keys) -> Mapping[str, PartSpec]:
     """ALiBi in every layer."""
     # Of the training framework; the code never asks.
     keys.any("offset_alibi")
-    heads = keys.whole(*HEADS).value
+    heads = keys.whole(*HEADS, most=SIZES).value
     trained = keys.maybe_whole("seq_length")
     layer = plain_layer(keys, EncodingSpec("alibi", {"heads": heads}), causal=True)
     return {"text": stack(keys, layer, trained=trained)}
@@ -23,7 +23,7 @@ def read_bloom(keys: Keys) -> Mapping[str, PartSpec]:
 def read_mpt(keys: Keys) -> Mapping[str, PartSpec]:
     """ALiBi, or a trained table where attn_config says so."""
     inner = keys.inside("attn_config") or Keys({}, owner=keys.owner)
-    heads = keys.whole(*HEADS).value
+    heads = keys.whole(*HEADS, most=SIZES).value
     trained = keys.maybe_whole("max_seq_len")
     largest, key = inner.maybe_number("alibi_bias_max")
     asked = inner.flag("alibi").value or not inner.given("alibi")
@@ -50,7 +50,7 @@ def mpt_slopes(heads: int, largest: float) -> tuple[float, ...]:
 
 def read_jina(keys: Keys) -> Mapping[str, PartSpec]:
     """Jina's BERT: ALiBi to both sides."""
-    spec = EncodingSpec("alibi", {"heads": keys.whole(*HEADS).value})
+    spec = EncodingSpec("alibi", {"heads": keys.whole(*HEADS, most=SIZES).value})
     layer = plain_layer(keys, spec, causal=False)
     trained = keys.maybe_whole("max_position_embeddings")
     # Files say it once more for the tokenizer.
@@ -117,7 +117,7 @@ def read_deberta(keys: Keys) -> Mapping[str, PartSpec]:
         kinds, key = keys.any("pos_att_type")
         if isinstance(kinds, str):
             kinds = kinds.split("|")
-        if not isinstance(kinds, list) or not set(kinds) <= {"c2p", "p2c"}:
+        if not isinstance(kinds, list) or any(x not in ("c2p", "p2c") for x in kinds):
             raise keys.wrong(key, kinds, "of 'c2p' and 'p2c'")
         settings = {
             "dim": keys.whole("hidden_size").value,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc.errors import ConfigError
-from posenc.models.keys import Keys, Sourced
+from posenc.models.keys import Keys, Sourced, shown
 from posenc.models.spec import EncodingSpec, ScalingSpec
 
 _SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")
@@ -31,9 +31,16 @@ class Rope:
         return value if value.value is not None else self.top.maybe_number(*elsewhere or (name,))
 
     def base(self) -> Sourced[float]:
-        value, key = self.own.maybe_number("rope_theta")
+        value, key = self.own.maybe_number("rope_theta", least=1.0)
+        outer, outer_key = self.top.maybe_number(*self.bases, least=1.0)
+        flat = self.own.path.count(".") == self.top.path.count(".") + 1
+        if value is not None and flat and self.top.given(self.bases[0]) and outer != value:
+            raise ConfigError(
+                f"{key} is {value} and {outer_key} is {outer}, which mean the same: "
+                "take one of them out"
+            )
         if value is None:
-            value, key = self.top.maybe_number(*self.bases)
+            value, key = outer, outer_key
         if value is None:
             raise ConfigError(
                 f"{self.top.where()} has no {self.bases[0]}, and nothing is known of what "
@@ -60,6 +67,9 @@ class Rope:
 
     def kind(self) -> Sourced[str]:
         value, key = self.own.word(*_TYPE)
+        twin, _ = self.own.word("type")
+        if twin is not None and SCALINGS.get(twin) is not SCALINGS.get(value or "default"):
+            raise self.own.wrong(f"{self.own.path}type", twin, f"{value!r}, as {key} says,")
         return Sourced(value or "default", key)
 
 
@@ -95,7 +105,7 @@ def scaling(at: Rope, own: Scalings) -> tuple[ScalingSpec | None, dict[str, str]
     known = {**SCALINGS, **own}
     if kind not in known:
         raise ConfigError(
-            f"{key} is {kind!r}, and no such scaling is known: known are {', '.join(known)}"
+            f"{key} is {shown(kind)}, and no such scaling is known: known are {', '.join(known)}"
         )
     read = known[kind]
     if read is None:
@@ -267,7 +277,12 @@ def _turned(at: Rope, head_dim: int) -> tuple[int, str]:
     if share is None:
         share, key = at.top.maybe_number(*_SHARES)
     if share is None:
-        share = 1.0
+        if head_dim % 2:
+            raise ConfigError(
+                f"{at.top.where()} has heads of {head_dim} dimensions, which cannot turn in pairs: "
+                "an even number is needed, or a partial_rotary_factor"
+            )
+        return head_dim, key
     if not 0 < share <= 1:
         raise at.top.wrong(key, share, "a share above 0 and at most 1")
     # Rounded down, as every library does.

@@ -1,11 +1,8 @@
 """Parts whose layers are all alike."""
 
-from posenc.models.keys import LAYERS, Keys, Sourced
-from posenc.models.read.decoder import LAYER_COUNT, by_head_dim
+from posenc.models.keys import LAYERS, SIZES, Keys, Sourced
+from posenc.models.read.decoder import HEADS, LAYER_COUNT, WIDTH, by_head_dim
 from posenc.models.spec import EncodingSpec, LayerSpec, PartSpec
-
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 
 
 def plain_layer(
@@ -17,9 +14,9 @@ def plain_layer(
     causal: bool,
 ) -> LayerSpec:
     """A layer whose heads have keys of their own, as wide as the model by their number."""
-    count, heads_key = keys.whole(*heads)
+    count, heads_key = keys.one_whole(*heads, most=SIZES)
     if head_dim is None:
-        width, key = keys.whole(*WIDTH)
+        width, key = keys.one_whole(*WIDTH)
         if width % count:
             raise keys.wrong(heads_key, count, f"a divisor of {key} = {width}")
         head_dim = Sourced(width // count, f"{key} / heads")
@@ -52,7 +49,7 @@ def stack(
     first_position: int = 0,
 ) -> PartSpec:
     """As many of this layer as the configuration says."""
-    count, key = keys.whole(*layers, most=LAYERS)
+    count, key = keys.one_whole(*layers, most=LAYERS)
     return PartSpec(
         (layer,) * count,
         embeddings,

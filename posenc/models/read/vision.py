@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from posenc.models.keys import Keys, Sourced
-from posenc.models.read.decoder import BASES
+from posenc.models.keys import SIZES, Keys, Sourced
+from posenc.models.read.decoder import BASES, must_divide
 from posenc.models.read.learned import RESIZED, grid_rows
 from posenc.models.read.stack import HEADS, learned, plain_layer, stack
 from posenc.models.spec import EncodingSpec, Layout, PartSpec
@@ -48,13 +48,13 @@ def listed_rows(keys: Keys) -> Sourced[int]:
 
 def read_tower(keys: Keys, tower: Tower) -> Mapping[str, PartSpec]:
     """The layers of a tower."""
-    heads, _ = keys.whole(*HEADS)
+    heads, _ = keys.whole(*HEADS, most=SIZES)
     head_dim = keys.maybe_whole("head_dim")
     if head_dim.value is None:
         width, key = keys.whole(*tower.width)
         head_dim = Sourced(width // heads, f"{key} / heads")
     dim = head_dim.value
-    if not dim or dim % 4:
+    if not dim or dim % 4 or dim > SIZES:
         raise keys.wrong(head_dim.key, dim, "head_dim, a multiple of 4 for two axes,")
     base, base_key = _base(keys)
     settings: dict[str, Any] = {"dim": dim, "base": base, "axes": 2, "layout": tower.layout}
@@ -65,8 +65,7 @@ def read_tower(keys: Keys, tower: Tower) -> Mapping[str, PartSpec]:
     size = Sourced(dim, head_dim.key)
     plain = plain_layer(keys, spec, head_dim=size, scale=scale, causal=False)
     count, key = keys.maybe_whole("num_key_value_heads")
-    if count is not None and heads % count:
-        raise keys.wrong(key, count, f"a divisor of the {heads} heads")
+    must_divide(keys, heads, Sourced(count, key))
     layer = replace(
         plain,
         key_heads=count or heads,
@@ -88,12 +87,12 @@ def read_tower(keys: Keys, tower: Tower) -> Mapping[str, PartSpec]:
 
 def _base(keys: Keys) -> Sourced[float]:
     own = keys.inside("rope_parameters")
-    value, key = keys.maybe_number(*BASES)
+    value, key = keys.maybe_number(*BASES, least=1.0)
     if own is not None:
         kind = own.word("rope_type", "type")
         if kind.value not in (None, "default", "axial"):
             raise own.wrong(kind.key, kind.value, "'default' or 'axial'")
-        inner, inner_key = own.maybe_number("rope_theta")
+        inner, inner_key = own.maybe_number("rope_theta", least=1.0)
         if inner is not None:
             return Sourced(inner, inner_key)
     return Sourced(10_000.0 if value is None else value, key)
