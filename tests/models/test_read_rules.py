@@ -1,0 +1,102 @@
+"""Rules that no published file here shows, or that no field of the facts can hold."""
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc.errors import ConfigError
+from posenc.models.read import read
+from tests.models.test_read_facts import facts
+from tests.support.published import frequencies
+
+
+def test_su_scales_every_pair_and_not_as_ntk_does() -> None:
+    """theta[i] * factor**(-2(i+1)/d), kexue.fm/archives/9706, equation 6."""
+    rope = read(facts("gte-multilingual-base")["config"]).layers[0].rotary
+    made, gain = frequencies(rope)
+    i = torch.arange(32, dtype=torch.float64)
+    expected = 20_000.0 ** (-2 * i / 64) * 8.0 ** (-2 * (i + 1) / 64)
+    torch.testing.assert_close(made, expected, rtol=1e-12, atol=0)
+    assert gain == 1.0
+    ntk = pe.Rotary(64, 20_000.0, scaling=pe.NTK(8.0)).frequencies()
+    assert not torch.allclose(made, ntk, rtol=0.05)
+
+
+def test_the_first_falcon_40b_shares_key_heads() -> None:
+    values = {"model_type": "RefinedWeb", "hidden_size": 8192, "n_head": 128, "n_layer": 60}
+    layer = read({**values, "n_head_kv": 8, "alibi": False}).layers[0]
+    assert (layer.heads, layer.key_heads, layer.head_dim) == (128, 8, 64)
+
+
+def test_a_base_grows_by_the_ratio_of_glm() -> None:
+    config = facts("glm-4-9b-chat")["config"]
+    assert read(config).layers[0].rotary.settings["base"] == 5_000_000.0
+    config["position_encoding_2d"] = True
+    with pytest.raises(ConfigError, match="ChatGLM2 or newer"):
+        read(config)
+
+
+@pytest.mark.parametrize(("width", "name"), [(4096, "rotary"), (5120, "alibi")])
+def test_baichuan_is_told_by_its_width(width: int, name: str) -> None:
+    values = {"model_type": "baichuan", "hidden_size": width, "model_max_length": 4096}
+    spec = read({**values, "num_attention_heads": width // 128, "num_hidden_layers": 2})
+    assert [x.name for x in spec.layers[0].encodings] == [name]
+
+
+def test_nomic_stretches_from_the_trained_length() -> None:
+    config = {**facts("nomic-embed-text-v1.5")["config"], "rotary_scaling_factor": 2.0}
+    spec = read(config)
+    assert spec.layers[0].rotary.build().scaling == pe.DynamicNTK(2.0, 2048)
+    assert spec.main.original_length == 2048
+
+
+def test_a_tower_says_which_layers_see_everything() -> None:
+    layers = read(facts("qwen2.5-vl-7b-instruct")["config"]).parts["vision"].layers
+    whole = [i for i, layer in enumerate(layers) if not layer.beyond]
+    assert whole == [7, 15, 23, 31]
+    assert layers[0].beyond == ("windows of 112 x 112 pixels",)
+
+
+def test_every_second_layer_of_swin_shifts_its_windows() -> None:
+    layers = read(facts("swin-tiny-patch4-window7-224")["config"]).layers
+    shifted = [i for i, layer in enumerate(layers) if len(layer.beyond) == 2]
+    # The last stage is one window.
+    assert shifted == [1, 3, 5, 7, 9]
+    assert layers[1].beyond[1] == "windows are shifted by 3 patches"
+
+
+def test_pixtral_deals_out_one_spectrum() -> None:
+    values = facts("mistral-small-3.1-24b-instruct-2503")["config"]
+    rope = read(values).parts["vision"].layers[0].rotary
+    every = [10_000.0 ** (-2 * i / 64) for i in range(32)]
+    assert rope.settings["frequencies"] == tuple(every[0::2] + every[1::2])
+    assert isinstance(rope.build(), pe.AxialRotary)
+
+
+def test_a_rotation_that_is_not_asked_for_is_not_there() -> None:
+    config = facts("granite-4.0-h-350m")["config"]
+    assert not any(layer.rotary for layer in read(config).layers if layer)
+    turning = read({**config, "position_embedding_type": "rope"})
+    assert all(layer.rotary for layer in turning.layers if layer)
+
+
+def test_null_is_not_silence() -> None:
+    """Mistral's code has a window of 4096 where the file has no key, and none where it is null."""
+    config = {**facts("mistral-7b-v0.1")["config"]}
+    del config["sliding_window"]
+    assert read(config).layers[0].window == 4096
+    assert read({**config, "sliding_window": None}).layers[0].window is None
+
+
+def test_an_unknown_key_of_positions_is_named() -> None:
+    config = facts("llama-3.1-8b")["config"]
+    config["rope_scaling"] |= {"warmth": 2.0}
+    spec = read({**config, "rope_wobble": 1.0, "vision_config": None})
+    assert spec.unread == ("rope_scaling.warmth", "rope_wobble")
+
+
+def test_a_part_of_unknown_type_is_named() -> None:
+    config = facts("gemma-3-4b-it")["config"]
+    config["vision_config"]["model_type"] = "siglop"
+    (said,) = read(config).unread
+    assert "siglop" in said
