@@ -51,8 +51,9 @@ class Sourced(NamedTuple, Generic[_T_co]):
 class Keys:
     """A configuration that knows which of its keys were read.
 
-    `silent` are the values that the code of the model type takes where a key is missing. A value
-    of the wrong kind raises ConfigError with the key and the value.
+    `silent` are the values that the code of the model type takes where a key is missing. `names`
+    are what the file calls its keys, where not as they are asked for. A value of the wrong kind
+    raises ConfigError with the key and the value.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class Keys:
         silent: Mapping[str, Any] | None = None,
         owner: str = "",
         path: str = "",
+        names: Mapping[str, str] | None = None,
     ) -> None:
-        self.values, self.silent = values, silent or {}
+        self.values, self.silent, self.names = values, silent or {}, names or {}
         self.owner, self.path = owner, path
         self._read: set[str] = set()
         self._inner: dict[str, Keys] = {}
@@ -76,14 +78,18 @@ class Keys:
         self._read.update(names)
         for name in names:
             if self.values.get(name) is not None:
-                return Sourced(self.values[name], self.path + name)
+                return Sourced(self.values[name], self._called(name))
         for name in names:
             if name in self.values:
                 return Sourced(None, self.path + name)
         for name in names:
             if name in self.silent:
                 return Sourced(self.silent[name], f"default of {self.owner}")
-        return Sourced(None, f"no {self.path}{names[0]}")
+        return Sourced(None, f"no {self._called(names[0])}")
+
+    def _called(self, name: str) -> str:
+        """What the file calls this key."""
+        return self.names.get(self.path + name, self.path + name)
 
     def given(self, name: str) -> bool:
         """Whether the file itself says something else than null."""
@@ -94,8 +100,8 @@ class Keys:
         value = self.maybe_whole(*names, least=least, most=most)
         if value.value is None:
             raise ConfigError(
-                f"{self.where()} has no {' or '.join(names)}, and without it nobody knows what "
-                "this model does: give the whole config.json"
+                f"{self.where()} has no {' or '.join(map(self._called, names))}, and without it "
+                "nobody knows what this model does: give the whole file"
             )
         return Sourced(value.value, value.key)
 
@@ -190,13 +196,14 @@ class Keys:
             raise self.wrong(key, value, "an object")
         name = next((name for name in names if self.given(name)), names[0])
         if name not in self._inner:
-            self._inner[name] = Keys(value, owner=self.owner, path=f"{self.path}{name}.")
+            path = f"{self.path}{name}."
+            self._inner[name] = Keys(value, owner=self.owner, path=path, names=self.names)
         return self._inner[name]
 
     def unread(self) -> tuple[str, ...]:
         """Keys that speak of positions, hold something, and were not read."""
         own = [
-            self.path + name
+            self._called(name)
             for name, value in self.values.items()
             if isinstance(name, str)
             and name not in self._read

@@ -1,5 +1,6 @@
 """`read`: what a checkpoint's configuration says of positions."""
 
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -8,13 +9,19 @@ from typing import Any
 from posenc.errors import ConfigError, UnknownNameError
 from posenc.models.keys import Keys, load, shown
 from posenc.models.read.families import FAMILIES
+from posenc.models.read.gguf import read_gguf
+from posenc.models.read.gguf_header import is_gguf
 from posenc.models.spec import ModelSpec
 
 _LONGEST_NAME = 100
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
 def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
-    """What a model does with positions, from its config.json, its folder or its values.
+    """What a model does with positions: of a config.json, its folder, its values, or a GGUF file.
+
+    Of a folder without config.json its GGUF file is read. Of a GGUF file the spec says what
+    llama.cpp does, whose layout of pairs may not be that of the checkpoint it was made of.
 
     Raises ConfigError for a file that is no configuration and for values that no model has,
     UnknownNameError for a model type that posenc does not know: nothing is guessed.
@@ -26,8 +33,25 @@ def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
     if not isinstance(source, str | PathLike):
         raise ConfigError(f"read({shown(source)}): a path, a folder or an object is needed")
     path = Path(source)
-    file = path / "config.json" if path.is_dir() else path
+    file = _inside(path) if path.is_dir() else path
+    if is_gguf(file):
+        return read_gguf(file)
     return _from_values(load(file), str(file))
+
+
+def _inside(folder: Path) -> Path:
+    """The file of a folder that says what its model does."""
+    config = folder / "config.json"
+    if config.exists():
+        return config
+    # The first of a model in several parts says what all of them are.
+    files = [file for file in sorted(folder.glob("*.gguf")) if not _LATER_PART.search(file.name)]
+    if len(files) > 1:
+        raise ConfigError(
+            f"{folder} holds no config.json and {len(files)} GGUF files, such as {files[0].name}: "
+            "give one of them"
+        )
+    return files[0] if files else config
 
 
 def _from_values(values: Mapping[str, Any], origin: str) -> ModelSpec:

@@ -170,11 +170,11 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
     latent = None
     if family.latent:
         rests, rests_key = keys.whole("qk_nope_head_dim")
-        last, _ = keys.whole("qk_rope_head_dim")
+        last, last_key = keys.whole("qk_rope_head_dim")
         value = keys.whole("v_head_dim")
         # What these two add up to, and in some files the share that turns.
         keys.any("qk_head_dim", "head_dim")
-        latent, head_dim = (rests, last), Sourced(rests + last, f"{rests_key} + qk_rope_head_dim")
+        latent, head_dim = (rests, last), Sourced(rests + last, f"{rests_key} + {last_key}")
         sources["value_dim"] = value.key
     else:
         head_dim = family.head_dim(keys, heads, kind)

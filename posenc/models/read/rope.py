@@ -247,7 +247,7 @@ def rotary(
     sources["base"] = base.key
     if latent:
         settings |= {"rotary_dim": latent[1], "start": latent[0]}
-        sources["rotary_dim"] = "qk_rope_head_dim"
+        sources["rotary_dim"] = at.top.any("qk_rope_head_dim").key
     elif spec is None or spec.name != "Proportional":
         turned, key = _turned(at, head_dim)
         sources["rotary_dim"] = key
