@@ -154,6 +154,9 @@ def _files(path: Path, index: dict[str, str] | None) -> list[Path]:
     elif path.is_dir():
         files = [path / SINGLE]
         if not files[0].is_file():
+            # They are refused by name, once they are opened.
+            if others := sorted(path.glob("*.gguf")):
+                return others[:1]
             raise ConversionError(
                 f"the folder {path} holds neither {SINGLE} nor {INDEX}: give one safetensors file"
             )

@@ -31,8 +31,6 @@ BITS = {
 
 # What other formats of checkpoints begin with, and what to do with them.
 FORMATS = {
-    b"GGUF": "a GGUF file, whose q and k llama.cpp has already made interleaved: convert the "
-    "safetensors files that it was made from, or give its tensors to posenc.convert_layout",
     b"PK\x03\x04": "a file of torch.save: load it and save its tensors with safetensors first",
 }
 
@@ -77,6 +75,11 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             prefix = file.read(8)
+            if prefix.startswith(b"GGUF"):
+                # Imported here, for what reads the file needs this module.
+                from posenc.conversion.gguf import refusal
+
+                raise ConversionError(refusal(path))
             for magic, advice in FORMATS.items():
                 if prefix.startswith(magic):
                     raise ConversionError(f"{path} is {advice}")

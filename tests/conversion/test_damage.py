@@ -15,6 +15,7 @@ from posenc.conversion import stream
 from posenc.conversion.header import read_header
 from posenc.errors import ConversionError
 from tests.conversion.checkpoints import convert, llama, save
+from tests.support.gguf_files import sizes, write_gguf
 
 
 def raw(header: bytes | dict[str, Any], data: bytes = b"", length: int | None = None) -> bytes:
@@ -92,6 +93,25 @@ class TestDamage:
         path.write_bytes(begin + bytes(50))
         with pytest.raises(ConversionError, match=advice):
             convert(path, tmp_path / "out")
+
+    @pytest.mark.parametrize(
+        ("architecture", "said"),
+        [
+            ("llama", "interleaved, which llama.cpp's converter permuted from transformers' half"),
+            ("command-r", "interleaved, as in the files that it was made from"),
+            ("qwen2", "half, as in the files that it was made from"),
+            ("gpt2", "nothing turns"),
+            ("bloom", "nothing turns"),
+        ],
+    )
+    def test_a_gguf_file_is_told_what_its_layout_is(
+        self, tmp_path: Path, architecture: str, said: str
+    ) -> None:
+        (tmp_path / "model").mkdir()
+        path = write_gguf(tmp_path / "model" / "a.gguf", architecture, sizes(2, 64, 4, 128))
+        for place in (path, path.parent):
+            with pytest.raises(ConversionError, match=f"GGUF file of '{architecture}'.*{said}"):
+                convert(place, tmp_path / "out")
 
     @given(st.data())
     def test_what_safetensors_refuses_is_refused(
