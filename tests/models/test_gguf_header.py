@@ -187,3 +187,35 @@ def test_the_real_header_is_what_ggufs_own_reader_says() -> None:
     for x in theirs.tensors:
         at = x.data_offset - theirs.data_offset
         assert header.tensors[x.name] == Tensor(tuple(map(int, x.shape)), int(x.tensor_type), at)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gguf") is None, reason="gguf is not installed")
+@pytest.mark.parametrize("endian", ["LITTLE", "BIG"])
+def test_what_ggufs_own_writer_writes_is_read(place: Path, endian: str) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    writer = gguf.GGUFWriter(place, "llama", endianess=gguf.GGUFEndian[endian])
+    writer.add_block_count(2)
+    writer.add_rope_freq_base(5e5)
+    writer.add_head_count_kv([1, 2])
+    writer.add_sliding_window_pattern([True, False])
+    writer.add_token_list(["a", "b", ""])
+    writer.add_custom_alignment(64)
+    rows = numpy.arange(1, 33, dtype=numpy.float32)
+    writer.add_tensor("other.weight", numpy.ones((3, 5), dtype=numpy.float32))
+    writer.add_tensor("rope_freqs.weight", rows)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    if endian == "BIG":
+        with pytest.raises(ConfigError, match="big-endian"):
+            read_gguf_header(place)
+        return
+    header = read_gguf_header(place)
+    assert header.values["llama.attention.head_count_kv"] == (1, 2)
+    assert header.values["llama.attention.sliding_window_pattern"] == (True, False)
+    assert header.values["tokenizer.ggml.tokens"] == Skipped(3)
+    assert header.values["llama.rope.freq_base"] == 5e5
+    assert header.tensors["other.weight"].shape == (5, 3)
+    assert header.numbers("rope_freqs.weight") == tuple(rows.tolist())

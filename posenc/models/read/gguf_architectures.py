@@ -110,7 +110,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **_each("llada llama-embed", Architecture(replace(_PAIRS, causal=False), permuted=True)),
     "neo-bert": Architecture(replace(_PAIRS, causal=False)),
     **_each(
-        "dream llada-moe rnd1 nomic-bert nomic-bert-moe jina-bert-v3", Architecture(_BOTH_WAYS)
+        "dream llada-moe rnd1 nomic-bert nomic-bert-moe jina-bert-v3 eurobert",
+        Architecture(_BOTH_WAYS),
     ),
     "smollm3": Architecture(replace(_PAIRS, turned=three_of_four_turn), permuted=True),
     "mistral3": Architecture(
@@ -130,7 +131,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "cohere2": Architecture(slides(_PAIRS, 4, turned=only_sliding_turns)),
     "deepseek2": Architecture(
-        replace(_LATENT, scale=gain_in_scale), gain=lambda factor, strength: 1.0
+        replace(_LATENT, scale=gain_in_scale, temper=ministral_temper),
+        gain=lambda factor, strength: 1.0,
     ),
     "plm": Architecture(_LATENT),
     "minicpm3": Architecture(replace(_LATENT, layout="half")),
@@ -161,6 +163,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         replace(_GEMMA3, scale=by_head_dim, window=both_ways, causal=False)
     ),
     "modern-bert": Architecture(slides(_TWO, 3, first=True, window=both_ways, causal=False)),
+    "plamo3": Architecture(slides(_TWO, 8)),
     "olmo2": Architecture(slides(replace(_HALF, scaled=_ONLY_FULL), 4)),
     "gpt-oss": Architecture(slides(_HALF, 2, sink_logits=True)),
     "exaone4": Architecture(

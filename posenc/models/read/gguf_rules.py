@@ -130,13 +130,14 @@ def llama4_temper(keys: Keys, turns: bool) -> EncodingSpec | None:
 
 
 def ministral_temper(keys: Keys, turns: bool) -> EncodingSpec | None:
-    """Queries grow with each trained length that went by."""
+    """Queries grow with each trained length that went by, or with each of a length of its own."""
     strength = keys.maybe_number("attention.temperature_scale").value
-    own = keys.inside("rope_scaling")
     if not strength:
         return None
-    name = "original_max_position_embeddings"
-    stated = own.maybe_whole(name).value if own else None
+    own = keys.inside("rope_scaling")
+    stated = keys.maybe_whole("attention.temperature_length").value
+    if stated is None and own is not None:
+        stated = own.maybe_whole("original_max_position_embeddings").value
     length = stated or keys.whole("max_position_embeddings").value
     settings = {"kind": "ministral", "original_length": length, "strength": strength}
     return EncodingSpec("temperature", settings)
