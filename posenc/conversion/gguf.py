@@ -27,7 +27,7 @@ def refusal(path: Path) -> str:
     permuted = architecture_of(read_gguf_header(path)).permuted
     layout = rotary.settings.get("layout", "half")
     made = (
-        "which llama.cpp's converter permuted from transformers' half"
+        "permuted by llama.cpp's converter if they came from transformers, where they are half"
         if permuted
         else "as in the files that it was made from"
     )

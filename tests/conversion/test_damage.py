@@ -97,7 +97,10 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("architecture", "said"),
         [
-            ("llama", "interleaved, which llama.cpp's converter permuted from transformers' half"),
+            (
+                "llama",
+                "interleaved, permuted by llama.cpp's converter if they came from transformers",
+            ),
             ("command-r", "interleaved, as in the files that it was made from"),
             ("qwen2", "half, as in the files that it was made from"),
             ("gpt2", "nothing turns"),
