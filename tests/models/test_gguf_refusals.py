@@ -95,3 +95,13 @@ def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
     (tmp_path / "part.gguf").write_bytes(gguf_bytes({"split.no": 1}))
     with pytest.raises(ConfigError, match=r"has no general.architecture.*give the first"):
         read(tmp_path / "part.gguf")
+
+
+def test_a_folder_is_read_by_its_only_file(tmp_path: Path) -> None:
+    file = FILES["smollm2-135m-instruct"]
+    write_gguf(tmp_path / "model-00001-of-00002.gguf", *file)
+    (tmp_path / "model-00002-of-00002.gguf").write_bytes(gguf_bytes({"split.no": 1}))
+    assert len(read(tmp_path).layers) == 30
+    write_gguf(tmp_path / "other.gguf", *file)
+    with pytest.raises(ConfigError, match=r"holds no config.json and 2 GGUF files"):
+        read(tmp_path)

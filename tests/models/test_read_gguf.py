@@ -16,7 +16,7 @@ from posenc.models.read import read
 from posenc.models.read.gguf_architectures import ARCHITECTURES, ENCODER_DECODERS, STATEFUL
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 from tests.models.test_read_facts import facts
-from tests.support.gguf_files import gguf_bytes, sizes, write_gguf, yarn
+from tests.support.gguf_files import sizes, write_gguf, yarn
 from tests.support.gguf_published import FILES, KEYS, changed
 
 
@@ -145,6 +145,15 @@ def test_keys_that_llama_cpp_passes_over_are_named(tmp_path: Path) -> None:
     assert spec.unread == ("qwen2.attention.sliding_window", "qwen2.rope.scaling.yarn_beta_fast")
 
 
+def test_the_words_of_configurations_mean_nothing(tmp_path: Path) -> None:
+    own = {"num_attention_heads": 1, "head_dim": 2, "rope_scaling": 5, "sliding_window": 7}
+    for name in ("smollm2-135m-instruct", "bloom-176b", "deepseek-v3"):
+        architecture = FILES[name].architecture
+        plain, odd = changed(name, tmp_path), changed(name, tmp_path, **own)
+        assert odd.parts == plain.parts
+        assert odd.unread == (f"{architecture}.rope_scaling", f"{architecture}.sliding_window")
+
+
 def test_linear_scaling_of_old_and_new_files(tmp_path: Path) -> None:
     name = "smollm2-135m-instruct"
     for key in ("rope__scaling__factor", "rope__scale_linear"):
@@ -253,16 +262,6 @@ def test_every_architecture_is_read(name: str, tmp_path: Path) -> None:
 
 def test_no_name_is_in_two_places() -> None:
     assert not set(ARCHITECTURES) & (STATEFUL | ENCODER_DECODERS)
-
-
-def test_a_folder_is_read_by_its_only_file(tmp_path: Path) -> None:
-    file = FILES["smollm2-135m-instruct"]
-    write_gguf(tmp_path / "model-00001-of-00002.gguf", *file)
-    (tmp_path / "model-00002-of-00002.gguf").write_bytes(gguf_bytes({"split.no": 1}))
-    assert len(read(tmp_path).layers) == 30
-    write_gguf(tmp_path / "other.gguf", *file)
-    with pytest.raises(ConfigError, match=r"holds no config.json and 2 GGUF files"):
-        read(tmp_path)
 
 
 @pytest.mark.skipif(

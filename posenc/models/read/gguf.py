@@ -19,6 +19,7 @@ from posenc.models.read.gguf_keys import (
     HeadCounts,
     head_counts,
     layer_count,
+    renamed,
     stated_keys,
     translated,
 )
@@ -29,7 +30,6 @@ ROWS = "position_embd.weight"
 # Keys that tell nothing of positions, whatever they look like; some architectures read the first.
 _OTHER = (
     "rope.scaling.finetuned",
-    "expert_chunk_feed_forward_length",
     "attention.shared_kv_layers",
 )
 _T5 = {
@@ -61,7 +61,7 @@ def read_gguf(path: Path) -> ModelSpec:
     architecture = architecture_of(header)
     keys = translated(header, stated, architecture, layer_count(stated, architecture))
     part = _part(header, name, architecture, stated, keys)
-    keys.any(*_OTHER)
+    keys.any(*_OTHER, f"{name}.expert_chunk_feed_forward_length")
     if architecture.alibi(len(part.layers)):
         keys.any("attention.max_alibi_bias")
     label = "text" if architecture.decoder.causal else "encoder"
@@ -186,14 +186,9 @@ def _rows(header: GGUFHeader, keys: Keys, architecture: Architecture) -> tuple[E
 
 def _encoder_decoder(stated: Keys, name: str) -> tuple[dict[str, PartSpec], tuple[str, ...]]:
     """T5's table of buckets, whose largest distance llama.cpp has in its code."""
-    names = {key: stated.path + own for key, own in _T5.items()}
-    own = {
-        key: stated.values[stated_key]
-        for key, stated_key in _T5.items()
-        if stated_key in stated.values
-    }
-    rest = {key: value for key, value in stated.values.items() if key not in _T5.values()}
-    names |= {key: stated.path + key for key in rest}
+    own, rest = renamed(stated, _T5)
+    names = {key: stated.path + key for key in rest if not key.startswith(stated.path)}
+    names |= {key: stated.path + old for key, old in _T5.items()}
     keys = Keys(rest | own, {"relative_attention_max_distance": 128}, owner=OWNER, names=names)
     parts = dict(read_t5(keys))
     if name == "t5encoder":

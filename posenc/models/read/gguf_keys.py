@@ -1,5 +1,6 @@
 """The keys of a GGUF file under the names that configurations have for them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ _NAMES = {
     "rotary_dim": "rope.dimension_count",
     "rope_theta": "rope.freq_base",
     "rope_local_base_freq": "rope.freq_base_swa",
+    "full_attention_interval": "full_attention_interval",
 }
 _PATTERN, _SECTIONS = "attention.sliding_window_pattern", "rope.dimension_sections"
 
@@ -77,14 +79,28 @@ def _by_layer(stated: Keys, name: str, count: int) -> tuple[int, ...] | None:
     return numbers[:count]
 
 
+def renamed(stated: Keys, names: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of these keys under their new names, and the others.
+
+    Of the others, what might be taken for a key of a configuration keeps the architecture's name.
+    """
+    values = {key: stated.values[own] for key, own in names.items() if own in stated.values}
+    taken = set(names.values())
+    rest = {
+        key if "." in key else stated.path + key: value
+        for key, value in stated.values.items()
+        if key not in taken
+    }
+    return values, rest
+
+
 def translated(header: GGUFHeader, stated: Keys, architecture: Architecture, count: int) -> Keys:
     """The keys of a file under other names, each of which knows what the file calls it.
 
     Raises ConfigError for values of the wrong kind.
     """
-    rest = dict(stated.values)
+    values, rest = renamed(stated, _NAMES)
     names = {key: stated.path + own for key, own in _NAMES.items()}
-    values = {key: rest.pop(own) for key, own in _NAMES.items() if own in rest}
     values["num_hidden_layers"] = count
     counts = head_counts(stated, count)
     if (first := counts.first()) is not None:
@@ -111,7 +127,7 @@ def translated(header: GGUFHeader, stated: Keys, architecture: Architecture, cou
     if scaling:
         values["rope_scaling"] = {key: x.value for key, x in scaling.items()}
         names |= {f"rope_scaling.{key}": x.key for key, x in scaling.items()}
-    names |= {key: stated.path + key for key in rest}
+    names |= {key: stated.path + key for key in rest if not key.startswith(stated.path)}
     return Keys(rest | values, architecture.decoder.silent, owner=OWNER, names=names)
 
 
