@@ -64,6 +64,7 @@ REFUSED = {
     "layers beyond any model": ({"block_count": 10**9}, r"block_count is 1000000000"),
     "a list for fewer layers": ({KEYS: (3, 3)}, r"head_count_kv is \(3, 3\): a number for each"),
     "key heads that divide nothing": ({KEYS: 2}, r"head_count_kv is 2: a divisor of the 9"),
+    "more heads than dimensions": ({"embedding_length": 8}, r"embedding_length is 8: at least one"),
     "an unknown scaling": ({"rope.scaling.type": "ntk"}, r"rope.scaling.type is 'ntk'"),
     "text for a number": ({"rope.freq_base": "x"}, r"rope.freq_base is 'x'"),
     "a base that is no number": ({"rope.freq_base": math.nan}, r"rope.freq_base is nan"),
@@ -76,6 +77,12 @@ def test_values_that_no_model_has_are_refused(case: str, tmp_path: Path) -> None
     more, message = REFUSED[case]
     with pytest.raises(ConfigError, match=message):
         changed("smollm2-135m-instruct", tmp_path, **more)
+
+
+def test_a_wide_division_is_refused(tmp_path: Path) -> None:
+    """Gemma 3's scale of 62 layers divides the width."""
+    with pytest.raises(ConfigError, match=r"gemma3.embedding_length is 31"):
+        changed("gemma-3-27b-it", tmp_path, embedding_length=31)
 
 
 @pytest.mark.parametrize(

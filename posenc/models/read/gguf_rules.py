@@ -23,8 +23,8 @@ def width_scale(layers: int) -> ScaleRule:
         count, key = keys.whole("num_hidden_layers")
         if count != layers:
             return by_head_dim(keys, head_dim)
-        width, _ = keys.whole("hidden_size")
         heads, _ = keys.whole("num_attention_heads")
+        width, _ = keys.whole("hidden_size", least=heads)
         return Sourced((width // heads) ** -0.5, f"{key} = {layers}: (width / heads)**-0.5")
 
     return rule
