@@ -173,6 +173,15 @@ FILES = {
             **yarn(8.0, 8192),
         },
     ),
+    "lfm2-350m": File(
+        "lfm2",
+        {
+            **sizes(16, 1024, 16, 128000),
+            "rope.freq_base": 1e6,
+            KEYS: tuple(8 if i in (2, 5, 8, 10, 12, 14) else 0 for i in range(16)),
+        },
+    ),
+    "baichuan-13b-base": File("baichuan", sizes(40, 5120, 40, 4096)),
     "granite-3.1-8b-base": File(
         "granite",
         {
