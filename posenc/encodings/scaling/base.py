@@ -7,6 +7,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from posenc.errors import SettingError
+from posenc.frequencies import FREQUENCIES, GAINS, default, no_gain
 
 Theta = Float64[Tensor, "r"]
 Scaled = Float64[Tensor, "*#bt r"]
@@ -52,12 +53,13 @@ class Scaling:
         return theta
 
     def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        """The scaled frequency of pair i, for an input of this length."""
-        return base ** (-2 * i / dim)
+        """The paper's frequency of pair i, for an input of this length, in Python's numbers."""
+        formula = FREQUENCIES.get(type(self).__name__, default)
+        return formula(i, base, dim, length, **vars(self))
 
     def reference_gain(self) -> float:
         """The paper's factor of the scores of turned dimensions."""
-        return 1.0
+        return GAINS.get(type(self).__name__, no_gain)(**vars(self)) ** 2
 
 
 def by_turns(theta: Theta, original_length: int, low: float, high: float) -> Theta:

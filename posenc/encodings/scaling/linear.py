@@ -18,6 +18,3 @@ class Linear(Scaling):
 
     def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
         return theta / self.factor
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        return base ** (-2 * i / dim) / self.factor

@@ -1,4 +1,3 @@
-import math
 from dataclasses import dataclass
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta, by_turns, check_ramp
@@ -30,14 +29,3 @@ class Llama3(Scaling):
         ends = (self.low_freq_factor, self.high_freq_factor)
         share = by_turns(theta, self.original_length, *ends)
         return share * theta + (1 - share) * theta / self.factor
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        theta = base ** (-2 * i / dim)
-        wavelength = 2 * math.pi / theta
-        if wavelength < self.original_length / self.high_freq_factor:
-            return theta
-        if wavelength > self.original_length / self.low_freq_factor:
-            return theta / self.factor
-        smooth = self.original_length / wavelength - self.low_freq_factor
-        smooth = smooth / (self.high_freq_factor - self.low_freq_factor)
-        return (1 - smooth) * theta / self.factor + smooth * theta

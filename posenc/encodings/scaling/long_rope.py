@@ -62,12 +62,3 @@ class LongRoPE(Scaling):
         if length is None:
             return theta / short
         return theta / torch.where(length > self.original_length, long, short)
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        divisor = self.long[i] if length > self.original_length else self.short[i]
-        return 1 / (divisor * base ** (2 * i / dim))
-
-    def reference_gain(self) -> float:
-        if self.attention_factor is not None:
-            return self.attention_factor**2
-        return 1 + math.log(self.factor, self.original_length)

@@ -25,16 +25,9 @@ class NTK(Scaling):
         """What the factor is for inputs of this length."""
         return self.factor
 
-    def reference_growth(self, length: float) -> float:
-        """The same by the paper's formula."""
-        return self.factor
-
     def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
         dim = 2 * theta.shape[-1]
         return geometric(base * self.growth(length) ** (dim / (dim - 2)), dim, theta.device)
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        return base ** (-2 * i / dim) * self.reference_growth(length) ** (-2 * i / (dim - 2))
 
 
 @dataclass(frozen=True)
@@ -59,6 +52,3 @@ class DynamicNTK(NTK):
             return 1.0
         reach = length.double().clamp(min=self.original_length)
         return self.factor * reach / self.original_length - (self.factor - 1)
-
-    def reference_growth(self, length: float) -> float:
-        return 1 + self.factor * max(length / self.original_length - 1, 0.0)

@@ -33,6 +33,3 @@ class Proportional(Scaling):
         dim = 2 * theta.shape[-1]
         i = torch.arange(theta.shape[-1], device=theta.device)
         return theta * (i < int(self.fraction * dim // 2))
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        return base ** (-2 * i / dim) if i + 1 <= self.fraction * dim / 2 else 0.0

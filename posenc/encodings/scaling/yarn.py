@@ -92,27 +92,3 @@ class YaRN(Scaling):
         if self.truncate:
             first, last = math.floor(first), math.ceil(last)
         return max(first, 0), min(last, dim - 1)
-
-    def reference(self, i: int, base: float, dim: int, length: float) -> float:
-        theta = base ** (-2 * i / dim)
-        if self.ramp == "paper":
-            turns = self.original_length * theta / (2 * math.pi)
-            share = (turns - self.beta_slow) / (self.beta_fast - self.beta_slow)
-        else:
-            reach = self.original_length / (2 * math.pi)
-            first = max(dim / 2 * math.log(reach / self.beta_fast, base), 0)
-            last = min(dim / 2 * math.log(reach / self.beta_slow, base), dim - 1)
-            if self.truncate:
-                first, last = math.floor(first), math.ceil(last)
-            share = (last - i) / (last - first) if last > first else float(i <= first)
-        share = min(max(share, 0.0), 1.0)
-        return theta * (share + (1 - share) / self.factor)
-
-    def reference_gain(self) -> float:
-        def m(x: float) -> float:
-            return 0.1 * x * math.log(self.factor) + 1
-
-        factor = m(1.0)
-        if self.mscale is not None and self.mscale_all_dim is not None:
-            factor = m(self.mscale) / m(self.mscale_all_dim)
-        return (factor if self.attention_factor is None else self.attention_factor) ** 2
