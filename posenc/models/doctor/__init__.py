@@ -1,0 +1,70 @@
+"""`examine`: what is wrong with a configuration, what engines drop of it, what breaks farther."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import SettingError, UnknownNameError
+from posenc.models.doctor.engines import ENGINES
+from posenc.models.doctor.finding import Case, Finding
+from posenc.models.doctor.rules import RULES
+from posenc.models.keys import load
+from posenc.models.read import read
+from posenc.models.spec import ModelSpec
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was read, how far it was to reach, and the findings, the gravest first."""
+
+    spec: ModelSpec
+    target: int
+    engines: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing of weight was found."""
+        return not any(finding.weight == "error" for finding in self.findings)
+
+
+def examine(
+    source: str | PathLike[str] | Mapping[str, Any],
+    *,
+    target_length: int | None = None,
+    engines: Iterable[str] = tuple(ENGINES),
+) -> Examination:
+    """What is wrong with the positions of a model, of its configuration alone.
+
+    target_length is how many tokens the model is to take, by default as many as the file states.
+    engines are those that are to run it. Raises ConfigError for what is no configuration,
+    UnknownNameError for a model type or an engine that posenc does not know, SettingError for a
+    target below 1.
+
+    Example: `examine("config.json", target_length=131_072, engines=["vllm"]).findings`.
+    """
+    engines = tuple(engines)
+    for name in engines:
+        if name not in ENGINES:
+            raise UnknownNameError("engine", name, ENGINES)
+    if target_length is not None and target_length < 1:
+        raise SettingError(f"examine(target_length={target_length}): at least 1 is needed")
+    values = source if isinstance(source, Mapping) else load(_file(source))
+    spec = read(source)
+    # A model of distances alone states no length; what is asked of it is asked at 8,192.
+    target = target_length or spec.main.trained_length or 8192
+    case = Case(spec, json.loads(json.dumps(values)), target)
+    findings = [finding for rule in RULES for finding in rule(case)]
+    findings += [finding for name in engines for finding in ENGINES[name].findings(case)]
+    findings.sort(key=lambda finding: _ORDER[finding.weight])
+    return Examination(spec, target, engines, tuple(findings))
+
+
+def _file(source: str | PathLike[str]) -> Path:
+    path = Path(source)
+    return path / "config.json" if path.is_dir() else path

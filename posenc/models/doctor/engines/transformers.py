@@ -1,0 +1,119 @@
+"""transformers 5.23.0, run with each of these."""
+
+from typing import Any
+
+from posenc.models.doctor.engine import Engine, Loss, kind, ropes
+from posenc.models.doctor.finding import Values, Words
+
+# Whose own code computes "default" without partial_rotary_factor.
+_WHOLE = frozenset(
+    {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2"}
+    | {"gemma3_text", "phimoe", "gpt_oss", "smollm3", "llama4_text", "starcoder2", "olmo", "olmo2"}
+    | {"olmo3", "granite", "cohere", "cohere2", "ernie4_5", "seed_oss", "apertus", "lfm2"}
+    | {"modernbert", "exaone4", "ministral3", "helium", "falcon"}
+)
+_UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
+# Whose configuration classes translate an old name.
+_TRANSLATED = {"su": {"phi3", "phi3_v"}, "mrope": {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl"}}
+_SOURCE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/"
+
+
+def _no_truncate(values: dict[str, Any]) -> bool:
+    """Where settings are nested by kind of layer, `truncate` is looked for beside the kinds."""
+    outer = values.get("rope_parameters")
+    if not isinstance(outer, dict) or "truncate" in outer:
+        return False
+    nested = [x for x in outer.values() if isinstance(x, dict) and x.get("truncate") is False]
+    for rope in nested:
+        rope["truncate"] = True
+    return bool(nested)
+
+
+def _beside(values: Values) -> dict[str, Any]:
+    return {"rope_parameters": {"truncate": False}}
+
+
+def _whole_heads(values: dict[str, Any]) -> bool:
+    if values.get("model_type") not in _WHOLE:
+        return False
+    holders = [x for x in (values, *ropes(values)) if x.get("partial_rotary_factor") is not None]
+    default = all(kind(rope) == "default" for rope in ropes(values))
+    for holder in holders:
+        del holder["partial_rotary_factor"]
+    return bool(holders) and default
+
+
+def _crashes(values: dict[str, Any]) -> bool:
+    if values.get("model_type") not in _WHOLE:
+        return False
+    holders = [
+        x for x in (values, *ropes(values)) if x.get("partial_rotary_factor") not in (None, 1)
+    ]
+    return bool(holders) and any(kind(x) not in ("default", "proportional") for x in ropes(values))
+
+
+def _unknown(values: dict[str, Any]) -> bool:
+    return any(
+        kind(rope) in _UNKNOWN and values.get("model_type") not in _TRANSLATED.get(kind(rope), ())
+        for rope in ropes(values)
+    )
+
+
+def _renamed(values: Values) -> dict[str, Any]:
+    name = next(x for x in ("rope_parameters", "rope_scaling") if isinstance(values.get(x), dict))
+    known = _UNKNOWN[kind(values[name])]
+    return {name: {"type": None, "rope_type": known}} if known else {}
+
+
+TRANSFORMERS = Engine(
+    "transformers",
+    "5.23.0",
+    (
+        Loss(
+            "yarn-truncate",
+            _no_truncate,
+            Words(
+                "YaRN's truncate stands within a kind of layer, and transformers looks for it "
+                "beside the kinds: the ramp is rounded to whole pairs all the same.",
+                "YaRN 的 truncate 写在层类型之内，而 transformers 在层类型旁边查找它：斜坡仍被取整到整对。",
+            ),
+            _SOURCE + "modeling_rope_utils.py#L475",
+            ("rope_parameters",),
+            _beside,
+        ),
+        Loss(
+            "partial-ignored",
+            _whole_heads,
+            Words(
+                "This model type's code does not read partial_rotary_factor: whole heads turn.",
+                "该模型类型的代码不读取 partial_rotary_factor：整个头都会旋转。",
+            ),
+            _SOURCE + "models/llama/modeling_llama.py",
+            ("partial_rotary_factor",),
+        ),
+        Loss(
+            "partial-crashes",
+            _crashes,
+            Words(
+                "With a scaling, tables are as wide as partial_rotary_factor says and heads turn "
+                "whole: the first forward raises.",
+                "带缩放时，表的宽度按 partial_rotary_factor，而头整个旋转：第一次前向就会报错。",
+            ),
+            _SOURCE + "modeling_rope_utils.py",
+            ("partial_rotary_factor",),
+            fails=True,
+        ),
+        Loss(
+            "unknown-type",
+            _unknown,
+            Words(
+                "transformers has no such rope_type: the model is not built (KeyError).",
+                "transformers 没有这个 rope_type：模型无法构建（KeyError）。",
+            ),
+            _SOURCE + "modeling_rope_utils.py#L669",
+            ("rope_type",),
+            _renamed,
+            fails=True,
+        ),
+    ),
+)
