@@ -40,6 +40,10 @@ COMMANDS = {
         "convert:convert",
         "Copy a checkpoint with its queries and keys in the other rotary layout.",
     ),
+    "doctor": Command(
+        "doctor:doctor",
+        "Tell what is wrong with a model's positions and what engines drop; exit code 1 if grave.",
+    ),
     "explore": Command(
         "explore:explore",
         "Write the explorer, one HTML file that needs no network, and open it in the browser.",

@@ -4,6 +4,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from posenc.frequencies import FREQUENCIES, GAINS, no_gain
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec, ScalingSpec
@@ -14,25 +15,26 @@ LARGE = 0.5
 
 @dataclass(frozen=True)
 class Effect:
-    """What sets two rotations apart at a position, over all layers.
+    """What sets two rotations apart for tokens this far from each other, over all layers.
 
     angle is the largest error in radians, pairs of `of` pairs are off by more than LARGE, and gain
-    is by how much cos and sin of the second are larger, 1 where they are alike. layers are those
-    that differ; masks tells whether their windows do.
+    is by how much cos and sin of the second are larger, 1 where they are alike. Within a window
+    or a chunk no two tokens are farther from each other than it reaches. layers are those that
+    differ; others tells whether their windows, chunks or temperatures do.
     """
 
-    position: int
+    distance: int
     angle: float
     pairs: int
     of: int
     gain: float
     layers: int
-    masks: bool = False
+    others: bool = False
 
     @property
     def grave(self) -> bool:
         """Whether outputs differ so that a reader would see it."""
-        return self.angle > LARGE or abs(self.gain - 1) > 0.01 or self.masks
+        return self.angle > LARGE or abs(self.gain - 1) > 0.01 or self.others
 
 
 def frequencies(spec: EncodingSpec, length: int) -> list[float]:
@@ -65,34 +67,38 @@ def gain(spec: EncodingSpec) -> float:
 def compare(
     expected: ModelSpec,
     other: ModelSpec,
-    position: int,
+    length: int,
     change: Callable[[list[float]], list[float]] = list,
 ) -> Effect | None:
-    """What `other` does otherwise at this position, or None; change is made to its frequencies."""
-    length = position + 1
+    """What `other` does otherwise in inputs of this length; change is made to its frequencies."""
     pairs_of: dict[int, tuple[float, int, int]] = {}
-    angle, pairs, of, ratio, layers, masks = 0.0, 0, 0, 1.0, 0, False
+    angle, pairs, of, ratio, layers, others = 0.0, 0, 0, 1.0, 0, False
     for one, two in _layers(expected, other):
         key = hash((id(one), id(two)))
         if key not in pairs_of:
-            pairs_of[key] = _off(one, two, position, length, change)
+            pairs_of[key] = _off(one, two, length, change)
         largest, count, total = pairs_of[key]
         gains = _gain(two) / _gain(one)
-        seen = (one.window, one.chunk) != (two.window, two.chunk)
-        differs = largest > 0 or abs(gains - 1) > 1e-9 or seen
-        layers += differs
-        masks |= seen
+        beside = _beside(one) != _beside(two)
+        layers += largest > 0 or abs(gains - 1) > 1e-9 or beside
+        others |= beside
         if largest >= angle:
             angle, pairs, of = largest, count, total
         if abs(gains - 1) > abs(ratio - 1):
             ratio = gains
-    return Effect(position, angle, pairs, of, ratio, layers, masks) if layers else None
+    return Effect(length - 1, angle, pairs, of, ratio, layers, others) if layers else None
 
 
 def _layers(one: ModelSpec, two: ModelSpec) -> Iterable[tuple[LayerSpec, LayerSpec]]:
     for a, b in zip(one.layers, two.layers, strict=True):
         if a is not None and b is not None:
             yield a, b
+
+
+def _beside(layer: LayerSpec) -> tuple[object, ...]:
+    """What a layer has beside its rotation."""
+    others = tuple(spec for spec in layer.encodings if spec is not layer.rotary)
+    return layer.window, layer.chunk, others
 
 
 def _gain(layer: LayerSpec) -> float:
@@ -102,17 +108,18 @@ def _gain(layer: LayerSpec) -> float:
 def _off(
     one: LayerSpec,
     two: LayerSpec,
-    position: int,
     length: int,
     change: Callable[[list[float]], list[float]],
 ) -> tuple[float, int, int]:
-    zeros = [0.0] * one.head_dim
-    expected = frequencies(one.rotary, length) if one.rotary else zeros
-    other = change(frequencies(two.rotary, length)) if two.rotary else zeros
-    errors = [abs(x - y) * position for x, y in zip(expected, other, strict=True)]
-    turned = sum(1 for x, y in zip(expected, other, strict=True) if x or y)
+    expected = frequencies(one.rotary, length) if one.rotary else []
+    other = change(frequencies(two.rotary, length)) if two.rotary else []
+    # What is not there does not turn.
+    waves = list(zip_longest(expected, other, fillvalue=0.0))
+    distance = min(length, one.window or length, one.chunk or length) - 1
+    errors = [abs(x - y) * distance for x, y in waves]
+    turned = sum(1 for x, y in waves if x or y)
     # Two dimensions make a pair.
-    return max(errors), sum(x > LARGE for x in errors) // 2, turned // 2
+    return max(errors, default=0.0), sum(x > LARGE for x in errors) // 2, turned // 2
 
 
 def bfloat16(value: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc.errors import PosencError
 from posenc.models.angles import compare
-from posenc.models.doctor.finding import Case, Finding, Values, Words
+from posenc.models.doctor.finding import Case, Finding, Values, Weight, Words
 from posenc.models.read import read
 
 Patch = Mapping[str, Any]
@@ -18,8 +18,9 @@ class Loss:
     """One thing that an engine takes otherwise, or cannot take.
 
     `taken` changes the text's values, a copy of its own, to what the engine makes of them, and
-    tells whether that concerns them. fails: the engine does not load such a file. patch gives
-    what mends it, to be merged into the text's values.
+    tells whether that concerns them. What it costs is computed, unless weight says it: an engine
+    that does not load a file at all, or a fault that happens to change nothing. patch gives what
+    mends it, to be merged into the text's values.
     """
 
     rule: str
@@ -28,7 +29,7 @@ class Loss:
     link: str
     keys: tuple[str, ...] = ()
     patch: Callable[[Values], Patch] | None = None
-    fails: bool = False
+    weight: Weight | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Engine:
                 "patch": patch,
                 "link": loss.link,
             }
-            if loss.fails:
-                yield Finding(weight="error", words=loss.words, **common)
+            if loss.weight is not None:
+                yield Finding(weight=loss.weight, words=loss.words, **common)
                 continue
             try:
                 other = read(values)
@@ -86,3 +87,12 @@ def kind(rope: Mapping[str, Any]) -> str:
     """The type of scaling under either of its names."""
     name = rope.get("rope_type") or rope.get("type") or "default"
     return name if isinstance(name, str) else "default"
+
+
+def older(values: Values) -> dict[str, Any]:
+    """The settings of rope_parameters under the keys of transformers 4, to stand beside them."""
+    inner = dict(values["rope_parameters"])
+    patch: dict[str, Any] = {"rope_theta": inner.pop("rope_theta", None)}
+    if kind(inner) != "default":
+        patch["rope_scaling"] = inner
+    return patch

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posenc.models.doctor.engine import Engine, Loss, kind, ropes
-from posenc.models.doctor.finding import Values, Words
+from posenc.models.doctor.engine import Engine, Loss, kind, older, ropes
+from posenc.models.doctor.finding import Words
 
 _SOURCE = "https://github.com/ml-explore/mlx-lm/blob/060aa43/mlx_lm/models/rope_utils.py"
 
@@ -26,24 +26,15 @@ def _unknown(values: dict[str, Any]) -> bool:
     return any(kind(rope) in ("dynamic", "ntk", "su") for rope in ropes(values))
 
 
-def _top_level_base(values: dict[str, Any]) -> bool:
+def _scaling_dropped(values: dict[str, Any]) -> bool:
+    """Qwen3's takes the base from rope_parameters, and its scaling from rope_scaling alone."""
     inner = values.get("rope_parameters")
-    if not isinstance(inner, dict) or values.get("rope_theta") is not None:
+    if values.get("model_type") != "qwen3" or not isinstance(inner, dict):
         return False
-    if "rope_theta" not in inner:
+    if values.get("rope_scaling") is not None or kind(inner) == "default":
         return False
-    del values["rope_parameters"]
+    values["rope_parameters"] = {"rope_theta": inner.get("rope_theta", 100_000.0)}
     return True
-
-
-def older(values: Values) -> dict[str, Any]:
-    """The same settings under the keys of transformers 4, beside the new ones."""
-    inner = dict(values["rope_parameters"])
-    base = inner.pop("rope_theta")
-    patch: dict[str, Any] = {"rope_theta": base}
-    if kind(inner) != "default":
-        patch["rope_scaling"] = inner
-    return patch
 
 
 MLX = Engine(
@@ -51,15 +42,15 @@ MLX = Engine(
     "mlx-lm 060aa43",
     (
         Loss(
-            "base-by-default",
-            _top_level_base,
+            "scaling-dropped",
+            _scaling_dropped,
             Words(
-                "The base stands in rope_parameters, which many of mlx-lm's models do not read: "
-                "they take their default base, and no scaling.",
-                "基数写在 rope_parameters 中，而 mlx-lm 的许多模型不读取它：它们使用默认基数，且不缩放。",
+                "mlx-lm's qwen3 takes the base from rope_parameters, and its scaling from "
+                "rope_scaling alone: nothing is stretched.",
+                "mlx-lm 的 qwen3 从 rope_parameters 读取基数，但只从 rope_scaling 读取缩放：不会拉伸。",
             ),
-            "https://github.com/ml-explore/mlx-lm/issues/953",
-            ("rope_parameters.rope_theta",),
+            "https://github.com/ml-explore/mlx-lm/pull/953",
+            ("rope_parameters",),
             older,
         ),
         Loss(
@@ -91,7 +82,7 @@ MLX = Engine(
             ),
             _SOURCE,
             ("rope_type",),
-            fails=True,
+            weight="error",
         ),
     ),
 )

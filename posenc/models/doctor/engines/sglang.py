@@ -7,7 +7,7 @@ from posenc.models.doctor.engines.vllm import VLLM
 from posenc.models.doctor.finding import Words
 
 _SOURCE = "https://github.com/sgl-project/sglang/issues/33558"
-_GAIN, _LONG = VLLM.losses
+_GAIN, _, _LONG = VLLM.losses
 
 SGLANG = Engine(
     "sglang",

@@ -52,6 +52,12 @@ def _crashes(values: dict[str, Any]) -> bool:
     return bool(holders) and any(kind(x) not in ("default", "proportional") for x in ropes(values))
 
 
+def _nested_dynamic(values: dict[str, Any]) -> bool:
+    outer = values.get("rope_parameters")
+    inner = outer.values() if isinstance(outer, dict) else ()
+    return any(isinstance(rope, dict) and kind(rope) == "dynamic" for rope in inner)
+
+
 def _unknown(values: dict[str, Any]) -> bool:
     return any(
         kind(rope) in _UNKNOWN and values.get("model_type") not in _TRANSLATED.get(kind(rope), ())
@@ -101,7 +107,19 @@ TRANSFORMERS = Engine(
             ),
             _SOURCE + "modeling_rope_utils.py",
             ("partial_rotary_factor",),
-            fails=True,
+            weight="error",
+        ),
+        Loss(
+            "nested-dynamic",
+            _nested_dynamic,
+            Words(
+                "For dynamic scalings by kind of layer, transformers writes a new gain where "
+                "nobody reads it. It is 1 before and after, so nothing changes today.",
+                "对按层类型设置的动态缩放，transformers 把新的增益写到无人读取之处。其值前后都是 1，故目前没有影响。",
+            ),
+            _SOURCE + "modeling_rope_utils.py#L103",
+            ("rope_type",),
+            weight="note",
         ),
         Loss(
             "unknown-type",
@@ -113,7 +131,7 @@ TRANSFORMERS = Engine(
             _SOURCE + "modeling_rope_utils.py#L669",
             ("rope_type",),
             _renamed,
-            fails=True,
+            weight="error",
         ),
     ),
 )

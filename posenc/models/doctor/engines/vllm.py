@@ -1,8 +1,9 @@
-"""vLLM of 2026, read at 0cd5784 and, where it differs, at 07b12f1."""
+"""vLLM of 2026, read at 0cd5784."""
 
 import math
 from typing import Any
 
+from posenc.frequencies import yarn_gain
 from posenc.models.doctor.engine import Engine, Loss, kind, ropes
 from posenc.models.doctor.finding import Values, Words
 
@@ -10,24 +11,38 @@ _SOURCE = "https://github.com/vllm-project/vllm/tree/0cd5784/vllm/model_executor
 
 
 def _own_gain(values: dict[str, Any]) -> bool:
-    """A final gain is dropped, and the formula's is taken."""
-    concerned = [x for x in ropes(values) if kind(x) == "yarn" and x.get("attention_factor")]
+    """No final gain and no mscale is read, and the formula's gain is taken, times attn_factor."""
+    # DeepSeek's own YaRN is another class, which reads the two mscales.
+    if str(values.get("model_type")).startswith(("deepseek", "kimi")):
+        return False
+    concerned = [
+        x for x in ropes(values) if kind(x) == "yarn" and any(x.get(name) for name in _GAINS)
+    ]
     for rope in concerned:
-        # Where attn_factor is given too, older releases multiply the formula by it.
-        factor = rope.pop("attn_factor", None)
-        del rope["attention_factor"]
-        if factor is not None and rope.get("factor"):
+        for name in _GAINS:
+            rope.pop(name, None)
+        if (factor := rope.pop("attn_factor", None)) is not None and rope.get("factor"):
             rope["attention_factor"] = factor * (0.1 * math.log(rope["factor"]) + 1)
     return bool(concerned)
 
 
+def _no_temperature(values: dict[str, Any]) -> bool:
+    """Mistral's attention looks for llama_4_scaling at the top level alone."""
+    concerned = [x for x in ropes(values) if x.get("llama_4_scaling_beta")]
+    for rope in concerned:
+        del rope["llama_4_scaling_beta"]
+    return bool(concerned) and values.get("model_type") in ("ministral3", "mistral")
+
+
 def both_gains(values: Values) -> dict[str, Any]:
-    """attn_factor beside attention_factor: each engine reads the one and ignores the other."""
+    """attn_factor beside what is there: transformers ignores it, and these engines read it alone."""
     name = next(x for x in ("rope_parameters", "rope_scaling") if isinstance(values.get(x), dict))
     rope = values[name]
-    if not isinstance(rope.get("attention_factor"), int | float) or not rope.get("factor"):
+    if not isinstance(rope.get("factor"), int | float):
         return {}
-    return {name: {"attn_factor": rope["attention_factor"] / (0.1 * math.log(rope["factor"]) + 1)}}
+    numbers = {key: rope.get(key) for key in _GAINS}
+    meant = yarn_gain(factor=rope["factor"], **numbers)
+    return {name: {"attn_factor": meant / yarn_gain(factor=rope["factor"])}}
 
 
 def _long_gain(values: dict[str, Any]) -> bool:
@@ -45,21 +60,34 @@ def both_scales(values: Values) -> dict[str, Any]:
     return {name: {"short_mscale": factor, "long_mscale": factor}}
 
 
+_GAINS = ("attention_factor", "mscale", "mscale_all_dim")
+
 VLLM = Engine(
     "vllm",
-    "0.33 (0cd5784), before it 07b12f1",
+    "0.25 to 0.33 (0cd5784)",
     (
         Loss(
             "yarn-gain",
             _own_gain,
             Words(
-                "Releases of vLLM before 2026 read attn_factor, not attention_factor: they take "
-                "the formula's gain.",
-                "2026 年之前的 vLLM 读取 attn_factor 而不读取 attention_factor：它们使用公式给出的增益。",
+                "vLLM passes neither attention_factor nor mscale on to YaRN: it takes the "
+                "formula's gain, 0.1 ln(factor) + 1.",
+                "vLLM 不把 attention_factor 和 mscale 传给 YaRN：它使用公式给出的增益 0.1 ln(factor) + 1。",
             ),
             "https://github.com/vllm-project/vllm/issues/48621",
             ("attention_factor",),
             both_gains,
+        ),
+        Loss(
+            "temperature-dropped",
+            _no_temperature,
+            Words(
+                "vLLM looks for Llama 4's scaling of queries at the top level, not in "
+                "rope_parameters: queries beyond the original length are not scaled.",
+                "vLLM 只在顶层而不在 rope_parameters 中查找 Llama 4 的查询缩放：超出原始长度的查询不会被缩放。",
+            ),
+            "https://github.com/vllm-project/vllm/issues/48621",
+            ("llama_4_scaling_beta",),
         ),
         Loss(
             "long-rope-gain",

@@ -4,6 +4,7 @@ from posenc.models.doctor.finding import Rule
 from posenc.models.doctor.rules.beyond_training import beyond_training
 from posenc.models.doctor.rules.bfloat16_frequencies import bfloat16_frequencies
 from posenc.models.doctor.rules.depends_on_length import depends_on_length
+from posenc.models.doctor.rules.differs_by_layer import differs_by_layer
 from posenc.models.doctor.rules.older_keys import older_keys
 from posenc.models.doctor.rules.reach import reach
 from posenc.models.doctor.rules.said_twice import said_twice
@@ -18,5 +19,6 @@ RULES: tuple[Rule, ...] = (
     short_table,
     beyond_training,
     depends_on_length,
+    differs_by_layer,
     bfloat16_frequencies,
 )

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from posenc.errors import PosencError
 from posenc.models.angles import compare
-from posenc.models.doctor.engine import text
-from posenc.models.doctor.engines.mlx import older
+from posenc.models.doctor.engine import older, text
 from posenc.models.doctor.finding import Case, Finding, Words
 from posenc.models.read import read
 

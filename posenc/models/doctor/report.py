@@ -1,0 +1,133 @@
+"""An examination in words, and as what JSON can hold."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Literal
+
+from posenc.models.angles import LARGE, Effect
+from posenc.models.doctor import Examination
+from posenc.models.doctor.finding import Finding, Words
+from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
+
+Language = Literal["en", "zh"]
+_ANGLE = Words(
+    "{distance} tokens apart, angles are off by up to {angle:.3g} rad, and {pairs} of {of} pairs "
+    "by more than {large} rad, in {layers} layers.",
+    "相距 {distance} 个词元时，角度误差最大 {angle:.3g} 弧度，{of} 对中有 {pairs} 对超过 {large} 弧度，涉及 {layers} 层。",
+)
+_GAIN = Words(
+    "cos and sin are {gain:.4g} times what is meant, scores its square.",
+    "cos 与 sin 是应有值的 {gain:.4g} 倍，分数是其平方倍。",
+)
+_OTHERS = Words("Windows, chunks or temperatures differ.", "窗口、分块或温度不同。")
+_MEND = Words("Mend, into {file}:", "修补，合并到 {file}：")
+_NOTHING = Words("Nothing was found.", "没有发现问题。")
+_WEIGHTS = {
+    "error": Words("error", "错误"),
+    "warning": Words("warning", "警告"),
+    "note": Words("note", "说明"),
+}
+
+
+def lines(examination: Examination, language: Language = "en") -> Iterator[str]:
+    """What was read, and each finding with its number, its mend and its link."""
+    chosen = 0 if language == "en" else 1
+    yield from described(examination.spec)
+    if not examination.findings:
+        yield _NOTHING[chosen]
+    for finding in examination.findings:
+        yield ""
+        head = [_WEIGHTS[finding.weight][chosen], finding.rule, finding.engine or ""]
+        yield " ".join(x for x in (*head, ", ".join(finding.keys)) if x)
+        yield "  " + finding.words[chosen].format(**finding.numbers)
+        for sentence in _costs(finding.effect):
+            yield "  " + sentence[chosen]
+        if finding.patch:
+            import json
+
+            mend = _MEND[chosen].format(file="config.json")
+            yield f"  {mend} {json.dumps(finding.patch, ensure_ascii=False)}"
+        if finding.link:
+            yield f"  {finding.link}"
+
+
+def _costs(effect: Effect | None) -> Iterator[Words]:
+    if effect is None:
+        return
+    numbers = {**asdict(effect), "large": LARGE}
+    for words, holds in (
+        (_ANGLE, effect.angle > 0),
+        (_GAIN, abs(effect.gain - 1) > 1e-9),
+        (_OTHERS, effect.others),
+    ):
+        if holds:
+            yield Words(*(sentence.format(**numbers) for sentence in words))
+
+
+def described(spec: ModelSpec) -> Iterator[str]:
+    """A line for the model, and one for each kind of layer of each part."""
+    yield f"{spec.origin}: {spec.model_type}"
+    for name, part in spec.parts.items():
+        kinds: dict[int, tuple[LayerSpec | None, list[int]]] = {}
+        for number, layer in enumerate(part.layers):
+            kinds.setdefault(id(layer), (layer, []))[1].append(number)
+        reach = "" if part.trained_length is None else f", {part.trained_length:,} tokens"
+        inputs = "".join(f", {_named(x)}" for x in part.embeddings)
+        yield f"  {name}: {len(part.layers)} layers{reach}{inputs}"
+        for layer, numbers in kinds.values():
+            where = "all" if len(kinds) == 1 else _ranges(numbers)
+            yield f"    {where}: {_layer(layer)}"
+
+
+def _layer(layer: LayerSpec | None) -> str:
+    if layer is None:
+        return "no attention"
+    words = [_named(spec) for spec in layer.encodings] or ["no position"]
+    words.append(f"{layer.heads} heads on {layer.key_heads} of {layer.head_dim}")
+    words += [f"window {layer.window}"] if layer.window else []
+    words += [f"chunks of {layer.chunk}"] if layer.chunk else []
+    words += ["a learned sink per head"] if layer.sink_logits else []
+    return ", ".join([*words, *layer.beyond])
+
+
+def _named(spec: EncodingSpec) -> str:
+    settings = dict(spec.settings)
+    scaling = settings.pop("scaling", None)
+    parts = [f"{key}={value!r}" for key, value in settings.items() if value is not None]
+    if scaling is not None:
+        inner = ", ".join(f"{k}={_short(v)}" for k, v in scaling.settings.items())
+        parts.append(f"scaling={scaling.name}({inner})")
+    return f"{spec.name}({', '.join(parts)})"
+
+
+def _short(value: object) -> str:
+    return f"({len(value)} numbers)" if isinstance(value, tuple) else repr(value)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """0-3, 5, 7: whole numbers in a row joined, and long lists cut."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and groups[-1][-1] == number - 1:
+            groups[-1][1:] = [number]
+        else:
+            groups.append([number])
+    words = ["-".join(map(str, group)) for group in groups]
+    return ", ".join(words if len(words) <= 6 else [*words[:4], "...", words[-1]])
+
+
+def as_json(examination: Examination) -> dict[str, Any]:
+    """All of it, for other programs; sentences are in English."""
+    return {
+        "model_type": examination.spec.model_type,
+        "target_length": examination.target,
+        "engines": list(examination.engines),
+        "sound": examination.sound,
+        "findings": [_plain(finding) for finding in examination.findings],
+    }
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    values: dict[str, Any] = asdict(finding)
+    values["words"] = finding.words.en.format(**finding.numbers)
+    return values

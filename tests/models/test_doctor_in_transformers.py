@@ -1,0 +1,93 @@
+"""The faults that the doctor tells of transformers, seen in transformers itself."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.models.doctor import examine
+from tests.models.test_doctor import SICK
+
+transformers = pytest.importorskip("transformers")
+
+KINDS = {"llama": "Llama", "gemma3_text": "Gemma3"}
+
+
+def rotary(config: dict[str, Any]) -> torch.nn.Module:
+    """The rotary module that transformers builds of a configuration."""
+    family = transformers.CONFIG_MAPPING[config["model_type"]]
+    name = KINDS[config["model_type"]]
+    module = __import__(
+        f"transformers.models.{name.lower()}.modeling_{name.lower()}",
+        fromlist=[f"{name}RotaryEmbedding"],
+    )
+    return getattr(module, f"{name}RotaryEmbedding")(config=family.from_dict(dict(config)))
+
+
+def sick(name: str) -> dict[str, Any]:
+    return SICK[name][2]
+
+
+def effect(config: dict[str, Any], rule: str) -> Any:
+    findings = examine(config, engines=["transformers"]).findings
+    return next(x for x in findings if x.rule == rule).effect
+
+
+def test_truncate_within_a_kind_of_layer_is_not_read() -> None:
+    """As far off as the doctor computes, in every pair."""
+    config = sick("D1")
+    outer = config["rope_parameters"]
+    whole = outer["full_attention"] | {"truncate": True}
+    told = rotary(config).full_attention_inv_freq
+    other = rotary(config | {"rope_parameters": {**outer, "full_attention": whole}})
+    assert torch.equal(told, other.full_attention_inv_freq)
+    beside = rotary(config | {"rope_parameters": {**outer, "truncate": False}})
+    error = (beside.full_attention_inv_freq - told).abs().max() * 65_535
+    assert error.item() == pytest.approx(effect(config, "yarn-truncate").angle, rel=1e-3)
+
+
+def test_a_share_of_a_head_is_not_read_by_llama() -> None:
+    assert rotary(sick("D2")).inv_freq.shape == (32,)
+    half = effect(sick("D2"), "partial-ignored")
+    assert half.angle > 0.5
+
+
+def test_a_share_of_a_head_with_a_scaling_does_not_fit() -> None:
+    config = sick("D2, scaled")
+    module = rotary(config)
+    assert module.inv_freq.shape == (16,)
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    cos, sin = module(torch.zeros(1), torch.arange(3)[None])
+    q = torch.zeros(1, 8, 3, 64)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        apply_rotary_pos_emb(q, q, cos, sin)
+
+
+def test_a_cast_rounds_frequencies() -> None:
+    config = sick("D3")
+    module = rotary(config)
+    exact = module.inv_freq.clone()
+    error = (module.to(torch.bfloat16).inv_freq.float() - exact).abs().max() * 8191
+    expected = next(x for x in examine(config, engines=[]).findings if x.effect).effect
+    assert expected is not None
+    assert error.item() == pytest.approx(expected.angle, rel=1e-3)
+
+
+def test_a_gain_by_kind_is_written_where_nobody_reads() -> None:
+    module = rotary(sick("D4"))
+    assert not hasattr(module, "attention_scaling")
+    module(torch.zeros(1), torch.arange(70_000)[None], layer_type="full_attention")
+    assert module.attention_scaling == 1.0
+    assert module.full_attention_attention_scaling == 1.0
+
+
+@pytest.mark.parametrize("kind", ["su", "mrope", "ntk", "deepseek_yarn"])
+def test_an_unknown_type_is_not_built(kind: str) -> None:
+    lists = {"short_factor": [1.0] * 32, "long_factor": [1.0] * 32}
+    rope = {"type": kind, "factor": 8.0, "original_max_position_embeddings": 8192, **lists}
+    config = sick("D3") | {"rope_scaling": rope}
+    with pytest.raises(KeyError, match=kind):
+        rotary(config)
+    findings = examine(config, engines=["transformers"]).findings
+    assert "unknown-type" in {finding.rule for finding in findings}
