@@ -17,7 +17,7 @@ _ANGLE = Words(
 )
 _GAIN = Words(
     "cos and sin are {gain:.4g} times what is meant, scores its square.",
-    "cos 与 sin 是应有值的 {gain:.4g} 倍，分数是其平方倍。",
+    "cos 与 sin 是应有值的 {gain:.4g} 倍，得分是其平方倍。",
 )
 _OTHERS = Words("Windows, chunks or temperatures differ.", "窗口、分块或温度不同。")
 _MEND = Words("Mend, into {file}:", "修补，合并到 {file}：")
