@@ -1,0 +1,137 @@
+"""GGUF's metadata for the rotation, and llama.cpp's flags."""
+
+import math
+from typing import Any
+
+from posenc.frequencies import FREQUENCIES, default, yarn_gain
+from posenc.models.angles import gain
+from posenc.models.doctor.finding import Words
+from posenc.models.spec import EncodingSpec, ModelSpec, ScalingSpec
+from posenc.models.write.configs import kinds
+from posenc.models.write.written import Line
+
+_EXACT = Words("GGUF has a key for it.", "GGUF 有对应的键。")
+_GROWS = Words(
+    "GGUF has no scaling that grows with the input; choose a fixed base.",
+    "GGUF 没有随输入增长的缩放；请选择一个固定基数。",
+)
+_ROUNDED = Words(
+    "llama.cpp rounds YaRN's ramp to whole pairs.", "llama.cpp 把 YaRN 的斜坡取整到整对。"
+)
+_TENSOR = Words("Travels as a tensor of one divisor for each pair.", "以张量传递，每对一个除数。")
+_FILE = Words(
+    "Only the file can say it, as a tensor: convert the model anew.",
+    "只能由文件以张量给出：请重新转换模型。",
+)
+_ONE = Words(
+    "Flags speak of all layers, and these differ: the file must say it.",
+    "参数针对所有层，而这些层各不相同：必须由文件给出。",
+)
+
+
+def gguf_keys(
+    spec: ModelSpec, arch: str
+) -> tuple[dict[str, Any], dict[str, tuple[float, ...]], tuple[Line, ...]]:
+    """The metadata under this architecture's name, the tensors, and the loss report."""
+    layers = kinds(spec.main)
+    keys: dict[str, Any] = {}
+    tensors: dict[str, tuple[float, ...]] = {}
+    lines: list[Line] = []
+    if spec.main.trained_length:
+        keys[f"{arch}.context_length"] = spec.main.trained_length
+    whole = layers.get("full_attention") or next(iter(layers.values()), None)
+    if whole is None or whole.rotary is None:
+        return keys, tensors, ()
+    settings = whole.rotary.settings
+    keys[f"{arch}.rope.dimension_count"] = settings.get("rotary_dim", settings["dim"])
+    keys[f"{arch}.rope.freq_base"] = settings["base"]
+    lines.append(Line("base", "exact", _EXACT))
+    local = layers.get("sliding_attention")
+    if local is not None:
+        keys[f"{arch}.attention.sliding_window"] = local.window
+        if local is not whole and local.rotary is not None:
+            keys[f"{arch}.rope.freq_base_swa"] = local.rotary.settings["base"]
+    scaling = settings.get("scaling")
+    if scaling is not None:
+        own, table, line = _scaling(whole.rotary, scaling)
+        keys |= {f"{arch}.rope.{name}": value for name, value in own.items()}
+        tensors |= table
+        lines.append(line)
+    return keys, tensors, tuple(lines)
+
+
+def _scaling(
+    spec: EncodingSpec, scaling: ScalingSpec
+) -> tuple[dict[str, Any], dict[str, tuple[float, ...]], Line]:
+    settings = scaling.settings
+    if scaling.name == "Linear":
+        keys = {"scaling.type": "linear", "scaling.factor": settings["factor"]}
+        return keys, {}, Line("scaling", "exact", _EXACT)
+    if scaling.name == "YaRN" and settings.get("ramp", "code") == "code":
+        keys = {
+            "scaling.type": "yarn",
+            "scaling.factor": settings["factor"],
+            "scaling.original_context_length": settings["original_length"],
+            # llama.cpp multiplies the formula's gain by it.
+            "scaling.attn_factor": gain(spec) / yarn_gain(factor=settings["factor"]),
+        }
+        keys |= {
+            f"scaling.yarn_{name}": settings[name]
+            for name in ("beta_fast", "beta_slow")
+            if name in settings
+        }
+        if settings.get("truncate", True):
+            return keys, {}, Line("scaling", "exact", _EXACT)
+        return keys, {}, Line("scaling", "approximate", _ROUNDED)
+    if scaling.name == "DynamicNTK":
+        return {}, {}, Line("scaling", "impossible", _GROWS)
+    if scaling.name == "LongRoPE":
+        keys = {
+            "scaling.original_context_length": settings["original_length"],
+            "scaling.attn_factor": gain(spec),
+        }
+        tensors = {
+            "rope_factors_short.weight": tuple(settings["short"]),
+            "rope_factors_long.weight": tuple(settings["long"]),
+        }
+        return keys, tensors, Line("scaling", "exact", _TENSOR)
+    return {}, {"rope_freqs.weight": divisors(spec)}, Line("scaling", "exact", _TENSOR)
+
+
+def divisors(spec: EncodingSpec) -> tuple[float, ...]:
+    """By how much each pair is slower than without a scaling; infinite for one that rests."""
+    settings = spec.settings
+    turned, base = settings.get("rotary_dim", settings["dim"]), settings["base"]
+    scaling = settings["scaling"]
+    formula = FREQUENCIES[scaling.name]
+    waves = [formula(i, base, turned, 1, **scaling.settings) for i in range(turned // 2)]
+    return tuple(
+        default(i, base, turned, 1) / wave if wave else math.inf for i, wave in enumerate(waves)
+    )
+
+
+def llama_cpp_flags(spec: ModelSpec) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+    """What the command line can say over a file that was converted without it."""
+    keys, tensors, lines = gguf_keys(spec, "")
+    flags: list[str] = []
+    if spec.main.trained_length:
+        flags += ["--ctx-size", str(spec.main.trained_length)]
+    names = {
+        ".rope.freq_base": "--rope-freq-base",
+        ".rope.scaling.type": "--rope-scaling",
+        ".rope.scaling.factor": "--rope-scale",
+        ".rope.scaling.original_context_length": "--yarn-orig-ctx",
+        ".rope.scaling.attn_factor": "--yarn-attn-factor",
+        ".rope.scaling.yarn_beta_fast": "--yarn-beta-fast",
+        ".rope.scaling.yarn_beta_slow": "--yarn-beta-slow",
+    }
+    if ".rope.freq_base_swa" in keys:
+        return tuple(flags), (Line("base", "impossible", _ONE),)
+    if tensors:
+        return tuple(flags), tuple(
+            Line(x.about, "impossible", _FILE) if x.words is _TENSOR else x for x in lines
+        )
+    for key, flag in names.items():
+        if key in keys:
+            flags += [flag, str(keys[key])]
+    return tuple(flags), lines

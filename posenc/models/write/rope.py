@@ -1,0 +1,92 @@
+"""Rotary settings in the words of transformers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.errors import UnsupportedError
+from posenc.frequencies import FREQUENCIES, default
+from posenc.models.angles import gain
+from posenc.models.spec import EncodingSpec, ScalingSpec
+
+_NAMES = {
+    "Linear": "linear",
+    "DynamicNTK": "dynamic",
+    "YaRN": "yarn",
+    "Llama3": "llama3",
+    "LongRoPE": "longrope",
+    "Proportional": "proportional",
+}
+_KEYS = {
+    "original_length": "original_max_position_embeddings",
+    "short": "short_factor",
+    "long": "long_factor",
+    "fraction": "partial_rotary_factor",
+}
+
+
+def rope_parameters(spec: EncodingSpec) -> dict[str, Any]:
+    """The object of transformers 5 for one rotation.
+
+    Raises UnsupportedError for a scaling that neither transformers names nor a table of
+    frequencies can say.
+    """
+    settings = spec.settings
+    dim = settings["dim"]
+    turned = settings.get("rotary_dim", dim)
+    scaling = settings.get("scaling")
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": settings["base"]}
+    if "start" not in settings and turned != dim:
+        rope["partial_rotary_factor"] = turned / dim
+    if spec.name == "mrope":
+        rope["mrope_section"] = list(settings["sections"])
+        if settings.get("interleaved"):
+            rope["mrope_interleaved"] = True
+    if scaling is None:
+        return rope
+    if scaling.name == "NTK":
+        # Exactly another base.
+        rope["rope_theta"] *= scaling.settings["factor"] ** (turned / (turned - 2))
+        return rope
+    if scaling.name not in _NAMES or scaling.settings.get("ramp") == "paper":
+        return rope | carrier(spec)
+    rope["rope_type"] = _NAMES[scaling.name]
+    for name, value in scaling.settings.items():
+        rope[_KEYS.get(name, name)] = list(value) if isinstance(value, tuple) else value
+    return rope
+
+
+def carrier(spec: EncodingSpec, length: int = 1) -> dict[str, Any]:
+    """Any table of frequencies that does not change with the length, as "longrope".
+
+    Its divisors are the same below and beyond the original length, and its gain is given, so
+    that whoever knows LongRoPE knows this table.
+    """
+    settings = spec.settings
+    turned = settings.get("rotary_dim", settings["dim"])
+    scaling = settings.get("scaling", ScalingSpec("Scaling", {}))
+    if scaling.name in ("DynamicNTK", "LongRoPE"):
+        raise UnsupportedError(f"{scaling.name} changes with the length: no single table holds it")
+    formula = FREQUENCIES[scaling.name]
+    divisors = [
+        default(i, settings["base"], turned, length)
+        / formula(i, settings["base"], turned, length, **scaling.settings)
+        for i in range(turned // 2)
+    ]
+    return {
+        "rope_type": "longrope",
+        "short_factor": divisors,
+        "long_factor": divisors,
+        "factor": 1.0,
+        "attention_factor": gain(spec),
+        "original_max_position_embeddings": scaling.settings.get("original_length", 1),
+    }
+
+
+def older(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """The same under the keys of transformers 4: the base and the share at the top."""
+    inner = dict(rope)
+    keys: dict[str, Any] = {"rope_theta": inner.pop("rope_theta")}
+    if inner["rope_type"] != "proportional" and "partial_rotary_factor" in inner:
+        keys["partial_rotary_factor"] = inner.pop("partial_rotary_factor")
+    keys["rope_scaling"] = None if inner == {"rope_type": "default"} else inner
+    return keys
