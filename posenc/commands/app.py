@@ -38,7 +38,7 @@ COMMANDS = {
     ),
     "convert": Command(
         "convert:convert",
-        "Copy a checkpoint with its queries and keys in the other rotary layout.",
+        "Copy weights in the other rotary layout, or write a configuration for another engine.",
     ),
     "doctor": Command(
         "doctor:doctor",

@@ -1,25 +1,42 @@
-"""`posenc convert`: a checkpoint from one rotary layout to the other."""
+"""`posenc convert`: weights in the other rotary layout, or a configuration for another engine."""
 
+import dataclasses
 import json
+import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Argument, Option
 
 from posenc.commands.app import AsJson, errors
+from posenc.errors import SettingError
 
 Layout = Literal["half", "interleaved"]
+Target = Literal["half", "interleaved", "hf4", "hf5", "vllm", "sglang", "gguf", "llama.cpp", "mlx"]
 
 
 def convert(
-    path: Annotated[Path, Argument(help="A safetensors file, or the folder of a model.")],
-    out: Annotated[Path, Argument(help="The new file or folder; it must not exist.")],
-    source: Annotated[Layout, Option("--from", help="Layout of the checkpoint.")],
-    target: Annotated[Layout, Option("--to", help="Layout of the copy.")],
+    path: Annotated[
+        Path, Argument(help="A safetensors file, the folder of a model, or a config.json.")
+    ],
+    target: Annotated[
+        Target, Option("--to", help="Layout of the copy, or who is to read the configuration.")
+    ],
+    out: Annotated[
+        Path | None,
+        Argument(
+            help="The new file or folder; it must not exist.",
+            show_default="for an engine: stdout",
+        ),
+    ] = None,
+    source: Annotated[
+        Layout | None,
+        Option("--from", help="Layout of the weights.", show_default="none: for an engine"),
+    ] = None,
     head_dim: Annotated[
         int | None,
         Option(help="Dimensions of a head of q and k.", show_default="as config.json says"),
@@ -47,8 +64,23 @@ def convert(
     columns: Annotated[str | None, Option(help="The same, for those stored (in, out).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a checkpoint with its queries and keys in the other rotary layout."""
+    """Copy weights in the other rotary layout, or write a configuration for another engine.
+
+    With --from and a layout for --to, weights are copied. Without --from the configuration alone
+    is written as the engine of --to reads it, and what is lost on the way is told on stderr.
+    """
+    if target not in ("half", "interleaved"):
+        with errors():
+            for name, value in {"--from": source, "--head-dim": head_dim}.items():
+                if value is not None:
+                    raise SettingError(f"{name} speaks of weights, and --to {target} of none")
+            _configuration(path, out, target, as_json)
+        return
     with errors():
+        if source is None or out is None:
+            raise SettingError(
+                f"--to {target} is a layout of weights: say --from, and where to write the copy"
+            )
         from posenc.conversion.checkpoint import convert_checkpoint
         from posenc.conversion.header import shown
         from posenc.conversion.names import Names
@@ -83,3 +115,28 @@ def convert(
     else:
         first = shown(changed[0])
         print(f"{out}: {len(changed)} tensors from {source} to {target}, such as {first}")
+
+
+def _configuration(path: Path, out: Path | None, target: str, as_json: bool) -> None:
+    from posenc.models.write import write
+
+    written = write(path, target)
+    for line in written.lines:
+        print(f"{line.verdict}: {line.about}: {line.words.en}", file=sys.stderr)
+    if as_json:
+        content = json.dumps(dataclasses.asdict(written), indent=2)
+    elif written.config is not None:
+        content = json.dumps(written.config, indent=2, ensure_ascii=False)
+    elif written.flags:
+        content = shlex.join(written.flags)
+    else:
+        content = json.dumps(_gguf(written), indent=2)
+    if out is None:
+        print(content)
+    else:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(content + "\n")
+
+
+def _gguf(written: Any) -> dict[str, Any]:
+    return {**written.keys, **written.tensors}

@@ -59,9 +59,7 @@ def _config(
 def _lines(spec: ModelSpec, other: ModelSpec) -> tuple[Line, ...]:
     effect = compare(spec, other, spec.main.trained_length or 8192)
     # A base that is written as another number may differ in its last digit.
-    if effect is None or (
-        effect.angle < 1e-6 and abs(effect.gain - 1) < 1e-9 and not effect.others
-    ):
+    if effect is None or (max(effect.angle, abs(effect.gain - 1)) < 1e-6 and not effect.others):
         words = Words("Angles, gains and windows are the same.", "角度、增益和窗口都相同。")
         return (Line("rotation", "exact", words),)
     if effect.others:

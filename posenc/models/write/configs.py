@@ -76,7 +76,8 @@ def _ropes(values: Mapping[str, Any], part: PartSpec) -> dict[str, dict[str, Any
     ropes = {}
     for name, layer in kinds(part).items():
         if layer.rotary is not None:
-            own = whole.get(name) if isinstance(whole.get(name), Mapping) else whole
+            inner = whole.get(name)
+            own = inner if isinstance(inner, Mapping) else whole
             others = {key: x for key, x in own.items() if key in _BESIDE}
             ropes[name] = rope_parameters(layer.rotary) | others
     return ropes

@@ -49,7 +49,7 @@ def gguf_keys(
     local = layers.get("sliding_attention")
     if local is not None:
         keys[f"{arch}.attention.sliding_window"] = local.window
-        if local is not whole and local.rotary is not None:
+        if local.rotary is not None and local.rotary != whole.rotary:
             keys[f"{arch}.rope.freq_base_swa"] = local.rotary.settings["base"]
     scaling = settings.get("scaling")
     if scaling is not None:
