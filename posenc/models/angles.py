@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from posenc.errors import UnsupportedError
 from posenc.frequencies import FREQUENCIES, GAINS, no_gain
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec, ScalingSpec
 
@@ -40,12 +41,15 @@ class Effect:
 def frequencies(spec: EncodingSpec, length: int) -> list[float]:
     """Radians per token of each dimension of a head, 0 for those that rest.
 
-    length is how far the input reaches; only some scalings ask.
+    length is how far the input reaches; only some scalings ask. Raises UnsupportedError for a
+    scaling that posenc has no formula of.
     """
     settings = spec.settings
     dim = settings["dim"]
     turned, start = settings.get("rotary_dim", dim), settings.get("start", 0)
     scaling = settings.get("scaling", ScalingSpec("Scaling", {}))
+    if scaling.name not in FREQUENCIES:
+        raise UnsupportedError(f"posenc has no scaling {scaling.name}, and so no frequencies of it")
     formula = FREQUENCIES[scaling.name]
     pairs = [
         formula(i, settings["base"], turned, length, **scaling.settings) for i in range(turned // 2)

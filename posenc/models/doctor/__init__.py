@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import SettingError, UnknownNameError
+from posenc.errors import SettingError, UnknownNameError, UnsupportedError
 from posenc.models.doctor.engines import ENGINES
-from posenc.models.doctor.finding import Case, Finding
+from posenc.models.doctor.finding import Case, Finding, Rule
 from posenc.models.doctor.rules import RULES
 from posenc.models.keys import load
 from posenc.models.read import read
@@ -59,10 +59,18 @@ def examine(
     # A model of distances alone states no length; what is asked of it is asked at 8,192.
     target = target_length or spec.main.trained_length or 8192
     case = Case(spec, json.loads(json.dumps(values)), target)
-    findings = [finding for rule in RULES for finding in rule(case)]
-    findings += [finding for name in engines for finding in ENGINES[name].findings(case)]
+    rules = (*RULES, *(ENGINES[name].findings for name in engines))
+    findings = [finding for rule in rules for finding in _told(rule, case)]
     findings.sort(key=lambda finding: _ORDER[finding.weight])
     return Examination(spec, target, engines, tuple(findings))
+
+
+def _told(rule: Rule, case: Case) -> list[Finding]:
+    """What a rule finds; nothing where there is no formula to compute it by."""
+    try:
+        return list(rule(case))
+    except UnsupportedError:
+        return []
 
 
 def _file(source: str | PathLike[str]) -> Path:

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import UnknownNameError
+from posenc.errors import UnknownNameError, UnsupportedError
 from posenc.models.angles import compare
 from posenc.models.doctor.engine import Engine, text
 from posenc.models.doctor.engines import ENGINES
@@ -40,7 +40,11 @@ def write(source: _Source, target: str) -> Written:
     if path is not None and path.is_dir():
         path /= "config.json"
     values = load(path) if path is not None else source
-    return TARGETS[target](json.loads(json.dumps(values)), read(values))
+    try:
+        return TARGETS[target](json.loads(json.dumps(values)), read(values))
+    except UnsupportedError as error:
+        words = Words(str(error), f"posenc 没有这种缩放的公式：{error}")
+        return Written(target, lines=(Line("scaling", "impossible", words),))
 
 
 def _config(

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from posenc.errors import UnsupportedError
 from posenc.frequencies import FREQUENCIES, default, yarn_gain
 from posenc.models.angles import gain
 from posenc.models.doctor.finding import Words
@@ -95,6 +96,8 @@ def _scaling(
             "rope_factors_long.weight": tuple(settings["long"]),
         }
         return keys, tensors, Line("scaling", "exact", _TENSOR)
+    if scaling.name not in FREQUENCIES:
+        raise UnsupportedError(f"posenc has no scaling {scaling.name}, and so no divisors of it")
     return {}, {"rope_freqs.weight": divisors(spec)}, Line("scaling", "exact", _TENSOR)
 
 

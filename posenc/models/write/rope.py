@@ -66,6 +66,8 @@ def carrier(spec: EncodingSpec, length: int = 1) -> dict[str, Any]:
     scaling = settings.get("scaling", ScalingSpec("Scaling", {}))
     if scaling.name in ("DynamicNTK", "LongRoPE"):
         raise UnsupportedError(f"{scaling.name} changes with the length: no single table holds it")
+    if scaling.name not in FREQUENCIES:
+        raise UnsupportedError(f"posenc has no scaling {scaling.name}, and so no table of it")
     formula = FREQUENCIES[scaling.name]
     divisors = [
         default(i, settings["base"], turned, length)
