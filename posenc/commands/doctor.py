@@ -23,6 +23,9 @@ def doctor(
     language: Annotated[
         Literal["en", "zh"], Option("--language", "--lang", help="Of the sentences.")
     ] = "en",
+    weights: Annotated[
+        bool, Option("--weights", help="Read the weights too: their frequencies and layout.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell what is wrong with a model's positions and what engines drop; exit code 1 if grave."""
@@ -33,7 +36,7 @@ def doctor(
         from posenc.models.doctor.report import lines
 
         names = [x.strip() for x in engine.split(",") if x.strip()] if engine else list(ENGINES)
-        examination = examine(path, target_length=target_length, engines=names)
+        examination = examine(path, target_length=target_length, engines=names, weights=weights)
     if as_json:
         print(json.dumps(plain(examination), indent=2))
     else:

@@ -11,6 +11,7 @@ from posenc.errors import SettingError, UnknownNameError, UnsupportedError
 from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Finding, Rule
 from posenc.models.doctor.rules import RULES
+from posenc.models.doctor.weights import judge_weights
 from posenc.models.keys import load
 from posenc.models.read import read
 from posenc.models.spec import ModelSpec
@@ -38,11 +39,14 @@ def examine(
     *,
     target_length: int | None = None,
     engines: Iterable[str] = tuple(ENGINES),
+    weights: bool = False,
 ) -> Examination:
     """What is wrong with the positions of a model, of its configuration alone.
 
     target_length is how many tokens the model is to take, by default as many as the file states.
-    engines are those that are to run it. Raises ConfigError for what is no configuration,
+    engines are those that are to run it. weights reads the safetensors files of the folder too:
+    stored frequencies, and whether queries and keys lie in the layout that the model type's code
+    turns, which norms of rows tell, with a probability. Raises ConfigError for what is no configuration,
     UnknownNameError for a model type or an engine that posenc does not know, SettingError for a
     target below 1.
 
@@ -61,6 +65,10 @@ def examine(
     case = Case(spec, json.loads(json.dumps(values)), target)
     rules = (*RULES, *(ENGINES[name].findings for name in engines))
     findings = [finding for rule in rules for finding in _told(rule, case)]
+    if weights:
+        if isinstance(source, Mapping):
+            raise SettingError("examine(weights=True) reads files: give the folder of the model")
+        findings += judge_weights(Path(source), spec, target)
     findings.sort(key=lambda finding: _ORDER[finding.weight])
     return Examination(spec, target, engines, tuple(findings))
 
