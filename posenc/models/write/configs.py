@@ -61,8 +61,12 @@ def older_config(values: Mapping[str, Any], part: PartSpec) -> dict[str, Any] | 
         return config
     names = _LOCAL.get(str(inner.get("model_type")))
     local = ropes.get("sliding_attention")
-    if names is None or local is None or set(local) != {"rope_type", "rope_theta"}:
+    if local is None or set(local) != {"rope_type", "rope_theta"}:
         return None
+    if names is None:
+        # Of some model types the code scales those that see everything, and no others.
+        inner.update(older(ropes["full_attention"]))
+        return config if local["rope_theta"] == inner["rope_theta"] else None
     whole = older(ropes["full_attention"])
     inner[names[0]], inner[names[1]] = whole["rope_theta"], local["rope_theta"]
     inner["rope_scaling"] = whole["rope_scaling"]
