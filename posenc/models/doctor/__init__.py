@@ -13,7 +13,8 @@ from posenc.models.doctor.finding import Case, Finding, Rule
 from posenc.models.doctor.rules import RULES
 from posenc.models.doctor.weights import judge_weights
 from posenc.models.keys import load
-from posenc.models.read import read
+from posenc.models.read import configuration, read
+from posenc.models.read.gguf_header import is_gguf
 from posenc.models.spec import ModelSpec
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -58,8 +59,8 @@ def examine(
             raise UnknownNameError("engine", name, ENGINES)
     if target_length is not None and target_length < 1:
         raise SettingError(f"examine(target_length={target_length}): at least 1 is needed")
-    values = source if isinstance(source, Mapping) else load(_file(source))
     spec = read(source)
+    values = source if isinstance(source, Mapping) else _values(configuration(source))
     # A model of distances alone states no length; what is asked of it is asked at 8,192.
     target = target_length or spec.main.trained_length or 8192
     case = Case(spec, json.loads(json.dumps(values)), target)
@@ -81,6 +82,6 @@ def _told(rule: Rule, case: Case) -> list[Finding]:
         return []
 
 
-def _file(source: str | PathLike[str]) -> Path:
-    path = Path(source)
-    return path / "config.json" if path.is_dir() else path
+def _values(file: Path) -> Mapping[str, Any]:
+    """What engines read of it; of a GGUF file llama.cpp alone reads, and `read` does as it does."""
+    return {} if is_gguf(file) else load(file)

@@ -68,15 +68,15 @@ def described(spec: ModelSpec) -> Iterator[str]:
     """A line for the model, and one for each kind of layer of each part."""
     yield f"{spec.origin}: {spec.model_type}"
     for name, part in spec.parts.items():
-        kinds: dict[int, tuple[LayerSpec | None, list[int]]] = {}
+        kinds: dict[str, list[int]] = {}
         for number, layer in enumerate(part.layers):
-            kinds.setdefault(id(layer), (layer, []))[1].append(number)
+            kinds.setdefault(_layer(layer), []).append(number)
         reach = "" if part.trained_length is None else f", {part.trained_length:,} tokens"
         inputs = "".join(f", {_named(x)}" for x in part.embeddings)
         yield f"  {name}: {len(part.layers)} layers{reach}{inputs}"
-        for layer, numbers in kinds.values():
+        for words, numbers in kinds.items():
             where = "all" if len(kinds) == 1 else _ranges(numbers)
-            yield f"    {where}: {_layer(layer)}"
+            yield f"    {where}: {words}"
 
 
 def _layer(layer: LayerSpec | None) -> str:

@@ -32,11 +32,16 @@ def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
         return _from_values(source, "a dict")
     if not isinstance(source, str | PathLike):
         raise ConfigError(f"read({shown(source)}): a path, a folder or an object is needed")
-    path = Path(source)
-    file = _inside(path) if path.is_dir() else path
+    file = configuration(source)
     if is_gguf(file):
         return read_gguf(file)
     return _from_values(load(file), str(file))
+
+
+def configuration(source: str | PathLike[str]) -> Path:
+    """The file that is read: this one, or the one of a folder that says what its model does."""
+    path = Path(source)
+    return _inside(path) if path.is_dir() else path
 
 
 def _inside(folder: Path) -> Path:

@@ -7,13 +7,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import UnknownNameError, UnsupportedError
+from posenc.errors import ConfigError, UnknownNameError, UnsupportedError
 from posenc.models.angles import compare
 from posenc.models.doctor.engine import Engine, text
 from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Words
 from posenc.models.keys import load
-from posenc.models.read import read
+from posenc.models.read import configuration, read
+from posenc.models.read.gguf_header import is_gguf
 from posenc.models.spec import ModelSpec
 from posenc.models.write.configs import newer_config, older_config
 from posenc.models.write.gguf import gguf_keys, llama_cpp_flags
@@ -36,15 +37,18 @@ def write(source: _Source, target: str) -> Written:
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
-    path = None if isinstance(source, Mapping) else Path(source)
-    if path is not None and path.is_dir():
-        path /= "config.json"
-    values = load(path) if path is not None else source
+    values = source if isinstance(source, Mapping) else _values(configuration(source))
     try:
         return TARGETS[target](json.loads(json.dumps(values)), read(values))
     except UnsupportedError as error:
         words = Words(str(error), f"posenc 没有这种缩放的公式：{error}")
         return Written(target, lines=(Line("scaling", "impossible", words),))
+
+
+def _values(file: Path) -> Mapping[str, Any]:
+    if is_gguf(file):
+        raise ConfigError(f"{file} is a GGUF file: give the config.json that it was made from")
+    return load(file)
 
 
 def _config(
