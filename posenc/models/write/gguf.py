@@ -19,6 +19,10 @@ _GROWS = Words(
 _ROUNDED = Words(
     "llama.cpp rounds YaRN's ramp to whole pairs.", "llama.cpp 把 YaRN 的斜坡取整到整对。"
 )
+_BETAS = Words(
+    "llama.cpp reads the betas of YaRN from the files of few architectures: give them as flags.",
+    "llama.cpp 只从少数架构的文件读取 YaRN 的 beta：请用参数给出。",
+)
 _TENSOR = Words("Travels as a tensor of one divisor for each pair.", "以张量传递，每对一个除数。")
 _FILE = Words(
     "Only the file can say it, as a tensor: convert the model anew.",
@@ -81,9 +85,11 @@ def _scaling(
             for name in ("beta_fast", "beta_slow")
             if name in settings
         }
-        if settings.get("truncate", True):
-            return keys, {}, Line("scaling", "exact", _EXACT)
-        return keys, {}, Line("scaling", "approximate", _ROUNDED)
+        if not settings.get("truncate", True):
+            return keys, {}, Line("scaling", "approximate", _ROUNDED)
+        if (settings.get("beta_fast", 32.0), settings.get("beta_slow", 1.0)) != (32.0, 1.0):
+            return keys, {}, Line("scaling", "approximate", _BETAS)
+        return keys, {}, Line("scaling", "exact", _EXACT)
     if scaling.name == "DynamicNTK":
         return {}, {}, Line("scaling", "impossible", _GROWS)
     if scaling.name == "LongRoPE":
