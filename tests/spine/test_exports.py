@@ -90,7 +90,15 @@ def test_first_use_loads_no_more_than_it_needs() -> None:
         "numpy._typing._add_docstring",
     }
     own = {name.split(".")[1] for name in came if name.startswith("posenc.")}
-    assert own == {"encoding", "encodings", "errors", "positions", "terms", "torch_modes"}
+    assert own == {
+        "encoding",
+        "encodings",
+        "errors",
+        "frequencies",
+        "positions",
+        "terms",
+        "torch_modes",
+    }
 
 
 def test_attending_loads_no_compiler_and_no_tools() -> None:
