@@ -120,7 +120,8 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     "twice": (
         "said-twice",
         None,
-        LLAMA | {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0}},
+        scaled(rope_type="linear", factor=2.0)
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
         "error",
     ),
     "unread": ("unread-keys", None, LLAMA | {"dual_chunk_attention_config": {"a": 1}}, "warning"),

@@ -41,6 +41,9 @@ def test_a_published_file_comes_back(name: str, target: str) -> None:
         assert written.config is None
         assert [line.verdict for line in written.lines] == ["impossible"]
         return
+    if name in OWN_KEYS and written.config is None:
+        assert [line.verdict for line in written.lines] == ["impossible"]
+        return
     assert written.config is not None
     effect = compare(spec, read(written.config), spec.main.trained_length or 8192)
     told = [line for line in written.lines if line.verdict != "exact"]

@@ -61,7 +61,11 @@ def _config(
             "不同类型的层旋转方式不同，而这些键只能写一种。",
         )
         return Written(target, lines=(Line("layer_types", "impossible", words),))
-    return Written(target, config=config, lines=_lines(spec, read(config)))
+    try:
+        return Written(target, config=config, lines=_lines(spec, read(config)))
+    except ConfigError as error:
+        words = Words(f"Its code reads keys of its own: {error}", f"其代码读取自己的键：{error}")
+        return Written(target, lines=(Line("rotation", "impossible", words),))
 
 
 def _lines(spec: ModelSpec, other: ModelSpec) -> tuple[Line, ...]:
