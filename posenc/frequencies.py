@@ -114,6 +114,11 @@ def no_gain(**settings: Any) -> float:
     return 1.0
 
 
+def magnitude(factor: float, strength: float = 1.0) -> float:
+    """YaRN's m: 0.1 * strength * ln(factor) + 1, and 1 where nothing is stretched."""
+    return 1.0 if factor <= 1 else 0.1 * strength * math.log(factor) + 1.0
+
+
 def yarn_gain(
     *,
     factor: float,
@@ -122,16 +127,12 @@ def yarn_gain(
     mscale_all_dim: float | None = None,
     **others: Any,
 ) -> float:
-    """What multiplies cos and sin: m(1) or m(mscale) / m(mscale_all_dim), m(x) = 0.1 x ln s + 1."""
-
-    def m(x: float) -> float:
-        return 0.1 * x * math.log(factor) + 1
-
+    """What multiplies cos and sin: m(1), or m(mscale) / m(mscale_all_dim)."""
     if attention_factor is not None:
         return attention_factor
     if mscale is not None and mscale_all_dim is not None:
-        return m(mscale) / m(mscale_all_dim)
-    return m(1.0)
+        return magnitude(factor, mscale) / magnitude(factor, mscale_all_dim)
+    return magnitude(factor)
 
 
 def long_rope_gain(

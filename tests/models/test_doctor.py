@@ -56,6 +56,17 @@ def finding(config: dict[str, Any], rule: str, **options: Any) -> Finding | None
     return findings[0] if findings else None
 
 
+LONG = scaled(
+    rope_type="longrope",
+    factor=8.0,
+    short_factor=[1.0] * 32,
+    long_factor=[2.0] * 32,
+    original_max_position_embeddings=8192,
+)
+SLIDING = LLAMA | {
+    "sliding_window": 512,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+}
 # rule, engine (None: the file itself), a file that has it, how grave it is.
 SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     "D1": ("yarn-truncate", "transformers", nested(**YARN, truncate=False), "error"),
@@ -100,13 +111,7 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     "long": (
         "depends-on-length",
         None,
-        scaled(
-            rope_type="longrope",
-            factor=8.0,
-            short_factor=[1.0] * 32,
-            long_factor=[2.0] * 32,
-            original_max_position_embeddings=8192,
-        ),
+        LONG,
         "warning",
     ),
     "dynamic": ("no-dynamic", "llama.cpp", scaled(**DYNAMIC), "error"),
@@ -125,6 +130,30 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         "error",
     ),
     "unread": ("unread-keys", None, LLAMA | {"dual_chunk_attention_config": {"a": 1}}, "warning"),
+    "short alone": (
+        "long-rope-short-alone",
+        "transformers",
+        LONG | {"model_type": "phimoe"},
+        "error",
+    ),
+    "layer types": (
+        "layer-types-ignored",
+        "transformers",
+        SLIDING | {"model_type": "mistral"},
+        "error",
+    ),
+    "pattern": (
+        "pattern-fails",
+        "transformers",
+        LLAMA | {"model_type": "exaone4", "sliding_window": 512, "sliding_window_pattern": "LLLG"},
+        "error",
+    ),
+    "sliding base": (
+        "sliding-base",
+        "transformers",
+        LLAMA | {"model_type": "olmo3", "sliding_window": 512, "rope_theta": 1e6},
+        "error",
+    ),
     "mlx": (
         "scaling-dropped",
         "mlx",

@@ -15,8 +15,7 @@ from posenc.models.doctor.engine import text
 from posenc.models.read import read
 from posenc.models.spec import EncodingSpec, ScalingSpec
 from posenc.models.write import TARGETS, write
-from posenc.models.write.gguf import divisors
-from posenc.models.write.rope import carrier, rope_parameters
+from posenc.models.write.rope import carrier, divisors, rope_parameters
 from tests.models.test_doctor import FACTS, LLAMA, YARN, scaled
 
 # What the keys of transformers 4 have no room for.

@@ -16,8 +16,8 @@ def read_compressed(keys: Keys) -> Mapping[str, PartSpec]:
     """One key head that is also the value; the last dimensions of queries and keys turn."""
     count, count_key = keys.whole("num_hidden_layers", most=LAYERS)
     kinds = _kinds(keys, count)
-    made = {kind: _layer(keys, kind, kinds.key) for kind in sorted(set(kinds.value))}
-    layers = tuple(made[kind] for kind in kinds.value)
+    shared = {kind: _layer(keys, kind, kinds.key) for kind in sorted(set(kinds.value))}
+    layers = tuple(shared[kind] for kind in kinds.value)
     trained = keys.maybe_whole("max_position_embeddings")
     # Some files have no layer that reads it.
     keys.any("rope_theta")

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from posenc.frequencies import magnitude
 from posenc.models.keys import LAYERS, SIZES, Keys, Sourced
 from posenc.models.read.kinds import CHUNKED, FULL, SLIDING, STATES, Rule, alike, listed
-from posenc.models.read.rope import Scalings, Sections, rope, rotary, yarn_gain
+from posenc.models.read.rope import Scalings, Sections, rope, rotary
 from posenc.models.spec import EncodingSpec, LayerSpec, Layout, PartSpec
 
 Turned = Callable[[Keys, tuple[str, ...]], tuple[bool, ...]]
@@ -83,11 +84,10 @@ class Decoder:
     silent are its defaults by key. bases are the names of the base by kind of layer. scaled are
     the kinds that an older file's rope_scaling is meant for; None is all. latent: keys come from
     a latent vector, and only the last dimensions of a head turn (MLA). sections: how pairs are
-    dealt out to time, height and width. scalings: types of scaling that
-    mean something else here. ignored: keys that files have and the code never asks for.
-    silent_ropes: what the code takes for a kind of layer
-    where the file has no rope_parameters at all. revised: what the code makes of the rotation
-    besides. lengths are the names of the trained length, the first that is there.
+    dealt out to time, height and width. scalings: types of scaling that mean something else here.
+    silent_ropes: what the code takes for a kind of layer where the file has no rope_parameters at
+    all. revised: what the code makes of the rotation besides. ignored: keys that files have and
+    the code never asks for. lengths are the names of the trained length, the first that is there.
     """
 
     silent: Mapping[str, Any] = field(default_factory=dict)
@@ -129,12 +129,12 @@ def read_decoder(keys: Keys, family: Decoder) -> PartSpec:
     count, count_key = layer_count(keys)
     kinds, kinds_key = family.kinds(keys, count)
     turned = family.turned(keys, kinds)
-    made: dict[tuple[str, bool], LayerSpec | None] = {}
+    shared: dict[tuple[str, bool], LayerSpec | None] = {}
     layers = []
     for kind, turns in zip(kinds, turned, strict=True):
-        if (kind, turns) not in made:
-            made[kind, turns] = _layer(keys, family, kind, turns, kinds_key)
-        layers.append(made[kind, turns])
+        if (kind, turns) not in shared:
+            shared[kind, turns] = _layer(keys, family, kind, turns, kinds_key)
+        layers.append(shared[kind, turns])
     for name in family.ignored:
         keys.any(name)
     trained = keys.maybe_whole(*family.lengths)
@@ -237,7 +237,7 @@ def deepseek_scale(keys: Keys, head_dim: int) -> Sourced[float]:
     factor, _ = own.maybe_number("factor")
     if not strength or not factor:
         return Sourced(scale, key)
-    return Sourced(scale * yarn_gain(factor, strength) ** 2, f"{key} * m({name})**2")
+    return Sourced(scale * magnitude(factor, strength) ** 2, f"{key} * m({name})**2")
 
 
 def query_scalar(keys: Keys, head_dim: int) -> Sourced[float]:

@@ -7,6 +7,7 @@ src/llama-model.cpp, src/models/*.cpp, and convert_hf_to_gguf.py for what it per
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from posenc.frequencies import magnitude
 from posenc.models.keys import Sourced
 from posenc.models.read.decoder import Decoder, by_head_dim, one, only_sliding_turns
 from posenc.models.read.gguf_rules import (
@@ -31,7 +32,7 @@ from posenc.models.read.gguf_rules import (
     width_scale,
 )
 from posenc.models.read.kinds import FULL, SLIDING
-from posenc.models.read.rope import Sections, yarn_gain
+from posenc.models.read.rope import Sections
 
 Gain = Callable[[float, float], float]
 
@@ -118,7 +119,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         replace(_PAIRS, temper=ministral_temper),
         permuted=True,
         ramp=32.0,
-        gain=lambda factor, strength: yarn_gain(factor, 1.0) / yarn_gain(factor, strength),
+        gain=lambda factor, strength: magnitude(factor, 1.0) / magnitude(factor, strength),
     ),
     "llama4": Architecture(
         replace(

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from posenc.frequencies import magnitude
 from posenc.models.keys import Keys, Sourced
 from posenc.models.read.decoder import Decoder, ScaleRule, by_head_dim
 from posenc.models.read.kinds import CHUNKED, FULL, SLIDING, Kinds, Rule, every, listed
-from posenc.models.read.rope import yarn_gain
 from posenc.models.spec import EncodingSpec
 
 
@@ -39,9 +39,9 @@ def gain_in_scale(keys: Keys, head_dim: int) -> Sourced[float]:
     factor = own.maybe_number("factor").value or 1.0
     stated = own.maybe_number("attention_factor").value
     strength, name = own.maybe_number("log_multiplier")
-    turned = yarn_gain(factor, 1.0) if stated is None else stated
+    turned = magnitude(factor, 1.0) if stated is None else stated
     # The converter writes a tenth of mscale_all_dim.
-    gain = turned * yarn_gain(factor, 10 * (strength or 0.0))
+    gain = turned * magnitude(factor, 10 * (strength or 0.0))
     return Sourced(scale * gain**2, f"{key} * m({name})**2")
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from posenc.errors import ConfigError
+from posenc.frequencies import magnitude
 from posenc.models.keys import Keys, Sourced
 from posenc.models.read.gguf_architectures import Architecture
 from posenc.models.read.gguf_header import GGUFHeader
-from posenc.models.read.rope import yarn_gain
 
 FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
@@ -162,6 +162,6 @@ def _yarn(
         values["attention_factor"] = Sourced(own * gain.value, strength.key)
     elif gain.value != 1:
         # llama.cpp multiplies YaRN's own gain by it, and does not put it in its place.
-        own = yarn_gain(factor.value, 1.0)
+        own = magnitude(factor.value, 1.0)
         values["attention_factor"] = Sourced(own * gain.value, f"m(1) * {gain.key}")
     return values

@@ -1,6 +1,5 @@
 """Rotary settings, in every spelling that configurations have had."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -290,8 +289,3 @@ def _turned(at: Rope, head_dim: int) -> tuple[int, str]:
     if turned < 2 or turned % 2:
         raise at.top.wrong(key, share, f"an even number of the {head_dim} dimensions of a head")
     return turned, key
-
-
-def yarn_gain(factor: float, strength: float) -> float:
-    """m of YaRN: 0.1 * strength * ln(factor) + 1, and 1 where nothing is stretched."""
-    return 1.0 if factor <= 1 else 0.1 * strength * math.log(factor) + 1.0

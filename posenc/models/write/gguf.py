@@ -1,14 +1,13 @@
 """GGUF's metadata for the rotation, and llama.cpp's flags."""
 
-import math
 from typing import Any
 
-from posenc.errors import UnsupportedError
-from posenc.frequencies import FREQUENCIES, default, yarn_gain
+from posenc.frequencies import magnitude
 from posenc.models.angles import gain
 from posenc.models.doctor.finding import Words
 from posenc.models.spec import EncodingSpec, ModelSpec, ScalingSpec
 from posenc.models.write.configs import kinds
+from posenc.models.write.rope import divisors
 from posenc.models.write.written import Line
 
 _EXACT = Words("GGUF has a key for it.", "GGUF 有对应的键。")
@@ -78,7 +77,7 @@ def _scaling(
             "scaling.factor": settings["factor"],
             "scaling.original_context_length": settings["original_length"],
             # llama.cpp multiplies the formula's gain by it.
-            "scaling.attn_factor": gain(spec) / yarn_gain(factor=settings["factor"]),
+            "scaling.attn_factor": gain(spec) / magnitude(settings["factor"]),
         }
         keys |= {
             f"scaling.yarn_{name}": settings[name]
@@ -102,21 +101,7 @@ def _scaling(
             "rope_factors_long.weight": tuple(settings["long"]),
         }
         return keys, tensors, Line("scaling", "exact", _TENSOR)
-    if scaling.name not in FREQUENCIES:
-        raise UnsupportedError(f"posenc has no scaling {scaling.name}, and so no divisors of it")
     return {}, {"rope_freqs.weight": divisors(spec)}, Line("scaling", "exact", _TENSOR)
-
-
-def divisors(spec: EncodingSpec) -> tuple[float, ...]:
-    """By how much each pair is slower than without a scaling; infinite for one that rests."""
-    settings = spec.settings
-    turned, base = settings.get("rotary_dim", settings["dim"]), settings["base"]
-    scaling = settings["scaling"]
-    formula = FREQUENCIES[scaling.name]
-    waves = [formula(i, base, turned, 1, **scaling.settings) for i in range(turned // 2)]
-    return tuple(
-        default(i, base, turned, 1) / wave if wave else math.inf for i, wave in enumerate(waves)
-    )
 
 
 def llama_cpp_flags(spec: ModelSpec) -> tuple[tuple[str, ...], tuple[Line, ...]]:

@@ -1,5 +1,6 @@
 """Rotary settings in the words of transformers."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,33 +56,43 @@ def rope_parameters(spec: EncodingSpec) -> dict[str, Any]:
     return rope
 
 
-def carrier(spec: EncodingSpec, length: int = 1) -> dict[str, Any]:
+def carrier(spec: EncodingSpec) -> dict[str, Any]:
     """Any table of frequencies that does not change with the length, as "longrope".
 
     Its divisors are the same below and beyond the original length, and its gain is given, so
-    that whoever knows LongRoPE knows this table.
+    that whoever knows LongRoPE knows this table. Raises UnsupportedError as `divisors` does, and
+    for pairs that rest, for JSON has no infinity.
     """
-    settings = spec.settings
-    turned = settings.get("rotary_dim", settings["dim"])
-    scaling = settings.get("scaling", ScalingSpec("Scaling", {}))
+    table = list(divisors(spec))
+    if math.inf in table:
+        raise UnsupportedError(f"{spec}: pairs that rest have no finite divisor")
+    scaling = spec.settings.get("scaling", ScalingSpec("Scaling", {}))
+    return {
+        "rope_type": "longrope",
+        "short_factor": table,
+        "long_factor": table,
+        "factor": 1.0,
+        "attention_factor": gain(spec),
+        "original_max_position_embeddings": scaling.settings.get("original_length", 1),
+    }
+
+
+def divisors(spec: EncodingSpec) -> tuple[float, ...]:
+    """By how much each pair is slower than without a scaling; infinite for one that rests.
+
+    Raises UnsupportedError for a scaling that changes with the length, or has no formula here.
+    """
+    turned, base = spec.settings.get("rotary_dim", spec.settings["dim"]), spec.settings["base"]
+    scaling = spec.settings.get("scaling", ScalingSpec("Scaling", {}))
     if scaling.name in ("DynamicNTK", "LongRoPE"):
         raise UnsupportedError(f"{scaling.name} changes with the length: no single table holds it")
     if scaling.name not in FREQUENCIES:
         raise UnsupportedError(f"posenc has no scaling {scaling.name}, and so no table of it")
     formula = FREQUENCIES[scaling.name]
-    divisors = [
-        default(i, settings["base"], turned, length)
-        / formula(i, settings["base"], turned, length, **scaling.settings)
-        for i in range(turned // 2)
-    ]
-    return {
-        "rope_type": "longrope",
-        "short_factor": divisors,
-        "long_factor": divisors,
-        "factor": 1.0,
-        "attention_factor": gain(spec),
-        "original_max_position_embeddings": scaling.settings.get("original_length", 1),
-    }
+    waves = [formula(i, base, turned, 1, **scaling.settings) for i in range(turned // 2)]
+    return tuple(
+        default(i, base, turned, 1) / wave if wave else math.inf for i, wave in enumerate(waves)
+    )
 
 
 def older(rope: Mapping[str, Any]) -> dict[str, Any]:

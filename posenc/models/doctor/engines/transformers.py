@@ -71,6 +71,37 @@ def _renamed(values: Values) -> dict[str, Any]:
     return {name: {"type": None, "rope_type": known}} if known else {}
 
 
+def _short_alone(values: dict[str, Any]) -> bool:
+    """Its frequencies are made anew at each forward, of no length, and so of the short factors."""
+    concerned = [x for x in ropes(values) if kind(x) == "longrope" and "short_factor" in x]
+    for rope in concerned:
+        rope["long_factor"] = rope["short_factor"]
+    return bool(concerned) and values.get("model_type") == "phimoe"
+
+
+def _no_layer_types(values: dict[str, Any]) -> bool:
+    return values.get("model_type") == "mistral" and values.pop("layer_types", None) is not None
+
+
+def _pattern_fails(values: dict[str, Any]) -> bool:
+    if values.get("model_type") != "exaone4" or values.get("layer_types") is not None:
+        return False
+    pattern = values.get("sliding_window_pattern", 4)
+    return values.get("sliding_window", 4096) is not None and not isinstance(pattern, int)
+
+
+def _sliding_base(values: dict[str, Any]) -> bool:
+    """The base of an older file is taken for the layers that see everything, and then gone."""
+    base = values.get("rope_theta")
+    if values.get("model_type") != "olmo3" or base is None or "rope_parameters" in values:
+        return False
+    whole = {**(values.pop("rope_scaling", None) or {}), "rope_theta": base}
+    sliding = {"rope_type": "default", "rope_theta": 500_000.0}
+    values["rope_parameters"] = {"full_attention": whole, "sliding_attention": sliding}
+    del values["rope_theta"]
+    return True
+
+
 TRANSFORMERS = Engine(
     "transformers",
     "5.23.0",
@@ -107,6 +138,51 @@ TRANSFORMERS = Engine(
             ),
             _SOURCE + "modeling_rope_utils.py",
             ("partial_rotary_factor",),
+            weight="error",
+        ),
+        Loss(
+            "long-rope-short-alone",
+            _short_alone,
+            Words(
+                "transformers' phimoe turns by the short factors at every length.",
+                "transformers 的 phimoe 在任何长度下都按短因子旋转。",
+            ),
+            _SOURCE + "models/phimoe/modeling_phimoe.py",
+            ("long_factor",),
+        ),
+        Loss(
+            "layer-types-ignored",
+            _no_layer_types,
+            Words(
+                "transformers' mistral does not read layer_types: every layer slides. Its model "
+                "type ministral reads them.",
+                "transformers 的 mistral 不读取 layer_types：所有层都滑动。模型类型 ministral 会读取。",
+            ),
+            _SOURCE + "models/mistral/configuration_mistral.py#L88",
+            ("layer_types",),
+            lambda values: {"model_type": "ministral"},
+        ),
+        Loss(
+            "sliding-base",
+            _sliding_base,
+            Words(
+                "transformers takes an older OLMo 3 file's base for the layers that see "
+                "everything alone; those that slide turn by 500000.",
+                "对旧写法的 OLMo 3 文件，transformers 只把基数用于全局层；滑动层按 500000 旋转。",
+            ),
+            _SOURCE + "models/olmo3/configuration_olmo3.py",
+            ("rope_theta",),
+        ),
+        Loss(
+            "pattern-fails",
+            _pattern_fails,
+            Words(
+                "transformers reads sliding_window_pattern as a number: this file does not load. "
+                "Give layer_types.",
+                "transformers 把 sliding_window_pattern 当作数字读取：该文件无法加载。请给出 layer_types。",
+            ),
+            _SOURCE + "models/exaone4/configuration_exaone4.py#L104",
+            ("sliding_window_pattern",),
             weight="error",
         ),
         Loss(

@@ -1,9 +1,8 @@
 """vLLM of 2026, read at 0cd5784."""
 
-import math
 from typing import Any
 
-from posenc.frequencies import yarn_gain
+from posenc.frequencies import magnitude, yarn_gain
 from posenc.models.doctor.engine import Engine, Loss, kind, ropes
 from posenc.models.doctor.finding import Values, Words
 
@@ -22,7 +21,7 @@ def _own_gain(values: dict[str, Any]) -> bool:
         for name in _GAINS:
             rope.pop(name, None)
         if (factor := rope.pop("attn_factor", None)) is not None and rope.get("factor"):
-            rope["attention_factor"] = factor * (0.1 * math.log(rope["factor"]) + 1)
+            rope["attention_factor"] = factor * magnitude(rope["factor"])
     return bool(concerned)
 
 
@@ -42,7 +41,7 @@ def both_gains(values: Values) -> dict[str, Any]:
         return {}
     numbers = {key: rope.get(key) for key in _GAINS}
     meant = yarn_gain(factor=rope["factor"], **numbers)
-    return {name: {"attn_factor": meant / yarn_gain(factor=rope["factor"])}}
+    return {name: {"attn_factor": meant / magnitude(rope["factor"])}}
 
 
 def _long_gain(values: dict[str, Any]) -> bool:
