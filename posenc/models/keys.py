@@ -17,8 +17,8 @@ MOST = 1 << 31
 LAYERS = 10_000
 # Of heads of a layer, and of dimensions of a head.
 SIZES = 1 << 16
-# Powers and products of what is smaller are finite.
-LARGEST_NUMBER = 1e30
+# Powers and products of what is smaller are finite; GGUF files have float32's 1e30 for no turn.
+LARGEST_NUMBER = 2e30
 # No published config.json reaches a quarter of it.
 LARGEST_FILE = 8 << 20
 _OF_POSITIONS = re.compile(

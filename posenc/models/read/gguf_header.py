@@ -101,7 +101,8 @@ def is_gguf(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, ValueError):
+        # ValueError for a name that no file can have.
         return False
 
 
