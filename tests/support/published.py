@@ -101,7 +101,7 @@ def frequencies(spec: EncodingSpec, length: int = 1) -> tuple[Tensor, float]:
     rope = EncodingSpec("rotary", {"dim": dim, **kept}).build()
     assert isinstance(rope, pe.Rotary)
     gain = 1.0 if rope.scaling is None else rope.scaling.gain
-    at = torch.tensor(length) if rope.tags.length_dependent else None
+    at = torch.tensor([length]) if rope.tags.length_dependent else None
     return rope.frequencies(at), gain
 
 
