@@ -75,10 +75,10 @@ def compare(
     change: Callable[[list[float]], list[float]] = list,
 ) -> Effect | None:
     """What `other` does otherwise in inputs of this length; change is made to its frequencies."""
-    pairs_of: dict[int, tuple[float, int, int]] = {}
+    pairs_of: dict[tuple[int, int], tuple[float, int, int]] = {}
     angle, pairs, of, ratio, layers, others = 0.0, 0, 0, 1.0, 0, False
     for one, two in _layers(expected, other):
-        key = hash((id(one), id(two)))
+        key = id(one), id(two)
         if key not in pairs_of:
             pairs_of[key] = _off(one, two, length, change)
         largest, count, total = pairs_of[key]
