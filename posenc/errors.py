@@ -101,3 +101,13 @@ def one_of(owner: str, known: Sequence[str], **values: object) -> None:
             names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
             verb = "are" if name.endswith("s") else "is"
             raise SettingError(f"{owner}({name}={value!r}): {name} {verb} {names}")
+
+
+def shown(value: object) -> str:
+    """A value from a file, as much of it as a message can bear."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        # A number of thousands of digits, or an object of thousands of levels.
+        return f"{type(value).__name__} beyond what can be shown"
+    return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from typer import Argument, Option
 
 from posenc.commands.app import AsJson, errors
-from posenc.errors import SettingError
+from posenc.errors import SettingError, shown
 
 Layout = Literal["half", "interleaved"]
 Target = Literal["half", "interleaved", "hf4", "hf5", "vllm", "sglang", "gguf", "llama.cpp", "mlx"]
@@ -82,7 +82,6 @@ def convert(
                 f"--to {target} is a layout of weights: say --from, and where to write the copy"
             )
         from posenc.conversion.checkpoint import convert_checkpoint
-        from posenc.conversion.header import shown
         from posenc.conversion.names import Names
 
         # From here on Ctrl-C and kill have an unfinished file to remove.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from posenc.atomic_files import whole_file, whole_folder
 from posenc.conversion.config import CONFIG, Geometry, geometry
-from posenc.conversion.header import Header, read_header, shown
+from posenc.conversion.header import Header, read_header
 from posenc.conversion.names import Names, family
 from posenc.conversion.pairs import Change
 from posenc.conversion.plan import plan
 from posenc.conversion.stream import convert_file
-from posenc.errors import ConversionError, SettingError
+from posenc.errors import ConversionError, SettingError, shown
 
 if TYPE_CHECKING:
     from posenc.terms import Layout

@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.conversion.header import shown
 from posenc.conversion.pairs import FusedHeads
-from posenc.errors import ConversionError, SettingError
+from posenc.errors import ConversionError, SettingError, shown
 
 CONFIG = "config.json"
 

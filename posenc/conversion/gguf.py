@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from posenc.errors import ConfigError, UnknownNameError
-from posenc.models.read.gguf import architecture_of, read_gguf
-from posenc.models.read.gguf_header import read_gguf_header
+from posenc.models.read.gguf.header import read_gguf_header
+from posenc.models.read.gguf.reader import architecture_of, read_gguf
 
 _INSTEAD = (
     "convert the safetensors files that it was made from, or give its tensors to "

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import ConversionError
+from posenc.errors import ConversionError, shown
 
 # The format's own limit, so that a hostile length cannot ask for the machine's memory.
 MAX_HEADER = 100_000_000
@@ -33,12 +33,6 @@ BITS = {
 FORMATS = {
     b"PK\x03\x04": "a file of torch.save: load it and save its tensors with safetensors first",
 }
-
-
-def shown(value: object) -> str:
-    """A name or a shape from the file, as much of it as a message can bear."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:60]}...{text[-12:]}"
 
 
 @dataclass(frozen=True)

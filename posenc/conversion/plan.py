@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from posenc.conversion.config import Geometry
-from posenc.conversion.header import BITS, Entry, Header, shown
+from posenc.conversion.header import BITS, Entry, Header
 from posenc.conversion.names import Names
 from posenc.conversion.pairs import Change, FusedHeads
-from posenc.errors import ConversionError, SettingError
+from posenc.errors import ConversionError, SettingError, shown
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from posenc.conversion import header
-from posenc.errors import ConfigError
+from posenc.errors import ConfigError, shown
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -30,15 +29,6 @@ _OTHER = re.compile(
     r"chunk_size_feed_forward|^temperature$|qk_(layer)?norm|use_qk|mamba|ssm|top_"
     r"|initializ|id$|tokens?$"
 )
-
-
-def shown(value: object) -> str:
-    """A value, as much of it as a message can bear."""
-    try:
-        return header.shown(value)
-    except (ValueError, RecursionError):
-        # A number of thousands of digits, or an object of thousands of levels.
-        return f"{type(value).__name__} beyond what can be shown"
 
 
 class Sourced(NamedTuple, Generic[_T_co]):

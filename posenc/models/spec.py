@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from posenc.errors import UnknownNameError, UnsupportedError
+from posenc.errors import UnknownNameError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
@@ -40,7 +40,6 @@ class EncodingSpec:
 
         from posenc import api
         from posenc.catalogue import find
-        from posenc.models.keys import shown
 
         try:
             kind = find(self.name)

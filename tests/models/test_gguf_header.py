@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.errors import ConfigError
-from posenc.models.read.gguf_header import Skipped, Tensor, read_gguf_header
+from posenc.models.read.gguf.header import Skipped, Tensor, read_gguf_header
 from tests.support.gguf_files import Typed, gguf_bytes, text
 
 VALUES = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posenc.errors import ConfigError, UnknownNameError
 from posenc.models.read import read
-from posenc.models.read.gguf_architectures import ARCHITECTURES, ENCODER_DECODERS, STATEFUL
+from posenc.models.read.gguf.architectures import ARCHITECTURES, ENCODER_DECODERS, STATEFUL
 from tests.support.gguf_files import Typed, Values, gguf_bytes, write_gguf
 from tests.support.gguf_published import FILES, KEYS, changed
 

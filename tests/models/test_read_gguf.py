@@ -13,7 +13,7 @@ import torch
 import posenc as pe
 from posenc.errors import ConfigError
 from posenc.models.read import read
-from posenc.models.read.gguf_architectures import ARCHITECTURES, ENCODER_DECODERS, STATEFUL
+from posenc.models.read.gguf.architectures import ARCHITECTURES, ENCODER_DECODERS, STATEFUL
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 from tests.models.test_read_facts import facts
 from tests.support.gguf_files import sizes, write_gguf, yarn

@@ -14,7 +14,7 @@ from posenc.models.doctor.rules import RULES
 from posenc.models.doctor.weights import judge_weights
 from posenc.models.keys import load
 from posenc.models.read import configuration, read
-from posenc.models.read.gguf_header import is_gguf
+from posenc.models.read.gguf.header import is_gguf
 from posenc.models.spec import ModelSpec
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}

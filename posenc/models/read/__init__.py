@@ -6,11 +6,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import ConfigError, UnknownNameError
-from posenc.models.keys import Keys, load, shown
+from posenc.errors import ConfigError, UnknownNameError, shown
+from posenc.models.keys import Keys, load
 from posenc.models.read.families import FAMILIES
-from posenc.models.read.gguf import read_gguf
-from posenc.models.read.gguf_header import is_gguf
+from posenc.models.read.gguf.header import is_gguf
+from posenc.models.read.gguf.reader import read_gguf
 from posenc.models.spec import ModelSpec
 
 _LONGEST_NAME = 100

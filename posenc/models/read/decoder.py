@@ -77,6 +77,16 @@ def causal_window(keys: Keys) -> Sourced[int]:
     return keys.whole("sliding_window", "sliding_window_size")
 
 
+def both_ways(name: str) -> Callable[[Keys], Sourced[int]]:
+    """Half of the width under this key to each side, and the token itself."""
+
+    def rule(keys: Keys) -> Sourced[int]:
+        width, key = keys.whole(name)
+        return Sourced(width // 2 + 1, f"{key} / 2 + 1")
+
+    return rule
+
+
 @dataclass(frozen=True)
 class Decoder:
     """What the code of a model type does, as far as its configuration does not say.
@@ -172,7 +182,7 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
         rests, rests_key = keys.whole("qk_nope_head_dim")
         last, last_key = keys.whole("qk_rope_head_dim")
         value = keys.whole("v_head_dim")
-        # What these two add up to, and in some files the share that turns.
+        # Files repeat under these names what the two add up to, or the part that turns.
         keys.any("qk_head_dim", "head_dim")
         latent, head_dim = (rests, last), Sourced(rests + last, f"{rests_key} + {last_key}")
         sources["value_dim"] = value.key

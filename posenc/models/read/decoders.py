@@ -7,6 +7,7 @@ from posenc.models.keys import Keys, Sourced
 from posenc.models.read.decoder import (
     Decoder,
     Sources,
+    both_ways,
     listed_turns,
     multiplier,
     only_sliding_turns,
@@ -39,12 +40,6 @@ def _llama4_temper(keys: Keys, turns: bool) -> EncodingSpec | None:
         return None
     settings = {"kind": "llama4", "original_length": length, "strength": strength}
     return EncodingSpec("temperature", settings)
-
-
-def _both_ways(keys: Keys) -> Sourced[int]:
-    width, key = keys.whole("local_attention")
-    # Half to each side, and the token itself.
-    return Sourced(width // 2 + 1, f"{key} / 2 + 1")
 
 
 def _exaone_kinds(keys: Keys, count: int) -> Kinds:
@@ -196,7 +191,7 @@ DECODERS: Mapping[str, Decoder] = {
         },
         kinds=listed(every(FULL, SLIDING, "global_attn_every_n_layers", first=True)),
         bases={FULL: ("global_rope_theta",), SLIDING: ("local_rope_theta",)},
-        window=_both_ways,
+        window=both_ways("local_attention"),
         ignored=("position_embedding_type",),
         causal=False,
     ),

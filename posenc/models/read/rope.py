@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posenc.errors import ConfigError
-from posenc.models.keys import Keys, Sourced, shown
+from posenc.errors import ConfigError, shown
+from posenc.models.keys import Keys, Sourced
 from posenc.models.spec import EncodingSpec, ScalingSpec
 
 _SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")

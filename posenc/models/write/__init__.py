@@ -14,7 +14,7 @@ from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Words
 from posenc.models.keys import load
 from posenc.models.read import configuration, read
-from posenc.models.read.gguf_header import is_gguf
+from posenc.models.read.gguf.header import is_gguf
 from posenc.models.spec import ModelSpec
 from posenc.models.write.configs import newer_config, older_config
 from posenc.models.write.gguf import gguf_keys, llama_cpp_flags

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from posenc.conversion.header import shown
-from posenc.errors import ConfigError
+from posenc.errors import ConfigError, shown
 
 MAGIC = b"GGUF"
 # Each of them is beyond any published file, and below what would keep a machine busy.

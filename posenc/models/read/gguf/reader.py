@@ -7,14 +7,14 @@ from pathlib import Path
 from posenc.errors import ConfigError, UnknownNameError
 from posenc.models.keys import LAYERS, MOST, Keys, Sourced
 from posenc.models.read.decoder import read_decoder
-from posenc.models.read.gguf_architectures import (
+from posenc.models.read.gguf.architectures import (
     ARCHITECTURES,
     ENCODER_DECODERS,
     STATEFUL,
     Architecture,
 )
-from posenc.models.read.gguf_header import GGUFHeader, read_gguf_header
-from posenc.models.read.gguf_keys import (
+from posenc.models.read.gguf.header import GGUFHeader, read_gguf_header
+from posenc.models.read.gguf.keys import (
     OWNER,
     HeadCounts,
     head_counts,

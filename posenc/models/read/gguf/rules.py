@@ -111,11 +111,6 @@ def where_asked(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
     return (asked,) * len(kinds)
 
 
-def none_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
-    """No layer has a rotation."""
-    return (False,) * len(kinds)
-
-
 def small_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
     """Baichuan's: the model of 40 layers has a bias in the place of the rotation."""
     return (len(kinds) != 40,) * len(kinds)
@@ -151,9 +146,3 @@ def own_keys(keys: Keys, heads: int, kind: str) -> Sourced[int]:
 def head_dim_by_kind(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     """Gemma 4's: heads of layers that slide have a size of their own."""
     return keys.whole("key_length_swa") if kind == SLIDING else keys.whole("head_dim")
-
-
-def both_ways(keys: Keys) -> Sourced[int]:
-    """Half of the window to each side, and the token itself."""
-    width, key = keys.whole("sliding_window")
-    return Sourced(width // 2 + 1, f"{key} / 2 + 1")

@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 
 from posenc.frequencies import magnitude
 from posenc.models.keys import Sourced
-from posenc.models.read.decoder import Decoder, by_head_dim, one, only_sliding_turns
-from posenc.models.read.gguf_rules import (
+from posenc.models.read.decoder import (
+    Decoder,
     both_ways,
+    by_head_dim,
+    none_turns,
+    one,
+    only_sliding_turns,
+)
+from posenc.models.read.gguf.rules import (
     chunked,
     chunks_turn,
     every_fourth,
@@ -21,7 +27,6 @@ from posenc.models.read.gguf_rules import (
     large_slides,
     llama4_temper,
     ministral_temper,
-    none_turns,
     output_scale,
     own_keys,
     slides,
@@ -65,6 +70,7 @@ _BASES = {SLIDING: ("rope_local_base_freq", "rope_theta"), FULL: ("rope_theta",)
 _TWO_BASES = {SLIDING: ("rope_local_base_freq",), FULL: ("rope_theta",)}
 _LOCAL = {"rope_theta": 10_000.0, "rope_local_base_freq": 10_000.0}
 _ONLY_FULL = frozenset({FULL})
+_EACH_SIDE = both_ways("sliding_window")
 
 _HALF = Decoder({"rope_theta": 10_000.0}, scale=stated_scale, bases=_BASES)
 _PAIRS = replace(_HALF, layout="interleaved")
@@ -161,9 +167,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         replace(_GEMMA3, scale=one, head_dim=head_dim_by_kind), whole_heads=True
     ),
     "gemma-embedding": Architecture(
-        replace(_GEMMA3, scale=by_head_dim, window=both_ways, causal=False)
+        replace(_GEMMA3, scale=by_head_dim, window=_EACH_SIDE, causal=False)
     ),
-    "modern-bert": Architecture(slides(_TWO, 3, first=True, window=both_ways, causal=False)),
+    "modern-bert": Architecture(slides(_TWO, 3, first=True, window=_EACH_SIDE, causal=False)),
     "plamo3": Architecture(slides(_TWO, 8)),
     "olmo2": Architecture(slides(replace(_HALF, scaled=_ONLY_FULL), 4)),
     "gpt-oss": Architecture(slides(_HALF, 2, sink_logits=True)),

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from posenc.errors import ConfigError
-from posenc.frequencies import magnitude
+from posenc.frequencies import default, llama3, magnitude
 from posenc.models.keys import Keys, Sourced
-from posenc.models.read.gguf_architectures import Architecture
-from posenc.models.read.gguf_header import GGUFHeader
+from posenc.models.read.gguf.architectures import Architecture
+from posenc.models.read.gguf.header import GGUFHeader
 
 FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
@@ -74,16 +74,6 @@ def considered(stated: Keys, architecture: Architecture) -> set[str]:
     return names | {key for key, value in _SAID_ANYWAY.items() if stated.values.get(key) == value}
 
 
-def llama3_divisors(factor: float, low: float, high: float, base: float, pairs: int) -> list[float]:
-    """The divisors of Llama 3, for a model trained with 8,192 tokens."""
-    divisors = []
-    for i in range(pairs):
-        turns = 8192 * base ** (-i / pairs) / (2 * math.pi)
-        share = 1.0 if turns > high else 0.0 if turns < low else (turns - low) / (high - low)
-        divisors.append(1 / (share + (1 - share) / factor))
-    return divisors
-
-
 def _tables(
     header: GGUFHeader,
 ) -> tuple[Sourced[tuple[float, ...]] | None, Sourced[tuple[float, ...]] | None]:
@@ -134,7 +124,15 @@ def _as_llama3(stated: Keys, divisors: Sequence[float]) -> float | None:
     base = stated.maybe_number("rope.freq_base").value or 10_000.0
     factor = max(divisors)
     for low, high in ((1.0, 4.0), (1.0, 1.0)):
-        formula = llama3_divisors(factor, low, high, base, len(divisors))
+        settings = {
+            "factor": factor,
+            "low_freq_factor": low,
+            "high_freq_factor": high,
+            # Its converter knows no other.
+            "original_length": 8192,
+        }
+        at = [(i, base, 2 * len(divisors), 1) for i in range(len(divisors))]
+        formula = [default(*pair) / llama3(*pair, **settings) for pair in at]
         if all(abs(x / y - 1) < 1e-6 for x, y in zip(divisors, formula, strict=True)):
             return factor if factor > 1 else None
     return None

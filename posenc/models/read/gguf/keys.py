@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc.models.keys import LAYERS, Keys, Sourced
-from posenc.models.read.gguf_architectures import Architecture
-from posenc.models.read.gguf_header import GGUFHeader
-from posenc.models.read.gguf_scaling import considered, scaling_values
+from posenc.models.read.gguf.architectures import Architecture
+from posenc.models.read.gguf.header import GGUFHeader
+from posenc.models.read.gguf.scaling import considered, scaling_values
 from posenc.models.read.kinds import FULL, SLIDING
 
 OWNER = "llama.cpp"

@@ -1,0 +1,1 @@
+"""GGUF files: the header, and what llama.cpp does with what it says."""
