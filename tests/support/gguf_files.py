@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import posenc as pe
+
 Values = Mapping[str, Any]
 
 STRING, ARRAY = 8, 9
@@ -96,3 +98,10 @@ def yarn(factor: float, original: int) -> dict[str, Any]:
         "rope.scaling.factor": factor,
         "rope.scaling.original_context_length": original,
     }
+
+
+def llama3_divisors(factor: float, low: float, high: float, base: float, pairs: int) -> list[float]:
+    """By how much each pair is slower, as the scaling's tensors have it."""
+    plain = pe.Rotary(2 * pairs, base)
+    scaled = pe.Rotary(2 * pairs, base, scaling=pe.Llama3(factor, low, high, 8192))
+    return (plain.frequencies() / scaled.frequencies()).tolist()

@@ -5,10 +5,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-import posenc as pe
 from posenc.models.read import read
 from posenc.models.spec import ModelSpec
-from tests.support.gguf_files import File, sizes, write_gguf, yarn
+from tests.support.gguf_files import File, llama3_divisors, sizes, write_gguf, yarn
 
 FACTS = Path(__file__).parents[1] / "models" / "facts"
 
@@ -21,13 +20,6 @@ def divisors(name: str, which: str) -> list[float]:
     return json.loads(FACTS.joinpath(f"{name}.json").read_text("utf-8"))["config"]["rope_scaling"][
         f"{which}_factor"
     ]
-
-
-def llama3_divisors(factor: float, low: float, high: float, base: float, pairs: int) -> list[float]:
-    """By how much each pair is slower, as the scaling's tensors have it."""
-    plain = pe.Rotary(2 * pairs, base)
-    scaled = pe.Rotary(2 * pairs, base, scaling=pe.Llama3(factor, low, high, 8192))
-    return (plain.frequencies() / scaled.frequencies()).tolist()
 
 
 PHI3 = "phi-3-mini-128k-instruct"
