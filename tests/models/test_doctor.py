@@ -1,6 +1,5 @@
 """What the doctor finds, and what it leaves alone."""
 
-import copy
 import json
 import math
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 from posenc.errors import ConfigError, SettingError, UnknownNameError
 from posenc.models.doctor import examine
 from posenc.models.doctor.finding import Finding
+from posenc.models.spellings import merged
 
 FACTS = {path.stem: path for path in sorted(Path(__file__).with_name("facts").glob("*.json"))}
 LLAMA = {
@@ -173,19 +173,6 @@ def test_a_fault_is_found_with_its_number_and_its_mend(name: str) -> None:
     if result.patch:
         mended = finding(merged(config, result.patch), rule, engines=[engine] if engine else [])
         assert mended is None
-
-
-def merged(values: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7396)."""
-    values = copy.deepcopy(values)
-    for key, value in patch.items():
-        if isinstance(value, dict) and isinstance(values.get(key), dict):
-            values[key] = merged(values[key], value)
-        elif value is None:
-            values.pop(key, None)
-        else:
-            values[key] = value
-    return values
 
 
 @pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "llama.cpp", "mlx"])

@@ -11,9 +11,9 @@ import pytest
 from posenc.errors import UnknownNameError
 from posenc.frequencies import FREQUENCIES
 from posenc.models.angles import compare, frequencies
-from posenc.models.doctor.engine import text
 from posenc.models.read import read
 from posenc.models.spec import EncodingSpec, ScalingSpec
+from posenc.models.spellings import text
 from posenc.models.write import TARGETS, write
 from posenc.models.write.rope import carrier, divisors, rope_parameters
 from tests.models.test_doctor import FACTS, LLAMA, YARN, scaled

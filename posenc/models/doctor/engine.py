@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posenc.errors import PosencError
+from posenc.errors import UnsupportedError
 from posenc.models.angles import compare
 from posenc.models.doctor.finding import Case, Finding, Values, Weight, Words
 from posenc.models.read import read
+from posenc.models.spellings import text, within_text
 
 Patch = Mapping[str, Any]
 
@@ -47,8 +48,8 @@ class Engine:
             if not loss.taken(text(values)):
                 continue
             patch = loss.patch(text(dict(case.values))) if loss.patch else None
-            if patch is not None and "text_config" in case.values:
-                patch = {"text_config": patch}
+            if patch:
+                patch = within_text(case.values, dict(patch))
             common = {
                 "rule": loss.rule,
                 "keys": loss.keys,
@@ -60,39 +61,10 @@ class Engine:
                 yield Finding(weight=loss.weight, words=loss.words, **common)
                 continue
             try:
-                other = read(values)
-            except PosencError:
+                effect = compare(case.spec, read(values), case.target)
+            except UnsupportedError:
+                # There is no formula of such a scaling, and so nothing to compare.
                 continue
-            effect = compare(case.spec, other, case.target)
             if effect is not None:
                 weight = "error" if effect.grave else "warning"
                 yield Finding(weight=weight, words=loss.words, effect=effect, **common)
-
-
-def text(values: dict[str, Any]) -> dict[str, Any]:
-    """The part that writes text: its own object in files of several parts."""
-    inner = values.get("text_config")
-    return inner if isinstance(inner, dict) else values
-
-
-def ropes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every object of rotary settings: one, or one for each kind of layer."""
-    whole = [values.get(name) for name in ("rope_parameters", "rope_scaling")]
-    flat = [x for x in whole if isinstance(x, dict)]
-    nested = [x for outer in flat for x in outer.values() if isinstance(x, dict)]
-    return nested or flat
-
-
-def kind(rope: Mapping[str, Any]) -> str:
-    """The type of scaling under either of its names."""
-    name = rope.get("rope_type") or rope.get("type") or "default"
-    return name if isinstance(name, str) else "default"
-
-
-def older(values: Values) -> dict[str, Any]:
-    """The settings of rope_parameters under the keys of transformers 4, to stand beside them."""
-    inner = dict(values["rope_parameters"])
-    patch: dict[str, Any] = {"rope_theta": inner.pop("rope_theta", None)}
-    if kind(inner) != "default":
-        patch["rope_scaling"] = inner
-    return patch

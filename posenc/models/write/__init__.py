@@ -9,13 +9,14 @@ from typing import Any
 
 from posenc.errors import ConfigError, UnknownNameError, UnsupportedError
 from posenc.models.angles import compare
-from posenc.models.doctor.engine import Engine, text
+from posenc.models.doctor.engine import Engine
 from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Words
 from posenc.models.keys import load
 from posenc.models.read import configuration, read
 from posenc.models.read.gguf.header import is_gguf
 from posenc.models.spec import ModelSpec
+from posenc.models.spellings import merged, text, within_text
 from posenc.models.write.configs import newer_config, older_config
 from posenc.models.write.gguf import gguf_keys, llama_cpp_flags
 from posenc.models.write.written import Line, Written
@@ -112,11 +113,9 @@ def _overrides(engine: str, flag: str, length: str) -> Callable[[Any, ModelSpec]
         config = newer_config(values, spec.main)
         for finding in ENGINES[engine].findings(_case(spec, config)):
             if finding.patch is not None:
-                config = _merged(config, finding.patch)
+                config = merged(config, finding.patch)
         rope = text(config).get("rope_parameters")
-        over: dict[str, Any] = {} if rope is None else {"rope_parameters": rope}
-        if "text_config" in config:
-            over = {"text_config": over}
+        over = within_text(config, {"rope_parameters": rope})
         flags = [flag, json.dumps(over)] if rope is not None else []
         if spec.main.trained_length:
             flags += [length, str(spec.main.trained_length)]
@@ -143,20 +142,6 @@ def _judged(
 
 def _case(spec: ModelSpec, config: Mapping[str, Any]) -> Case:
     return Case(spec, config, spec.main.trained_length or 8192)
-
-
-def _merged(values: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7396)."""
-    merged = dict(values)
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
-            inner = merged.get(key)
-            merged[key] = _merged(inner if isinstance(inner, Mapping) else {}, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _gguf(values: Mapping[str, Any], spec: ModelSpec) -> Written:

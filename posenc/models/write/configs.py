@@ -4,23 +4,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.models.doctor.engine import text
 from posenc.models.spec import LayerSpec, PartSpec
-from posenc.models.write.rope import older, rope_parameters
+from posenc.models.spellings import SPELLINGS, older, text
+from posenc.models.write.rope import rope_parameters
 
-# Every key that says something of the rotation, in any spelling.
-SPELLINGS = (
-    "rope_theta",
-    "rope_scaling",
-    "rope_parameters",
-    "rotary_emb_base",
-    "partial_rotary_factor",
-    "rotary_pct",
-    "rope_local_base_freq",
-    "global_rope_theta",
-    "local_rope_theta",
-)
-# What stands among them and is read otherwise: the growth of queries, and gains by another name.
+# Read otherwise, though it stands among them: growing queries, gains by another name.
 _BESIDE = ("llama_4_scaling_beta", "short_mscale", "long_mscale")
 # Where models of two kinds of layer had the base of those that slide, before transformers 5.
 _LOCAL = {

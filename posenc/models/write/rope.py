@@ -1,7 +1,6 @@
 """Rotary settings in the words of transformers."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import UnsupportedError
@@ -93,13 +92,3 @@ def divisors(spec: EncodingSpec) -> tuple[float, ...]:
     return tuple(
         default(i, base, turned, 1) / wave if wave else math.inf for i, wave in enumerate(waves)
     )
-
-
-def older(rope: Mapping[str, Any]) -> dict[str, Any]:
-    """The same under the keys of transformers 4: the base and the share at the top."""
-    inner = dict(rope)
-    keys: dict[str, Any] = {"rope_theta": inner.pop("rope_theta")}
-    if inner["rope_type"] != "proportional" and "partial_rotary_factor" in inner:
-        keys["partial_rotary_factor"] = inner.pop("partial_rotary_factor")
-    keys["rope_scaling"] = None if inner == {"rope_type": "default"} else inner
-    return keys

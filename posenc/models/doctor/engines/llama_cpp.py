@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from posenc.models.doctor.engine import Engine, Loss, kind, ropes
+from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Words
+from posenc.models.spellings import kind, ropes
 
 _SOURCE = "https://github.com/ggml-org/llama.cpp/blob/0274f0f/conversion/llama.py"
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from posenc.models.doctor.engine import Engine, Loss, kind, older, ropes
+from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Words
+from posenc.models.spellings import kind, older, ropes
 
 _SOURCE = "https://github.com/ml-explore/mlx-lm/blob/060aa43/mlx_lm/models/rope_utils.py"
 
@@ -51,7 +52,7 @@ MLX = Engine(
             ),
             "https://github.com/ml-explore/mlx-lm/pull/953",
             ("rope_parameters",),
-            older,
+            lambda values: older(values["rope_parameters"]),
         ),
         Loss(
             "yarn-truncate",

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from posenc.models.doctor.engine import Engine, Loss, kind, ropes
+from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Values, Words
+from posenc.models.spellings import kind, ropes
 
 # Whose own code computes "default" without partial_rotary_factor.
 _WHOLE = frozenset(

@@ -3,8 +3,9 @@
 from typing import Any
 
 from posenc.frequencies import magnitude, yarn_gain
-from posenc.models.doctor.engine import Engine, Loss, kind, ropes
+from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Values, Words
+from posenc.models.spellings import kind, ropes
 
 _SOURCE = "https://github.com/vllm-project/vllm/tree/0cd5784/vllm/model_executor/layers/"
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from posenc.errors import PosencError
 from posenc.models.angles import compare
-from posenc.models.doctor.engine import older, text
 from posenc.models.doctor.finding import Case, Finding, Words
 from posenc.models.read import read
+from posenc.models.spellings import older, text, within_text
 
 
 def older_keys(case: Case) -> Iterator[Finding]:
@@ -18,7 +18,7 @@ def older_keys(case: Case) -> Iterator[Finding]:
         return
     if values.get("rope_theta") is not None:
         return
-    patch = older(values)
+    patch = within_text(case.values, older(inner))
     del values["rope_parameters"]
     whole = dict(case.values)
     whole = whole | {"text_config": values} if "text_config" in whole else values
@@ -37,6 +37,6 @@ def older_keys(case: Case) -> Iterator[Finding]:
             ),
             keys=("rope_parameters.rope_theta",),
             effect=effect,
-            patch={"text_config": patch} if "text_config" in case.values else patch,
+            patch={key: x for key, x in patch.items() if x is not None},
             link="https://github.com/vllm-project/vllm/issues/28542",
         )

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posenc.models.doctor.engine import text
 from posenc.models.doctor.finding import Case, Finding, Words
+from posenc.models.spellings import text
 
 
 def said_twice(case: Case) -> Iterator[Finding]:
