@@ -1,0 +1,233 @@
+"""`attach` and `detach`: posenc under a transformers model, and the model as it was."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+
+from posenc.encoding import Encoding
+from posenc.errors import UnsupportedError
+from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
+from posenc.models.attach.attention import posenc_attention
+from posenc.models.attach.body import Body, Place
+from posenc.models.attach.ids import ReadIds
+from posenc.models.attach.mask import posenc_mask
+from posenc.models.attach.sight import Given, Plan
+from posenc.models.attach.table import Vectors
+from posenc.models.attach.waves import Waves, turns_before_scores
+from posenc.models.spec import EncodingSpec, ModelSpec
+
+NAME = "posenc"
+Choice = Lowerable | Callable[[int], Lowerable]
+_Parts = tuple[Encoding, ...]
+
+
+@dataclass(eq=False)
+class Attachment:
+    """What `attach` did to a model: for each layer with attention, what computes its positions."""
+
+    spec: ModelSpec
+    routes: list[str] = field(default_factory=list)
+    _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
+
+    def __str__(self) -> str:
+        lines = [f"posenc under {self.spec.model_type}:"]
+        for route in dict.fromkeys(self.routes):
+            lines.append(f"  {self.routes.count(route)} layers: {route}")
+        return "\n".join(lines)
+
+    def replace(self, place: Place, module: nn.Module) -> None:
+        """Another module in this place, until `leave`."""
+        before = place.module
+        setattr(place.owner, place.name, module)
+        self.at_leaving(lambda: setattr(place.owner, place.name, before))
+
+    def at_leaving(self, undo: Callable[[], None]) -> None:
+        self._undo.append(undo)
+
+    def leave(self) -> None:
+        """Make the model what it was."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def register() -> None:
+    """Make "posenc" a value of `attn_implementation`, with a mask function of the same name.
+
+    Without the second transformers passes no mask, and padding and documents would be forgotten.
+
+    Example:
+
+        posenc.models.attach.register()
+        model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="posenc")
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, posenc_attention)
+    AttentionMaskInterface.register(NAME, posenc_mask)
+
+
+def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> Attachment:
+    """Put posenc under a transformers model: its rotations, its masks and its attention.
+
+    encoding   None keeps what config.json says. Else an encoding, a list that composes some, or a
+               function of the layer's number that gives one, in place of the model's own
+    raw_keys   keep keys in caches as they are projected, and turn them where they are attended to,
+               as is always done for what cos and sin of each token cannot do; `watch` shows them
+
+    Padding, packing, caches, `generate`, checkpointing and compiling go on as before. What is
+    learned in the encoding becomes a part of the model, by the name "posenc". A model that has
+    posenc already gets the new encoding in its place.
+
+    Raises UnsupportedError for a model that no route leads into and for an encoding that its code
+    has no room for, and says why; UnknownNameError and ConfigError as `read` does.
+
+    Example:
+
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        print(posenc.attach(model))
+    """
+    detach(model)
+    body = Body.of(model)
+    layers = _own(body) if encoding is None else _chosen(body, encoding)
+    attachment = Attachment(body.spec)
+    try:
+        if encoding is not None and body.table is not None:
+            layers = _put_into_table(body, layers, attachment)
+        _put_into_layers(body, layers, attachment, raw_keys)
+        if encoding is not None:
+            _own_parameters(body, layers, attachment)
+    except BaseException:
+        attachment.leave()
+        raise
+    model.__dict__["_posenc"] = attachment
+    return attachment
+
+
+def detach(model: Any) -> None:
+    """Give a model its own positions and attention back; one without posenc stays as it is."""
+    attachment = model.__dict__.pop("_posenc", None)
+    if attachment is not None:
+        attachment.leave()
+
+
+def _own(body: Body) -> list[_Parts]:
+    """The rotation of each layer, as its configuration has it; all else is in the model's code."""
+    built: list[tuple[EncodingSpec, Encoding]] = []
+    layers: list[_Parts] = []
+    for layer in body.layers:
+        if layer.rotary is None:
+            layers.append(())
+            continue
+        same = next((encoding for spec, encoding in built if spec == layer.rotary), None)
+        if same is None:
+            same = layer.rotary.build()
+            built.append((layer.rotary, same))
+        layers.append((same,))
+    return layers
+
+
+def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
+    """What the user gave for each layer, after checking that it fits."""
+    numbers = range(len(body.layers))
+    of_layer = encoding if isinstance(encoding, FunctionType) else lambda number: encoding
+    layers = [tuple(encodings_in(of_layer(number), "attach")) for number in numbers]
+    for parts, layer in zip(layers, body.layers, strict=True):
+        for part in parts:
+            check_fits(part, heads=layer.heads, head_dim=layer.head_dim)
+            _check(part, body)
+    return layers
+
+
+def _check(part: Encoding, body: Body) -> None:
+    if part.tags.needs_context:
+        raise UnsupportedError(
+            f"attach: {part!r} reads the input of its layer, which transformers does not hand to "
+            "the attention function; posenc.Transformer does"
+        )
+    layout = getattr(part, "layout", None)
+    if layout is not None and body.layout not in (None, layout):
+        raise UnsupportedError(
+            f"attach: {part!r} pairs dimensions by layout {layout!r}, and the weights of "
+            f"{body.spec.model_type} lie by {body.layout!r}: give layout={body.layout!r}"
+        )
+    if embeds_only(part) and body.table is None:
+        raise UnsupportedError(
+            f"attach: {part!r} is added to embeddings, and {body.spec.model_type} adds no "
+            "positions there; give an encoding that acts in attention"
+        )
+
+
+def _put_into_table(body: Body, layers: list[_Parts], attachment: Attachment) -> list[_Parts]:
+    """Absolute vectors, or zeros, where the model looks its table up; what is left for layers."""
+    absolute = {id(part): part for parts in layers for part in parts if embeds_only(part)}
+    if len(absolute) > 1:
+        raise UnsupportedError(
+            f"attach: {len(absolute)} encodings of embeddings, {list(absolute.values())}: there "
+            "is one table of positions"
+        )
+    assert body.table is not None
+    assert isinstance(body.table.module, nn.Embedding)
+    vectors = Vectors(next(iter(absolute.values()), None), body.table.module)
+    attachment.replace(body.table, vectors)
+    return [tuple(part for part in parts if not embeds_only(part)) for parts in layers]
+
+
+def _put_into_layers(
+    body: Body, layers: list[_Parts], attachment: Attachment, raw_keys: bool
+) -> None:
+    """Rotations into the model's cos and sin where its code can turn by them; else into attend."""
+    turned: dict[str | None, Encoding | None] = dict.fromkeys(body.kinds)
+    if not raw_keys:
+        turned = {kind: _turned(body, layers, kind) for kind in turned}
+    if body.rotary is not None:
+        attachment.replace(body.rotary, Waves(turned, body.rotary.module))
+    given, plans = Given(), {}
+    for module, parts, kind in zip(body.attentions, layers, body.kinds, strict=True):
+        before = turned[kind] if turned[kind] in parts else None
+        rest = tuple(part for part in parts if part is not before)
+        plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
+        module.posenc_plan = plan
+        attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
+        attachment.routes.append(_route(before, rest))
+    if any(plan.parts for plan in plans.values()):
+        hook = body.backbone.register_forward_pre_hook(ReadIds(given), with_kwargs=True)
+        attachment.at_leaving(hook.remove)
+    register()
+    before = body.model.config._attn_implementation
+    body.model.set_attn_implementation(NAME)
+    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
+
+
+def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | None:
+    """The rotation that all layers of this kind share and that cos and sin of tokens can do."""
+    if body.rotary is None:
+        return None
+    of_kind = [parts for parts, x in zip(layers, body.kinds, strict=True) if x == kind]
+    rotations = [[x for x in parts if turns_before_scores(x)] for parts in of_kind]
+    first = next((x[0] for x in rotations if x), None)
+    for parts, turning in zip(of_kind, rotations, strict=True):
+        # A layer whose code does not turn, SmolLM3's every fourth, has none.
+        if parts and turning != [first]:
+            return None
+    return first
+
+
+def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment) -> None:
+    """What is learned becomes the model's, and moves to where the model is."""
+    learned = {id(x): x for parts in layers for x in parts if any(True for _ in x.parameters())}
+    if not learned:
+        return
+    body.model.posenc = nn.ModuleList(learned.values()).to(body.model.device)
+    attachment.at_leaving(lambda: delattr(body.model, "posenc"))
+
+
+def _route(turned: Encoding | None, rest: _Parts) -> str:
+    said = []
+    if turned is not None:
+        said.append(f"{turned!r} as cos and sin")
+    if rest:
+        said.append(f"{', '.join(map(repr, rest))} in attention")
+    return "; ".join(said) or "attention"

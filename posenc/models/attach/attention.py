@@ -1,0 +1,104 @@
+"""The attention function that transformers calls by the name "posenc".
+
+Letters: b batch, h heads, g key heads, tq queries, tk keys, d head dimension.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc.attention import attend
+from posenc.attention_parts import scores
+from posenc.lowering import Lowered
+from posenc.models.attach.sight import Plan, Sight
+from posenc.positions import Positions, Tokens, as_positions
+from posenc.torch_modes import arithmetic
+
+_PLAIN = Plan()
+
+
+def posenc_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | Sight | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    **told: Any,
+) -> tuple[Tensor, None]:
+    """posenc.attend, for `transformers.AttentionInterface`: (b, h, tq, d) in, (b, tq, h, d) out.
+
+    The mask is what `posenc_mask` returned, or a tensor that the user gave. Where there is none,
+    the module says whether it is causal: a mask that nobody made lets nobody see the future.
+    """
+    plan: Plan = getattr(module, "posenc_plan", _PLAIN)
+    sight = _sight(module, query, key, attention_mask, is_causal)
+    lowered = sight.lowered(plan, arithmetic(query, key))
+    watch = getattr(module, "posenc_watch", None)
+    softcap, sinks = told.get("softcap"), told.get("s_aux")
+    if softcap is not None or sinks is not None:
+        out = _dense(query, key, value, lowered, scaling, dropout, softcap, sinks)
+    else:
+        out = attend(query, key, value, lowered, scale=scaling, dropout=dropout)
+    if watch is not None:
+        watch(module.layer_idx, query, key, value, lowered, out)
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _sight(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Tensor | Sight | None,
+    is_causal: bool | None,
+) -> Sight:
+    if isinstance(attention_mask, Sight):
+        return attention_mask
+    q_len, k_len = query.shape[2], key.shape[2]
+    if attention_mask is not None:
+        return Sight(_last(q_len, k_len, query.device), seen=attention_mask[..., :k_len])
+    causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
+    if causal:
+        return Sight(as_positions(None, q_len, k_len, causal=True, device=query.device))
+    return Sight(_last(q_len, k_len, query.device))
+
+
+def _last(q_len: int, k_len: int, device: torch.device) -> Positions:
+    """Queries as the last of the keys; of another sequence there may be more of them."""
+    keys = Tokens(torch.arange(k_len, device=device))
+    queries = keys
+    if q_len != k_len:
+        queries = Tokens(torch.arange(q_len, device=device) + max(k_len - q_len, 0))
+    return Positions(queries, keys)
+
+
+def _dense(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lowered: Lowered,
+    scaling: float | None,
+    dropout: float,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """With what no term says: scores capped before masks (Gemma 2), a learned logit (gpt-oss).
+
+        s = c tanh(scores / c),   p = softmax([s, sink])
+
+    All pairs are held in memory, as in transformers' own "eager".
+    """
+    s = scores(query, key, lowered, scale=scaling)
+    if softcap is not None:
+        hidden = s == -torch.inf
+        s = (softcap * torch.tanh(s / softcap)).masked_fill(hidden, -torch.inf)
+    if sinks is not None:
+        column = sinks.to(s.dtype).view(1, -1, 1, 1).expand(*s.shape[:3], 1)
+        s = torch.cat([s, column], dim=-1)
+    # Rows that see nothing are zero.
+    p = torch.softmax(s, dim=-1).nan_to_num(0.0)[..., : key.shape[2]]
+    p = nn.functional.dropout(p, dropout, training=dropout > 0.0).to(value.dtype)
+    return p @ value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)

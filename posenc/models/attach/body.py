@@ -1,0 +1,119 @@
+"""Where a transformers model has its attention, its rotary modules and its table of positions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+from torch import nn
+
+from posenc.errors import UnsupportedError
+from posenc.models.read import read
+from posenc.models.spec import LayerSpec, ModelSpec
+from posenc.terms import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A module, and the name by which its owner has it."""
+
+    owner: nn.Module
+    name: str
+
+    @property
+    def module(self) -> nn.Module:
+        return getattr(self.owner, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The parts of a model that posenc enters; layers, attentions and kinds go together."""
+
+    model: Any
+    spec: ModelSpec
+    layers: tuple[LayerSpec, ...]
+    attentions: tuple[nn.Module, ...]
+    kinds: tuple[str | None, ...]
+    rotary: Place | None
+    table: Place | None
+
+    @property
+    def backbone(self) -> nn.Module:
+        """What is called with position_ids: the owner of rotary module or table, or the base."""
+        for place in (self.rotary, self.table):
+            if place is not None and hasattr(place.owner, "config"):
+                return place.owner
+        return self.model.base_model
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the weights pair dimensions; None where nothing turns."""
+        rotary = next((x.rotary for x in self.layers if x.rotary), None)
+        return rotary.settings.get("layout", "half") if rotary else None
+
+    @classmethod
+    def of(cls, model: Any) -> "Body":
+        """The parts of this model. Raises UnsupportedError where there is no way in."""
+        config: Any = getattr(model, "config", None)
+        if not isinstance(model, nn.Module) or not hasattr(config, "to_dict"):
+            raise UnsupportedError(
+                f"attach({type(model).__name__}): a model of transformers, with its config, is "
+                "needed"
+            )
+        spec = read(config.to_dict())
+        if not getattr(model, "_supports_attention_backend", False):
+            raise UnsupportedError(
+                f"attach: {type(model).__name__} computes attention in code of its own, which "
+                "transformers' AttentionInterface does not reach"
+            )
+        attentions = {number: x for x in model.modules() if (number := _number(x)) is not None}
+        layers = {i: layer for i, layer in enumerate(spec.layers) if layer is not None}
+        if sorted(attentions) != sorted(layers):
+            raise UnsupportedError(
+                f"attach: {type(model).__name__} has attention in layers {sorted(attentions)}, and "
+                f"its configuration tells of {sorted(layers)}"
+            )
+        rotary = _only(model, "rotary modules", lambda _, x: _is_rotary(x))
+        table = _only(model, "tables of positions", lambda name, _: name in _TABLES)
+        by_type = rotary is not None and "layer_type" in signature(rotary.module.forward).parameters
+        types = config.get_text_config().layer_types if by_type else None
+        return cls(
+            model,
+            spec,
+            tuple(layers.values()),
+            tuple(attentions[number] for number in layers),
+            tuple(types[number] if types else None for number in layers),
+            rotary,
+            table,
+        )
+
+
+_TABLES = frozenset({"position_embeddings", "wpe", "embed_positions"})
+
+
+def _number(module: nn.Module) -> int | None:
+    """The layer that this is the attention of; None for what attends elsewhere, or not at all."""
+    name, number = type(module).__name__, getattr(module, "layer_idx", None)
+    crosses = "Cross" in name or getattr(module, "is_cross_attention", False)
+    if crosses or not name.endswith("Attention") or not hasattr(module, "is_causal"):
+        return None
+    return number if isinstance(number, int) else None
+
+
+def _is_rotary(module: nn.Module) -> bool:
+    name = type(module).__name__
+    return name.endswith("RotaryEmbedding") and "Vision" not in name
+
+
+def _only(model: nn.Module, what: str, wanted: Callable[[str, nn.Module], bool]) -> Place | None:
+    """The one place where such a module is, or None; refused where there are several."""
+    places = [
+        Place(owner, name)
+        for owner in model.modules()
+        for name, module in owner.named_children()
+        if wanted(name, module)
+    ]
+    if len(places) > 1:
+        owners = ", ".join(f"{type(x.owner).__name__}.{x.name}" for x in places)
+        raise UnsupportedError(f"attach: {type(model).__name__} has several {what}: {owners}")
+    return places[0] if places else None

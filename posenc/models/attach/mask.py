@@ -1,0 +1,132 @@
+"""The mask function of transformers' "posenc": a `Sight` in place of a tensor."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from posenc.models.attach.sight import Sight
+from posenc.positions import Positions, Tokens, as_positions
+
+# What these say follows from causality, one window, and where documents or chunks begin.
+_BY_RULE = frozenset({"causal_mask_function", "bidirectional_mask_function", "and_mask"})
+
+
+def posenc_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int | Tensor = 0,
+    mask_function: Callable[..., Tensor] | None = None,
+    attention_mask: Tensor | Sight | None = None,
+    local_size: int | None = None,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    **told: Any,
+) -> Sight:
+    """Who sees whom, for `transformers.AttentionMaskInterface`.
+
+    Slots are counted from the first token of a cache; attention_mask (b, slots) tells padding. What
+    a composed mask_function says is read off neighbours: a document or a chunk begins where a token
+    does not see the one before it. A function that transformers marks as the user's, or that joins
+    masks by "or", is asked for every pair.
+    """
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    # Prepared before the forward pass, as `generate` does with static caches.
+    if isinstance(attention_mask, Sight):
+        return attention_mask
+    function = causal_mask_function if mask_function is None else mask_function
+    sizes = (batch_size, q_length, kv_length, q_offset, kv_offset, function)
+    if use_vmap or function.__name__ not in _BY_RULE:
+        seen = sdpa_mask(
+            *sizes, attention_mask, allow_is_causal_skip=False, use_vmap=use_vmap, device=device
+        )
+        return Sight(_slots(*sizes[1:5], device), seen=seen)
+    causal = "allow_is_bidirectional_skip" not in told
+    # Of both sides it reaches `local_size` tokens far; behind, the token itself is counted.
+    window = local_size if local_size is None or causal else local_size + 1
+    if attention_mask is not None and not _padded(attention_mask):
+        attention_mask = None
+    documents = None
+    if function.__name__ == "and_mask":
+        documents = _documents(function, batch_size, kv_length, kv_offset, device)
+    counted = (
+        isinstance(q_offset, int)
+        and isinstance(kv_offset, int)
+        and kv_offset == 0
+        and (q_offset + q_length == kv_length or not causal)
+    )
+    if documents is None and attention_mask is None and counted and q_length <= kv_length:
+        place = torch.device(device)
+        return Sight(as_positions(None, q_length, kv_length, causal=causal, device=place), window)
+    return Sight(_slots(*sizes[1:5], device, causal, attention_mask, documents), window)
+
+
+def _slots(
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor,
+    kv_offset: int | Tensor,
+    device: torch.device | str,
+    causal: bool = False,
+    attention_mask: Tensor | None = None,
+    documents: Tensor | None = None,
+) -> Positions:
+    """Queries and keys at their slots; what is padded before a sequence is not counted.
+
+    Coordinates count from the first slot that is held, so that they stay below the number of keys.
+    """
+    q = torch.arange(q_length, device=device) + q_offset
+    k = torch.arange(kv_length, device=device) + kv_offset
+    start: int | Tensor = 0
+    valid = None
+    if attention_mask is not None:
+        mask = attention_mask.to(device).bool()
+        start = (mask.cumsum(-1) == 0).sum(-1, keepdim=True)
+        # Slots of a static cache that nothing was written to yet have no entry.
+        beyond = kv_length + kv_offset - mask.shape[-1]
+        if isinstance(beyond, int) and beyond > 0:
+            mask = pad(mask, (0, beyond))
+        valid = mask[:, k]
+    origin = start.clamp(min=kv_offset) if isinstance(start, Tensor) else kv_offset
+    length = q_offset + q_length - start
+    length = torch.as_tensor(length, device=device)
+    sides = []
+    for slot in (q, k):
+        order = slot - start
+        spread = length.expand(order.shape) if length.ndim else length.expand(slot.shape[-1])
+        sides.append(Tokens((slot - origin).clamp(min=0), order, length=spread))
+    queries, keys = sides
+    if documents is not None:
+        index = (q - kv_offset).clamp(0, kv_length - 1)
+        queries = Tokens(queries.position, queries.order, documents[:, index], queries.length)
+        keys = Tokens(keys.position, keys.order, documents, keys.length, valid)
+    else:
+        keys = Tokens(keys.position, keys.order, None, keys.length, valid)
+    return Positions(queries, keys, causal, unit_step=True)
+
+
+def _documents(
+    function: Callable[..., Tensor],
+    batch: int,
+    keys: int,
+    kv_offset: int | Tensor,
+    device: torch.device | str,
+) -> Tensor | None:
+    """A number (b, tk) for each document or chunk; None where there is but one."""
+    rows = torch.arange(batch, device=device)[:, None]
+    slot = torch.arange(1, keys, device=device) + kv_offset
+    sees = function(rows, torch.zeros_like(rows), slot[None], slot[None] - 1)
+    begins = pad(~sees.expand(batch, keys - 1), (1, 0))
+    if not torch.compiler.is_compiling() and not bool(begins.any()):
+        return None
+    return begins.cumsum(-1)
+
+
+def _padded(attention_mask: Tensor) -> bool:
+    """Whether there is padding; inside a graph that is not known, and there may be."""
+    return torch.compiler.is_compiling() or not bool(attention_mask.all())

@@ -1,0 +1,104 @@
+"""cos and sin for a transformers model, in place of its own rotary module.
+
+Letters: b batch, t tokens, a axes, r pairs, n numbers per token as the model's code takes them.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encoding import Encoding
+from posenc.errors import UnsupportedError
+from posenc.positions import Positions, Tokens
+from posenc.terms import Rotate
+
+Spread = Callable[[Tensor], Tensor]
+
+
+def _halves(x: Tensor) -> Tensor:
+    return torch.cat([x, x], dim=-1)
+
+
+def _neighbours(x: Tensor) -> Tensor:
+    return x.repeat_interleave(2, dim=-1)
+
+
+def _once(x: Tensor) -> Tensor:
+    return x
+
+
+class Waves(nn.Module):
+    """What a model's rotary module returns, cos and sin, of angles in float64.
+
+    encodings are by layer type, or one by None; where there is none, nothing turns. Pairs are
+    spread over the numbers of a token as `replaced` does it, the module that this one stands in
+    for. Raises UnsupportedError for an encoding of another number of pairs.
+    """
+
+    def __init__(
+        self, encodings: Mapping[str | None, Encoding | None], replaced: nn.Module
+    ) -> None:
+        super().__init__()
+        # In plain dicts, for what is learned belongs to the whole model.
+        self.encodings = dict(encodings)
+        self.widths: dict[str | None, int] = {}
+        self.spreads: dict[str | None, Spread] = {}
+        for kind, encoding in self.encodings.items():
+            cos = _cos_at_one(replaced, kind)
+            self.widths[kind] = cos.shape[-1]
+            self.spreads[kind] = _spread_of(cos)
+            if encoding is not None and (turned := self(cos, _ONE, kind)[0].shape) != cos.shape:
+                raise UnsupportedError(
+                    f"attach: {encoding!r} gives {turned[-1]} numbers per token and "
+                    f"{type(replaced).__name__} {cos.shape[-1]}: turn as many dimensions as the "
+                    "model does"
+                )
+
+    def forward(
+        self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(cos, sin), each (b, t, n) in x's dtype; position_ids (b, t), or (a, b, t) for images."""
+        encoding = self.encodings[layer_type]
+        ids = position_ids.movedim(0, -1) if position_ids.ndim == 3 else position_ids
+        if encoding is None:
+            ones = x.new_ones(*ids.shape[:2], self.widths[layer_type])
+            return ones, torch.zeros_like(ones)
+        tokens = Tokens(ids.long())
+        (term,) = encoding.lower(Positions(tokens, tokens))
+        assert isinstance(term, Rotate)
+        # One head's angles are those of all.
+        angle, spread = term.q_angle[:, 0], self.spreads[layer_type]
+        cos, sin = spread(angle.cos() * term.gain), spread(angle.sin() * term.gain)
+        return cos.to(x.dtype), sin.to(x.dtype)
+
+
+def turns_before_scores(encoding: Encoding) -> bool:
+    """Whether queries and keys of each token can be turned by cos and sin of its position alone."""
+    if encoding.family != "rotary" or encoding.tags.length_dependent or encoding.tags.causal_only:
+        return False
+    tokens = Tokens(torch.zeros(1, 2, dtype=torch.long))
+    terms = encoding.lower(Positions(tokens, tokens))
+    if len(terms) != 1 or not isinstance(terms[0], Rotate):
+        return False
+    return not terms[0].grows and terms[0].start == 0 and terms[0].q_angle.shape[1] == 1
+
+
+_ONE = torch.ones(1, 1, dtype=torch.long)
+
+
+def _cos_at_one(rotary: nn.Module, kind: str | None) -> Tensor:
+    buffer = next(rotary.buffers())
+    ids = _ONE.to(buffer.device)
+    like = torch.zeros(1, 1, 1, device=buffer.device)
+    return rotary(like, ids)[0] if kind is None else rotary(like, ids, kind)[0]
+
+
+def _spread_of(cos: Tensor) -> Spread:
+    """How a token's numbers come of its pairs: each twice, in halves or side by side, or once."""
+    half = cos.shape[-1] // 2
+    if torch.equal(cos[..., :half], cos[..., half:]):
+        return _halves
+    if torch.equal(cos[..., ::2], cos[..., 1::2]):
+        return _neighbours
+    return _once

@@ -1,0 +1,55 @@
+"""A trained model and its tokenizer, from files on this machine."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from posenc.errors import ConfigError, UnsupportedError
+
+
+class Loaded(NamedTuple):
+    """A model of transformers, in evaluation, and its tokenizer, None where the folder has none."""
+
+    model: Any
+    tokenizer: Any
+
+
+def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Loaded:
+    """The model in a folder with config.json and safetensors, or in a GGUF file.
+
+    Nothing is fetched. Raises ConfigError for what is no model, and UnsupportedError where
+    transformers is missing: `pip install posenc[models]` brings it.
+    """
+    transformers = _transformers()
+    path = Path(source)
+    file = {"gguf_file": path.name} if path.is_file() else {}
+    folder = path.parent if path.is_file() else path
+    if not folder.is_dir() or not (file or (folder / "config.json").is_file()):
+        raise ConfigError(
+            f"{path} is no model: give a folder with config.json and safetensors, or a GGUF file"
+        )
+    local: dict[str, Any] = {"local_files_only": True, **file}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **local)
+        name = next(iter(config.architectures or ()), "AutoModelForCausalLM")
+        kind = getattr(transformers, name, transformers.AutoModelForCausalLM)
+        model = kind.from_pretrained(folder, dtype=dtype, **local).eval()
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ConfigError(f"{path} is no model that transformers loads: {error}") from error
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
+    except (OSError, ValueError, ImportError):
+        tokenizer = None
+    return Loaded(model, tokenizer)
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise UnsupportedError(
+            "models are read by transformers, which is not installed: pip install posenc[models]"
+        ) from error
+    return transformers
