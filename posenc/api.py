@@ -56,6 +56,7 @@ from posenc.models.spec import ModelSpec as ModelSpec
 from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
 from posenc.positions import Tokens as Tokens
+from posenc.positions.from_batch import positions_from as positions_from
 
 if TYPE_CHECKING:
     from posenc.testing import check_encoding as check_encoding

@@ -18,7 +18,14 @@ from posenc.positions.random import random
 from posenc.positions.rolling import rolling
 from posenc.positions.skipping import skipping
 from posenc.positions.static import static
-from posenc.positions.tokens import Tokens, check_sizes, more_queries, one_axis, whole_or_double
+from posenc.positions.tokens import (
+    Tokens,
+    check_sizes,
+    more_queries,
+    one_axis,
+    reading_values,
+    whole_or_double,
+)
 from posenc.positions.varlen import varlen
 from posenc.terms import MaskRule, Prefix, Sink, Window
 from posenc.torch_modes import kept
@@ -157,6 +164,23 @@ class Positions:
             keys=replace(self.keys, order=k),
             extent=self.bound,
         )
+
+    def at(self, ids: Tensor) -> "Positions":
+        """The same tokens at coordinates (t,), (b, t) or (b, t, axes); who sees whom stays.
+
+        Raises PositionsError where the queries are not all of the keys.
+        """
+        if self.q_len != self.k_len:
+            raise PositionsError(
+                f"Positions.at of {self.q_len} queries and {self.k_len} keys: one row of "
+                "coordinates says where both are only where they are the same tokens"
+            )
+        held, ids = self.ordered(), whole_or_double(ids)
+        queries, keys = (
+            replace(side, position=ids, length=None) for side in (held.queries, held.keys)
+        )
+        extent = int(ids.max()) + 1 if reading_values() else None
+        return Positions(queries, keys, self.causal, extent)
 
     def lengths(self) -> tuple[Tensor, Tensor]:
         """How far the own sequence of each query and key reaches, int64 (1|b, 1|t).
