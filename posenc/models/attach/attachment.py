@@ -192,9 +192,8 @@ def _put_into_layers(
         module.posenc_plan = plan
         attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
         attachment.routes.append(_route(before, rest))
-    if any(plan.parts for plan in plans.values()):
-        hook = body.backbone.register_forward_pre_hook(ReadIds(given), with_kwargs=True)
-        attachment.at_leaving(hook.remove)
+    hook = body.backbone.register_forward_pre_hook(ReadIds(given), with_kwargs=True)
+    attachment.at_leaving(hook.remove)
     register()
     before = body.model.config._attn_implementation
     body.model.set_attn_implementation(NAME)

@@ -36,6 +36,15 @@ def posenc_attention(
     """
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
     sight = _sight(module, query, key, attention_mask, is_causal)
+    if plan.given.cache is not None:
+        own = plan.given.cache.of_layer(module.layer_idx)
+        # Later tokens are counted on from what the first call told.
+        positions = None if len(own) else sight.positions
+        parts = [*plan.parts, *sight.mask()]
+        out = attend(
+            query, key, value, parts, causal=True, positions=positions, cache=own, scale=scaling
+        )
+        return out.transpose(1, 2).contiguous(), None
     lowered = sight.lowered(plan, arithmetic(query, key))
     watch = getattr(module, "posenc_watch", None)
     softcap, sinks = told.get("softcap"), told.get("s_aux")

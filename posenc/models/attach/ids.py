@@ -22,6 +22,7 @@ class ReadIds:
     def __call__(self, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
         ids, cache = told.get("position_ids"), told.get("past_key_values")
         self.given.ids = None
+        self.given.cache = cache if hasattr(cache, "of_layer") else None
         if ids is None or ids.ndim != 2:
             return
         if torch.compiler.is_compiling():

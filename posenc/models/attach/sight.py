@@ -3,7 +3,8 @@
 Letters: b batch, h heads, tq queries, tk keys.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +17,14 @@ from posenc.terms import DenseBias, Mask, Window
 
 @dataclass(eq=False)
 class Given:
-    """The position_ids (b, t) of the forward pass that runs, where they say more than slots do."""
+    """What the forward pass that runs was given beside its tokens.
+
+    ids (b, t) are its position_ids, where they say more than slots do; cache of_layer(number) gives
+    posenc's own caches, where it has such.
+    """
 
     ids: Tensor | None = None
+    cache: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +74,11 @@ class Sight:
     def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         positions = self.positions
         if plan.parts and plan.given.ids is not None:
-            positions = _at(positions, plan.given.ids)
-        return lower([*plan.parts, *self._mask()], positions, dtype=dtype)
+            positions = positions.at(plan.given.ids)
+        return lower([*plan.parts, *self.mask()], positions, dtype=dtype)
 
-    def _mask(self) -> list[Part]:
+    def mask(self) -> list[Part]:
+        """What hides pairs beside causality, documents and padding."""
         parts: list[Part] = []
         if self.window is not None:
             parts.append(Mask(Window(self.window)))
@@ -81,13 +88,3 @@ class Sight:
                 bias = torch.zeros_like(bias, dtype=torch.float32).masked_fill(~bias, -torch.inf)
             parts.append(DenseBias(bias))
         return parts
-
-
-def _at(positions: Positions, ids: Tensor) -> Positions:
-    """The same tokens at coordinates (b, t); queries and keys are the same tokens."""
-    held = positions.ordered()
-    queries, keys = (
-        replace(side, position=ids.long(), length=None) for side in (held.queries, held.keys)
-    )
-    extent = None if torch.compiler.is_compiling() else int(ids.max()) + 1
-    return Positions(queries, keys, held.causal, extent)

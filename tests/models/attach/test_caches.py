@@ -1,0 +1,96 @@
+"""posenc's caches under `generate` of transformers."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc.errors import PosencError
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture
+def model() -> Any:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.LlamaConfig(vocab_size=97, pad_token_id=0, **sizes, **heads)
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture
+def prompt() -> dict[str, torch.Tensor]:
+    ids = torch.randint(1, 97, (2, 20), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[0, :6] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def generated(model: Any, prompt: dict[str, torch.Tensor], **settings: Any) -> tuple[Any, Any]:
+    """Tokens, and the scores that they were taken by."""
+    told = {"max_new_tokens": 12, "do_sample": False, "return_dict_in_generate": True}
+    out = model.generate(**prompt, output_scores=True, **told, **settings)
+    return out.sequences, torch.stack(out.scores)
+
+
+def posenc_cache(model: Any, make: Any) -> Any:
+    from posenc.models.attach.caches import PosencCache
+
+    return PosencCache(model, make)
+
+
+@pytest.mark.parametrize(
+    ("raw_keys", "policy"), [(False, "rotated"), (True, "raw"), (True, "rotated")]
+)
+@pytest.mark.parametrize("beams", [1, 3])
+def test_text_is_the_same(
+    model: Any, prompt: dict[str, torch.Tensor], raw_keys: bool, policy: Any, beams: int
+) -> None:
+    expected, expected_scores = generated(model, prompt, num_beams=beams)
+    pe.attach(model, raw_keys=raw_keys)
+    cache = posenc_cache(model, lambda: pe.Cache(policy))
+    tokens, scores = generated(model, prompt, num_beams=beams, past_key_values=cache)
+    assert torch.equal(tokens, expected)
+    torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
+    assert len(cache.of_layer(0)) == tokens.shape[1] - 1
+
+
+def test_a_rolling_cache_forgets_what_its_masks_hide(
+    model: Any, prompt: dict[str, torch.Tensor]
+) -> None:
+    pe.attach(model, [pe.Rotary(16), pe.SlidingWindow(8), pe.Sinks(2)], raw_keys=True)
+    expected, expected_scores = generated(model, prompt)
+    cache = posenc_cache(model, lambda: pe.RollingCache(8, sinks=2))
+    tokens, scores = generated(model, prompt, past_key_values=cache)
+    assert torch.equal(tokens, expected)
+    torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
+    assert len(cache.of_layer(0)) < 12
+
+
+def test_cropped_and_repeated_caches_go_on(model: Any) -> None:
+    pe.attach(model)
+    ids = torch.randint(1, 97, (1, 10), generator=torch.Generator().manual_seed(2))
+    cache = posenc_cache(model, pe.Cache)
+    with torch.no_grad():
+        whole = model(ids).logits
+        model(ids, past_key_values=cache)
+        cache.crop(-4)
+        assert cache.get_seq_length() == 6
+        cache.batch_repeat_interleave(2)
+        again = model(ids[:, 6:].expand(2, -1), past_key_values=cache).logits
+    torch.testing.assert_close(again, whole[:, 6:].expand(2, -1, -1), atol=1e-5, rtol=0)
+    cache.reset()
+    assert cache.get_seq_length() == 0
+
+
+def test_without_posenc_in_the_model_nothing_is_read_from_it(model: Any) -> None:
+    model.set_attn_implementation("eager")
+    cache = posenc_cache(model, pe.Cache)
+    ids = torch.randint(1, 97, (1, 4))
+    with torch.no_grad():
+        model(ids, past_key_values=cache)
+        # Its own attention is given the new keys alone, and says so.
+        with pytest.raises((RuntimeError, PosencError)):
+            model(ids[:, :1], past_key_values=cache)
