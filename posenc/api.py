@@ -51,6 +51,7 @@ from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding
 from posenc.models.attach.attachment import attach as attach
 from posenc.models.attach.attachment import detach as detach
+from posenc.models.diagnose_models import diagnose_models as diagnose_models
 from posenc.models.read import read as read
 from posenc.models.spec import ModelSpec as ModelSpec
 from posenc.positions import Documents as Documents
