@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from torch import nn
 
 from posenc.encoding import Encoding
-from posenc.errors import UnsupportedError
+from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body, Place
 from posenc.models.attach.ids import ReadIds
 from posenc.models.attach.mask import posenc_mask
+from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
@@ -78,8 +80,9 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
                as is always done for what cos and sin of each token cannot do; `watch` shows them
 
     Padding, packing, caches, `generate`, checkpointing and compiling go on as before. What is
-    learned in the encoding becomes a part of the model, by the name "posenc". A model that has
-    posenc already gets the new encoding in its place.
+    learned in the encoding becomes a part of the model, by the name "posenc", and its config tells
+    of it: of a model that was saved so, attach(model) brings the encoding back. A model that has
+    posenc already gets the new encoding in place of the old.
 
     Raises UnsupportedError for a model that no route leads into and for an encoding that its code
     has no room for, and says why; UnknownNameError and ConfigError as `read` does.
@@ -91,14 +94,20 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     """
     detach(model)
     body = Body.of(model)
-    layers = _own(body) if encoding is None else _chosen(body, encoding)
+    record = getattr(model.config, "posenc", None)
+    own = encoding is None and record is None
+    if own:
+        layers = _own(body)
+    else:
+        chosen = restored(record or {}) if encoding is None else _chosen(body, encoding)
+        layers = _checked(body, chosen)
     attachment = Attachment(body.spec)
     try:
-        if encoding is not None and body.table is not None:
+        if not own:
+            _own_parameters(body, layers, attachment, saved=encoding is None)
+        if not own and body.table is not None:
             layers = _put_into_table(body, layers, attachment)
         _put_into_layers(body, layers, attachment, raw_keys)
-        if encoding is not None:
-            _own_parameters(body, layers, attachment)
     except BaseException:
         attachment.leave()
         raise
@@ -130,10 +139,18 @@ def _own(body: Body) -> list[_Parts]:
 
 
 def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
-    """What the user gave for each layer, after checking that it fits."""
+    """What the user gave for each layer."""
     numbers = range(len(body.layers))
     of_layer = encoding if isinstance(encoding, FunctionType) else lambda number: encoding
-    layers = [tuple(encodings_in(of_layer(number), "attach")) for number in numbers]
+    return [tuple(encodings_in(of_layer(number), "attach")) for number in numbers]
+
+
+def _checked(body: Body, layers: list[_Parts]) -> list[_Parts]:
+    if len(layers) != len(body.layers):
+        raise ConfigError(
+            f"config.posenc tells of {len(layers)} layers with attention, and the model has "
+            f"{len(body.layers)}"
+        )
     for parts, layer in zip(layers, body.layers, strict=True):
         for part in parts:
             check_fits(part, heads=layer.heads, head_dim=layer.head_dim)
@@ -214,13 +231,19 @@ def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | No
     return first
 
 
-def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment) -> None:
-    """What is learned becomes the model's, and moves to where the model is."""
-    learned = {id(x): x for parts in layers for x in parts if any(True for _ in x.parameters())}
+def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, saved: bool) -> None:
+    """The model's config tells of the encodings, and what is learned becomes the model's."""
+    model = body.model
+    model.config.posenc = recorded(layers)
+    attachment.at_leaving(lambda: delattr(model.config, "posenc"))
+    distinct = {id(part): part for parts in layers for part in parts}
+    learned = nn.ModuleList(x for x in distinct.values() if any(True for _ in x.parameters()))
     if not learned:
         return
-    body.model.posenc = nn.ModuleList(learned.values()).to(body.model.device)
-    attachment.at_leaving(lambda: delattr(body.model, "posenc"))
+    if saved:
+        load_parameters(learned, Path(model.config._name_or_path))
+    model.posenc = learned.to(model.device)
+    attachment.at_leaving(lambda: delattr(model, "posenc"))
 
 
 def _route(turned: Encoding | None, rest: _Parts) -> str:

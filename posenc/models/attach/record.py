@@ -1,0 +1,90 @@
+"""Encodings of an attached model, written into its config.json and read back."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from posenc.encoding import Encoding
+from posenc.encodings.scaling import Scaling
+from posenc.errors import ConfigError
+from posenc.models.spec import EncodingSpec, ScalingSpec
+
+Layers = list[tuple[Encoding, ...]]
+# Under which an object is written, beside its settings.
+_ENCODING, _SCALING, _LOST = "encoding_name", "scaling_name", "not_written"
+
+
+def recorded(layers: Layers) -> dict[str, Any]:
+    """The encodings once each, and for each layer the numbers of its own."""
+    distinct = {id(part): part for parts in layers for part in parts}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    return {
+        "encodings": [_written(part) for part in distinct.values()],
+        "layers": [[numbers[id(part)] for part in parts] for parts in layers],
+    }
+
+
+def restored(record: Mapping[str, Any]) -> Layers:
+    """What was recorded, with fresh parameters. Raises ConfigError for what is no record."""
+    try:
+        encodings = [_read(value) for value in record["encodings"]]
+        return [tuple(encodings[number] for number in row) for row in record["layers"]]
+    except (KeyError, TypeError, IndexError) as error:
+        raise ConfigError(f"config.posenc is no record of posenc.attach: {error!r}") from error
+
+
+def load_parameters(learned: nn.ModuleList, folder: Path) -> None:
+    """Their trained values, from the safetensors files that the model was loaded from.
+
+    Raises ConfigError where they are not there.
+    """
+    from safetensors import safe_open
+
+    wanted = set(learned.state_dict())
+    values = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, "pt") as tensors:
+            for key in tensors.keys():  # noqa: SIM118 - no mapping
+                name = key.removeprefix("posenc.")
+                if key.startswith("posenc.") and name in wanted:
+                    values[name] = tensors.get_tensor(key)
+    if missing := sorted(wanted - set(values)):
+        raise ConfigError(
+            f"{folder}: config.json tells of learned encodings, and their parameters "
+            f"{', '.join(f'posenc.{name}' for name in missing)} are in no safetensors file there"
+        )
+    learned.load_state_dict(values)
+
+
+def _written(value: Any) -> Any:
+    """A setting as JSON has it."""
+    if isinstance(value, Encoding):
+        return {_ENCODING: value.name, **{k: _written(x) for k, x in value.settings().items()}}
+    if isinstance(value, Scaling):
+        # A frozen value, whose fields are its settings.
+        return {_SCALING: type(value).__name__, **{k: _written(x) for k, x in vars(value).items()}}
+    if isinstance(value, tuple | list):
+        return [_written(x) for x in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    # Such as a function, which no file can hold.
+    return {_LOST: repr(value)}
+
+
+def _read(value: Any) -> Any:
+    """A setting from JSON."""
+    if isinstance(value, list):
+        return tuple(_read(x) for x in value)
+    if not isinstance(value, Mapping):
+        return value
+    settings = {key: _read(x) for key, x in value.items() if key not in (_ENCODING, _SCALING)}
+    if _LOST in value:
+        raise ConfigError(
+            f"config.posenc tells of {value[_LOST]}, which config.json cannot hold: give the "
+            "encoding to posenc.attach again"
+        )
+    if _SCALING in value:
+        return ScalingSpec(value[_SCALING], settings)
+    return EncodingSpec(value[_ENCODING], settings).build()
