@@ -35,7 +35,11 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
         config = transformers.AutoConfig.from_pretrained(folder, **local)
         name = next(iter(config.architectures or ()), "AutoModelForCausalLM")
         kind = getattr(transformers, name, transformers.AutoModelForCausalLM)
-        model = kind.from_pretrained(folder, dtype=dtype, **local).eval()
+        unpacked: dict[str, Any] = {}
+        if file and hasattr(transformers, "GgufConfig"):
+            # Where it would keep the file's blocks, which can be neither saved nor trained.
+            unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
+        model = kind.from_pretrained(folder, config=config, dtype=dtype, **unpacked, **local).eval()
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ConfigError(f"{path} is no model that transformers loads: {error}") from error
     try:

@@ -13,7 +13,7 @@ from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body, Place
-from posenc.models.attach.ids import ReadIds
+from posenc.models.attach.given import ReadGiven
 from posenc.models.attach.mask import posenc_mask
 from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
@@ -209,7 +209,7 @@ def _put_into_layers(
         module.posenc_plan = plan
         attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
         attachment.routes.append(_route(before, rest))
-    hook = body.backbone.register_forward_pre_hook(ReadIds(given), with_kwargs=True)
+    hook = body.backbone.register_forward_pre_hook(ReadGiven(given), with_kwargs=True)
     attachment.at_leaving(hook.remove)
     register()
     before = body.model.config._attn_implementation

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import Encoding
+from posenc.errors import PositionsError
 from posenc.lowering import Lowered, Part, lower
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Mask, Window
@@ -19,8 +20,8 @@ from posenc.terms import DenseBias, Mask, Window
 class Given:
     """What the forward pass that runs was given beside its tokens.
 
-    ids (b, t) are its position_ids, where they say more than slots do; cache of_layer(number) gives
-    posenc's own caches, where it has such.
+    ids (1|b, tq) are its position_ids; cache of_layer(number) gives posenc's own caches, where it
+    has such.
     """
 
     ids: Tensor | None = None
@@ -74,7 +75,7 @@ class Sight:
     def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         positions = self.positions
         if plan.parts and plan.given.ids is not None:
-            positions = positions.at(plan.given.ids)
+            positions = _placed(positions, plan.given.ids)
         return lower([*plan.parts, *self.mask()], positions, dtype=dtype)
 
     def mask(self) -> list[Part]:
@@ -88,3 +89,28 @@ class Sight:
                 bias = torch.zeros_like(bias, dtype=torch.float32).masked_fill(~bias, -torch.inf)
             parts.append(DenseBias(bias))
         return parts
+
+
+def _placed(positions: Positions, ids: Tensor) -> Positions:
+    """The positions of slots where ids count as these do, else the same tokens at the ids.
+
+    Where they stood is forgotten of cached tokens, which must be counted one by one.
+    """
+    whole = positions.q_len == positions.k_len
+    if torch.compiler.is_compiling():
+        return positions.at(ids) if whole else positions
+    order = positions.orders()[0]
+    apart = ids - order
+    if whole:
+        # The first of many is as good as any: only distances are read.
+        apart = apart - apart[:, -1:]
+    # Before a sequence there is padding, of which nobody reads the position.
+    if not bool((apart * (order >= 0)).any()):
+        return positions
+    if whole:
+        return positions.at(ids)
+    raise PositionsError(
+        f"position_ids {ids.tolist()}, where tokens of a cache are counted to be at "
+        f"{order.tolist()}: an encoding that reads distances in attention needs cached tokens to "
+        "be counted one by one; leave position_ids away, or the cache"
+    )
