@@ -181,20 +181,6 @@ def test_a_sound_file_is_left_alone(engine: str) -> None:
     assert examine(config, engines=[engine]).findings == ()
 
 
-def test_numbers_are_those_of_the_reports() -> None:
-    """vLLM's issue 48621 gives 1.2773, its pull request 46280 1.4159."""
-    pair = finding(scaled(**YARN, mscale=1.0, mscale_all_dim=1.0), "yarn-gain", engines=["vllm"])
-    assert pair is not None
-    assert pair.effect is not None
-    assert pair.effect.gain == pytest.approx(1.2772588722239782)
-    config = scaled(**{**YARN, "factor": 64.0}, attention_factor=1.0)
-    final = finding(config, "yarn-gain", engines=["vllm"])
-    assert final is not None
-    assert final.effect is not None
-    assert final.effect.gain == pytest.approx(1.4158883)
-    assert final.patch == {"rope_scaling": {"attn_factor": 1 / (0.1 * math.log(64) + 1)}}
-
-
 def test_a_window_bounds_how_far_an_error_reaches() -> None:
     """Tokens that never meet do not mind by how much their angles are off."""
     far = finding(LLAMA, "bfloat16-frequencies", target_length=65_536, engines=[])

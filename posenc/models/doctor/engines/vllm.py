@@ -1,29 +1,19 @@
-"""vLLM of 2026, read at 0cd5784."""
+"""vLLM of 2026, read at 07b12f1 and, later, at 0cd5784."""
 
 from typing import Any
 
-from posenc.frequencies import magnitude, yarn_gain
 from posenc.models.doctor.engine import Engine, Loss
-from posenc.models.doctor.finding import Values, Words
-from posenc.models.spellings import kind, ropes
+from posenc.models.doctor.engines.gains import (
+    attn_factor_for,
+    both_scales,
+    by_formula,
+    long_rope_taken,
+    yarn_taken_by,
+)
+from posenc.models.doctor.finding import Words
+from posenc.models.spellings import ropes
 
 _SOURCE = "https://github.com/vllm-project/vllm/tree/0cd5784/vllm/model_executor/layers/"
-
-
-def _own_gain(values: dict[str, Any]) -> bool:
-    """No final gain and no mscale is read, and the formula's gain is taken, times attn_factor."""
-    # DeepSeek's own YaRN is another class, which reads the two mscales.
-    if str(values.get("model_type")).startswith(("deepseek", "kimi")):
-        return False
-    concerned = [
-        x for x in ropes(values) if kind(x) == "yarn" and any(x.get(name) for name in _GAINS)
-    ]
-    for rope in concerned:
-        for name in _GAINS:
-            rope.pop(name, None)
-        if (factor := rope.pop("attn_factor", None)) is not None and rope.get("factor"):
-            rope["attention_factor"] = factor * magnitude(rope["factor"])
-    return bool(concerned)
 
 
 def _no_temperature(values: dict[str, Any]) -> bool:
@@ -34,49 +24,23 @@ def _no_temperature(values: dict[str, Any]) -> bool:
     return bool(concerned) and values.get("model_type") in ("ministral3", "mistral")
 
 
-def both_gains(values: Values) -> dict[str, Any]:
-    """attn_factor beside what is there: transformers ignores it, and these engines read it alone."""
-    name = next(x for x in ("rope_parameters", "rope_scaling") if isinstance(values.get(x), dict))
-    rope = values[name]
-    if not isinstance(rope.get("factor"), int | float):
-        return {}
-    numbers = {key: rope.get(key) for key in _GAINS}
-    meant = yarn_gain(factor=rope["factor"], **numbers)
-    return {name: {"attn_factor": meant / magnitude(rope["factor"])}}
-
-
-def _long_gain(values: dict[str, Any]) -> bool:
-    concerned = [x for x in ropes(values) if kind(x) in ("longrope", "su")]
-    lost = [x for x in concerned if x.get("attention_factor") and "short_mscale" not in x]
-    for rope in lost:
-        del rope["attention_factor"]
-    return bool(lost)
-
-
-def both_scales(values: Values) -> dict[str, Any]:
-    """The gain of "longrope" under the names that vLLM and SGLang read."""
-    name = next(x for x in ("rope_parameters", "rope_scaling") if isinstance(values.get(x), dict))
-    factor = values[name].get("attention_factor")
-    return {name: {"short_mscale": factor, "long_mscale": factor}}
-
-
-_GAINS = ("attention_factor", "mscale", "mscale_all_dim")
-
 VLLM = Engine(
     "vllm",
-    "0.25 to 0.33 (0cd5784)",
+    "0.25 (07b12f1), 0cd5784",
     (
         Loss(
             "yarn-gain",
-            _own_gain,
+            yarn_taken_by(by_formula),
             Words(
-                "vLLM passes neither attention_factor nor mscale on to YaRN: it takes the "
-                "formula's gain, 0.1 ln(factor) + 1.",
-                "vLLM 不把 attention_factor 和 mscale 传给 YaRN：它使用公式给出的增益 0.1 ln(factor) + 1。",
+                "vLLM 0.25 reads no attention_factor, and the mscale pair of DeepSeek's models "
+                "alone: it takes YaRN's formula, times attn_factor. At 0cd5784 it reads both, of "
+                "DeepSeek's models the pair.",
+                "vLLM 0.25 不读取 attention_factor，且只对 DeepSeek 的模型读取 mscale 对："
+                "它使用 YaRN 的公式，再乘以 attn_factor。0cd5784 两者都读取，对 DeepSeek 的模型只读取 mscale 对。",
             ),
             "https://github.com/vllm-project/vllm/issues/48621",
             ("attention_factor",),
-            both_gains,
+            attn_factor_for(by_formula),
         ),
         Loss(
             "temperature-dropped",
@@ -91,7 +55,7 @@ VLLM = Engine(
         ),
         Loss(
             "long-rope-gain",
-            _long_gain,
+            long_rope_taken,
             Words(
                 "vLLM reads short_mscale and long_mscale, not attention_factor, of longrope.",
                 "对于 longrope，vLLM 读取 short_mscale 和 long_mscale，而不读取 attention_factor。",
