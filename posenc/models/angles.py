@@ -1,6 +1,5 @@
 """Rotary angles of what was read, in Python's numbers: no torch."""
 
-import math
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -131,9 +130,3 @@ def bfloat16(value: float) -> float:
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     bits += 0x7FFF + (bits >> 16 & 1)
     return struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0]
-
-
-def turns(spec: EncodingSpec, length: int) -> list[float]:
-    """How often each pair turns within this length."""
-    waves = frequencies(spec, length)
-    return [wave * length / (2 * math.pi) for wave in waves if wave]
