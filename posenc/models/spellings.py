@@ -1,6 +1,6 @@
 """Where configurations have their rotary settings: the keys of transformers 4 and of 5."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 # Every key beside the rotary objects that says something of the rotation, and these themselves.
@@ -28,12 +28,34 @@ def within_text(values: Mapping[str, Any], inner: dict[str, Any]) -> dict[str, A
     return {"text_config": inner} if "text_config" in values else inner
 
 
+_ROPES = ("rope_parameters", "rope_scaling")
+
+
 def ropes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every object of rotary settings: one, or one for each kind of layer."""
-    whole = [values.get(name) for name in ("rope_parameters", "rope_scaling")]
+    whole = [values.get(name) for name in _ROPES]
     flat = [x for x in whole if isinstance(x, dict)]
     nested = [x for outer in flat for x in outer.values() if isinstance(x, dict)]
     return nested or flat
+
+
+def ropes_patch(
+    values: Mapping[str, Any], change: Callable[[dict[str, Any]], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What `change` says of each object of rotary settings, as a patch of the values.
+
+    An empty change leaves its object as it is.
+    """
+    patch: dict[str, Any] = {}
+    for name in _ROPES:
+        outer = values.get(name)
+        if not isinstance(outer, dict):
+            continue
+        inner = {key: change(rope) for key, rope in outer.items() if isinstance(rope, dict)}
+        changes = {key: x for key, x in inner.items() if x} if inner else dict(change(outer))
+        if changes:
+            patch[name] = changes
+    return patch
 
 
 def kind(rope: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ YARN = {
 }
 DYNAMIC = {"rope_type": "dynamic", "factor": 8.0, "original_max_position_embeddings": 8192}
 PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
+LISTS = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
 
 
 def nested(**settings: Any) -> dict[str, Any]:
@@ -85,6 +86,20 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         "note",
     ),
     "D5": ("unknown-type", "transformers", scaled(type="ntk", factor=8.0), "error"),
+    "D5, by layer": (
+        "unknown-type",
+        "transformers",
+        nested(type="su", factor=8.0, **LISTS, original_max_position_embeddings=8192),
+        "error",
+    ),
+    "D5, beside another": (
+        "unknown-type",
+        "transformers",
+        LLAMA
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}
+        | {"rope_scaling": {"type": "ntk", "factor": 8.0}},
+        "error",
+    ),
     "base": (
         "older-keys",
         None,

@@ -109,6 +109,7 @@ LONG = {
         deepseek(attention_factor=1.0),
         deepseek(mscale_all_dim=1.0),
         scaled(**LONG, attention_factor=2.0),
+        nested(**LONG, attention_factor=2.0),
         scaled(**LONG, attention_factor=2.0, short_mscale=3.0, long_mscale=3.0),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from posenc.frequencies import magnitude, yarn_gain
 from posenc.models.doctor.finding import Values
-from posenc.models.spellings import kind, ropes
+from posenc.models.spellings import kind, ropes, ropes_patch
 
 # The gain that an engine computes from the object of one rotation with YaRN.
 Gain = Callable[[Values], float]
@@ -51,22 +51,19 @@ def attn_factor_for(gain: Gain) -> Callable[[Values], dict[str, Any]]:
 
     def patch(values: Values) -> dict[str, Any]:
         def beside(rope: Values) -> dict[str, Any]:
+            if not _stretches(rope):
+                return {}
             without = {**rope, "attn_factor": 1.0}
             return {"attn_factor": _meant(rope) / _own(values, rope, gain)(without)}
 
-        name = _place(values)
-        outer = values[name]
-        if _stretches(outer):
-            return {name: beside(outer)}
-        inner = {key: rope for key, rope in outer.items() if isinstance(rope, dict)}
-        return {name: {key: beside(rope) for key, rope in inner.items() if _stretches(rope)}}
+        return ropes_patch(values, beside)
 
     return patch
 
 
 def long_rope_taken(values: dict[str, Any]) -> bool:
     """Put short_mscale in place of attention_factor, and the formula where neither is there."""
-    concerned = [x for x in ropes(values) if kind(x) in ("longrope", "su")]
+    concerned = [x for x in ropes(values) if _by_lists(x)]
     for rope in concerned:
         rope["attention_factor"] = rope.get("short_mscale")
     return bool(concerned)
@@ -74,9 +71,13 @@ def long_rope_taken(values: dict[str, Any]) -> bool:
 
 def both_scales(values: Values) -> dict[str, Any]:
     """The gain of "longrope" under the names that these engines read."""
-    name = _place(values)
-    factor = values[name].get("attention_factor")
-    return {name: {"short_mscale": factor, "long_mscale": factor}}
+
+    def beside(rope: Values) -> dict[str, Any]:
+        if not _by_lists(rope):
+            return {}
+        return dict.fromkeys(("short_mscale", "long_mscale"), rope.get("attention_factor"))
+
+    return ropes_patch(values, beside)
 
 
 def _own(values: Values, rope: Values, gain: Gain) -> Gain:
@@ -88,15 +89,14 @@ def _stretches(rope: Values) -> bool:
     return kind(rope) in ("yarn", "deepseek_yarn") and bool(_number(rope, "factor", 0.0))
 
 
+def _by_lists(rope: Values) -> bool:
+    return kind(rope) in ("longrope", "su")
+
+
 def _meant(rope: Values) -> float:
     """As transformers reads it, to which 0 says nothing."""
     pair = {name: rope.get(name) or None for name in _PAIR}
     return yarn_gain(factor=rope["factor"], attention_factor=rope.get("attention_factor"), **pair)
-
-
-def _place(values: Values) -> str:
-    names = ("rope_parameters", "rope_scaling")
-    return next(name for name in names if isinstance(values.get(name), dict))
 
 
 def _number(rope: Values, name: str, silent: float) -> float:

@@ -4,7 +4,7 @@ from typing import Any
 
 from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Values, Words
-from posenc.models.spellings import kind, ropes
+from posenc.models.spellings import kind, ropes, ropes_patch
 
 # Whose own code computes "default" without partial_rotary_factor.
 _WHOLE = frozenset(
@@ -67,9 +67,11 @@ def _unknown(values: dict[str, Any]) -> bool:
 
 
 def _renamed(values: Values) -> dict[str, Any]:
-    name = next(x for x in ("rope_parameters", "rope_scaling") if isinstance(values.get(x), dict))
-    known = _UNKNOWN[kind(values[name])]
-    return {name: {"type": None, "rope_type": known}} if known else {}
+    def known(rope: Values) -> dict[str, Any]:
+        name = _UNKNOWN.get(kind(rope))
+        return {"type": None, "rope_type": name} if name else {}
+
+    return ropes_patch(values, known)
 
 
 def _short_alone(values: dict[str, Any]) -> bool:
