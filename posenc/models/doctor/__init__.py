@@ -1,6 +1,5 @@
 """`examine`: what is wrong with a configuration, what engines drop of it, what breaks farther."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -12,9 +11,7 @@ from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Finding, Rule
 from posenc.models.doctor.rules import RULES
 from posenc.models.doctor.weights import judge_weights
-from posenc.models.keys import load
-from posenc.models.read import configuration, read
-from posenc.models.read.gguf.header import is_gguf
+from posenc.models.read import read_with_values
 from posenc.models.spec import ModelSpec
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -59,13 +56,13 @@ def examine(
             raise UnknownNameError("engine", name, ENGINES)
     if target_length is not None and target_length < 1:
         raise SettingError(f"examine(target_length={target_length}): at least 1 is needed")
-    spec = read(source)
-    values = source if isinstance(source, Mapping) else _values(configuration(source))
+    spec, values = read_with_values(source)
     # A model of distances alone states no length; what is asked of it is asked at 8,192.
     target = target_length or spec.main.trained_length or 8192
-    case = Case(spec, json.loads(json.dumps(values)), target)
-    rules = (*RULES, *(ENGINES[name].findings for name in engines))
-    findings = [finding for rule in rules for finding in _told(rule, case)]
+    # Of a GGUF file llama.cpp alone reads, and `read` does as it does.
+    case = Case(spec, values or {}, target)
+    findings = [finding for rule in RULES for finding in _told(rule, case)]
+    findings += [finding for name in engines for finding in ENGINES[name].findings(case)]
     if weights:
         if isinstance(source, Mapping):
             raise SettingError("examine(weights=True) reads files: give the folder of the model")
@@ -80,8 +77,3 @@ def _told(rule: Rule, case: Case) -> list[Finding]:
         return list(rule(case))
     except UnsupportedError:
         return []
-
-
-def _values(file: Path) -> Mapping[str, Any]:
-    """What engines read of it; of a GGUF file llama.cpp alone reads, and `read` does as it does."""
-    return {} if is_gguf(file) else load(file)

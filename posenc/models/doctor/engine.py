@@ -1,6 +1,5 @@
 """What an engine does not do as a configuration says."""
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from posenc.models.angles import compare
 from posenc.models.doctor.finding import Case, Finding, Values, Weight, Words
 from posenc.models.read import read
 from posenc.models.spellings import text, within_text
+from posenc.models.values import plain_values
 
 Patch = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ class Engine:
     def findings(self, case: Case) -> Iterator[Finding]:
         """What this engine makes of the case, each with what it costs at the target."""
         for loss in self.losses:
-            values = copy.deepcopy(dict(case.values))
+            values = plain_values(case.values)
             if not loss.taken(text(values)):
                 continue
             patch = loss.patch(text(dict(case.values))) if loss.patch else None

@@ -12,6 +12,7 @@ from posenc.models.read.families import FAMILIES
 from posenc.models.read.gguf.header import is_gguf
 from posenc.models.read.gguf.reader import read_gguf
 from posenc.models.spec import ModelSpec
+from posenc.models.values import plain_values
 
 _LONGEST_NAME = 100
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
@@ -28,17 +29,29 @@ def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
 
     Example: `read("SmolLM2-135M/config.json").layers[0].rotary.build()`.
     """
+    return read_with_values(source)[0]
+
+
+def read_with_values(
+    source: str | PathLike[str] | Mapping[str, Any],
+) -> tuple[ModelSpec, dict[str, Any] | None]:
+    """What `read` makes of a source, and a copy of the values that it was made of.
+
+    The values are None for a GGUF file, which has none of config.json's. Raises as `read` does.
+    """
     if isinstance(source, Mapping):
-        return _from_values(source, "a dict")
-    if not isinstance(source, str | PathLike):
+        values, origin = plain_values(source), "a dict"
+    elif isinstance(source, str | PathLike):
+        file = _configuration(source)
+        if is_gguf(file):
+            return read_gguf(file), None
+        values, origin = load(file), str(file)
+    else:
         raise ConfigError(f"read({shown(source)}): a path, a folder or an object is needed")
-    file = configuration(source)
-    if is_gguf(file):
-        return read_gguf(file)
-    return _from_values(load(file), str(file))
+    return _from_values(values, origin), values
 
 
-def configuration(source: str | PathLike[str]) -> Path:
+def _configuration(source: str | PathLike[str]) -> Path:
     """The file that is read: this one, or the one of a folder that says what its model does."""
     path = Path(source)
     return _inside(path) if path.is_dir() else path

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from posenc.errors import ConfigError, UnknownNameError, UnsupportedError
@@ -12,9 +11,7 @@ from posenc.models.angles import compare
 from posenc.models.doctor.engine import Engine
 from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Case, Words
-from posenc.models.keys import load
-from posenc.models.read import configuration, read
-from posenc.models.read.gguf.header import is_gguf
+from posenc.models.read import read, read_with_values
 from posenc.models.spec import ModelSpec
 from posenc.models.spellings import merged, text, within_text
 from posenc.models.write.configs import newer_config, older_config
@@ -38,18 +35,16 @@ def write(source: _Source, target: str) -> Written:
     """
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
-    values = source if isinstance(source, Mapping) else _values(configuration(source))
+    spec, values = read_with_values(source)
+    if values is None:
+        raise ConfigError(
+            f"{spec.origin} is a GGUF file: give the config.json that it was made from"
+        )
     try:
-        return TARGETS[target](json.loads(json.dumps(values)), read(values))
+        return TARGETS[target](values, spec)
     except UnsupportedError as error:
         words = Words(str(error), f"posenc 没有这种缩放的公式：{error}")
         return Written(target, lines=(Line("scaling", "impossible", words),))
-
-
-def _values(file: Path) -> Mapping[str, Any]:
-    if is_gguf(file):
-        raise ConfigError(f"{file} is a GGUF file: give the config.json that it was made from")
-    return load(file)
 
 
 def _config(

@@ -1,11 +1,11 @@
 """config.json in the words of transformers 4 and 5, and what is lost between them."""
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from posenc.models.spec import LayerSpec, PartSpec
 from posenc.models.spellings import SPELLINGS, older, text
+from posenc.models.values import plain_values
 from posenc.models.write.rope import rope_parameters
 
 # Read otherwise, though it stands among them: growing queries, gains by another name.
@@ -76,7 +76,7 @@ def _ropes(values: Mapping[str, Any], part: PartSpec) -> dict[str, dict[str, Any
 
 
 def _without(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    config = copy.deepcopy(dict(values))
+    config = plain_values(values)
     inner = text(config)
     for name in SPELLINGS:
         inner.pop(name, None)

@@ -1,6 +1,5 @@
 """A base that only transformers 5 and its readers find."""
 
-import copy
 from collections.abc import Iterator
 
 from posenc.errors import PosencError
@@ -8,11 +7,12 @@ from posenc.models.angles import compare
 from posenc.models.doctor.finding import Case, Finding, Words
 from posenc.models.read import read
 from posenc.models.spellings import older, text, within_text
+from posenc.models.values import plain_values
 
 
 def older_keys(case: Case) -> Iterator[Finding]:
     """Whoever looks for rope_theta at the top finds none, and takes a default without a word."""
-    values = text(copy.deepcopy(dict(case.values)))
+    values = text(plain_values(case.values))
     inner = values.get("rope_parameters")
     if not isinstance(inner, dict) or "rope_theta" not in inner:
         return
