@@ -1,12 +1,17 @@
 """The faults that the doctor tells of transformers, seen in transformers itself."""
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 
 from posenc.models.doctor import examine
+from posenc.models.doctor.engines.transformers import WHOLE_HEADS
+from posenc.models.read.families import FAMILIES
+from posenc.models.read.vision import TOWERS
 from tests.models.test_doctor import SICK
+from tests.support.published import Published
 
 transformers = pytest.importorskip("transformers")
 
@@ -50,6 +55,51 @@ def test_a_share_of_a_head_is_not_read_by_llama() -> None:
     assert rotary(sick("D2")).inv_freq.shape == (32,)
     half = effect(sick("D2"), "partial-ignored")
     assert half.angle > 0.5
+
+
+# Their code does not turn by a share of a head, whatever it is: MLA says how many dimensions turn.
+LATENT = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3"}
+
+
+def turning() -> list[str]:
+    """Model types of one part whose heads turn by what rope_parameters says."""
+    towers = {name for name in FAMILIES if name in TOWERS or name.endswith("_vision")}
+    # internlm3 has a configuration in transformers, and no code.
+    known = set(FAMILIES) & set(transformers.CONFIG_MAPPING) - LATENT - towers - {"internlm3"}
+    defaults = {name: transformers.CONFIG_MAPPING[name]().to_dict() for name in known}
+    return sorted(name for name, values in defaults.items() if "rope_parameters" in values)
+
+
+def widths(values: dict[str, Any], share: float) -> dict[str, int]:
+    """How many pairs turn in transformers, for each kind of layer of type "default"."""
+    values = copy.deepcopy(values)
+    outer = values["rope_parameters"]
+    kinds = {kind: x for kind, x in outer.items() if isinstance(x, dict)} or {"": outer}
+    plain = {kind for kind, x in kinds.items() if x.get("rope_type", "default") == "default"}
+    if not plain:
+        # Stretched by default: the same without.
+        values["rope_parameters"] = {"rope_type": "default", "rope_theta": 10_000.0}
+        kinds, plain = {"": values["rope_parameters"]}, {""}
+    values.pop("partial_rotary_factor", None)
+    for kind in plain:
+        kinds[kind]["partial_rotary_factor"] = share
+    module = Published(values).rotation()
+    assert module is not None
+    return {
+        kind: len(getattr(module, f"{kind}_inv_freq" if kind else "inv_freq")) for kind in plain
+    }
+
+
+@pytest.mark.parametrize("name", turning())
+def test_who_does_not_read_a_share_is_listed(name: str) -> None:
+    values = transformers.CONFIG_MAPPING[name]().to_dict()
+    whole, half = widths(values, 1.0), widths(values, 0.5)
+    assert (half == whole) == (name in WHOLE_HEADS)
+
+
+def test_nobody_is_listed_whom_transformers_does_not_know() -> None:
+    """Of a model of several parts a file from before it had parts is meant."""
+    assert WHOLE_HEADS - set(turning()) == {"exaone4_5_text", "qwen2_vl", "qwen2_5_vl"}
 
 
 def test_a_share_of_a_head_with_a_scaling_does_not_fit() -> None:

@@ -7,11 +7,15 @@ from posenc.models.doctor.finding import Values, Words
 from posenc.models.spellings import kind, ropes, ropes_patch
 
 # Whose own code computes "default" without partial_rotary_factor.
-_WHOLE = frozenset(
+WHOLE_HEADS = frozenset(
     {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2"}
     | {"gemma3_text", "phimoe", "gpt_oss", "smollm3", "llama4_text", "starcoder2", "olmo", "olmo2"}
     | {"olmo3", "granite", "cohere", "cohere2", "ernie4_5", "seed_oss", "apertus", "lfm2"}
-    | {"modernbert", "exaone4", "ministral3", "helium", "falcon"}
+    | {"modernbert", "exaone4", "ministral3", "helium", "falcon", "ministral", "lfm2_moe"}
+    | {"ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone4_5_text", "falcon_h1", "gemma3n_text"}
+    | {"gemma4_text", "hunyuan_v1_dense", "hunyuan_v1_moe", "nomic_bert", "qwen2_vl"}
+    | {"qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"}
+    | {"granitemoehybrid"}
 )
 _UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
 # Whose configuration classes translate an old name.
@@ -35,7 +39,7 @@ def _beside(values: Values) -> dict[str, Any]:
 
 
 def _whole_heads(values: dict[str, Any]) -> bool:
-    if values.get("model_type") not in _WHOLE:
+    if values.get("model_type") not in WHOLE_HEADS:
         return False
     holders = [x for x in (values, *ropes(values)) if x.get("partial_rotary_factor") is not None]
     default = all(kind(rope) == "default" for rope in ropes(values))
@@ -45,7 +49,7 @@ def _whole_heads(values: dict[str, Any]) -> bool:
 
 
 def _crashes(values: dict[str, Any]) -> bool:
-    if values.get("model_type") not in _WHOLE:
+    if values.get("model_type") not in WHOLE_HEADS:
         return False
     holders = [
         x for x in (values, *ropes(values)) if x.get("partial_rotary_factor") not in (None, 1)
