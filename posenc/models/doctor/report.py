@@ -1,13 +1,14 @@
 """An examination in words, and as what JSON can hold."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Literal
 
 from posenc.models.angles import LARGE, Effect
 from posenc.models.doctor import Examination
+from posenc.models.doctor.described import described
 from posenc.models.doctor.finding import Finding, Words
-from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 
 Language = Literal["en", "zh"]
 _ANGLE = Words(
@@ -32,7 +33,7 @@ _WEIGHTS = {
 def lines(examination: Examination, language: Language = "en") -> Iterator[str]:
     """What was read, and each finding with its number, its mend and its link."""
     chosen = 0 if language == "en" else 1
-    yield from described(examination.spec)
+    yield from described(examination.spec, chosen)
     if not examination.findings:
         yield _NOTHING[chosen]
     for finding in examination.findings:
@@ -43,8 +44,6 @@ def lines(examination: Examination, language: Language = "en") -> Iterator[str]:
         for sentence in _costs(finding.effect):
             yield "  " + sentence[chosen]
         if finding.patch:
-            import json
-
             mend = _MEND[chosen].format(file="config.json")
             yield f"  {mend} {json.dumps(finding.patch, ensure_ascii=False)}"
         if finding.link:
@@ -62,58 +61,6 @@ def _costs(effect: Effect | None) -> Iterator[Words]:
     ):
         if holds:
             yield Words(*(sentence.format(**numbers) for sentence in words))
-
-
-def described(spec: ModelSpec) -> Iterator[str]:
-    """A line for the model, and one for each kind of layer of each part."""
-    yield f"{spec.origin}: {spec.model_type}"
-    for name, part in spec.parts.items():
-        kinds: dict[str, list[int]] = {}
-        for number, layer in enumerate(part.layers):
-            kinds.setdefault(_layer(layer), []).append(number)
-        reach = "" if part.trained_length is None else f", {part.trained_length:,} tokens"
-        inputs = "".join(f", {_named(x)}" for x in part.embeddings)
-        yield f"  {name}: {len(part.layers)} layers{reach}{inputs}"
-        for words, numbers in kinds.items():
-            where = "all" if len(kinds) == 1 else _ranges(numbers)
-            yield f"    {where}: {words}"
-
-
-def _layer(layer: LayerSpec | None) -> str:
-    if layer is None:
-        return "no attention"
-    words = [_named(spec) for spec in layer.encodings] or ["no position"]
-    words.append(f"{layer.heads} heads on {layer.key_heads} of {layer.head_dim}")
-    words += [f"window {layer.window}"] if layer.window else []
-    words += [f"chunks of {layer.chunk}"] if layer.chunk else []
-    words += ["a learned sink per head"] if layer.sink_logits else []
-    return ", ".join([*words, *layer.beyond])
-
-
-def _named(spec: EncodingSpec) -> str:
-    settings = dict(spec.settings)
-    scaling = settings.pop("scaling", None)
-    parts = [f"{key}={value!r}" for key, value in settings.items() if value is not None]
-    if scaling is not None:
-        inner = ", ".join(f"{k}={_short(v)}" for k, v in scaling.settings.items())
-        parts.append(f"scaling={scaling.name}({inner})")
-    return f"{spec.name}({', '.join(parts)})"
-
-
-def _short(value: object) -> str:
-    return f"({len(value)} numbers)" if isinstance(value, tuple) else repr(value)
-
-
-def _ranges(numbers: list[int]) -> str:
-    """0-3, 5, 7: whole numbers in a row joined, and long lists cut."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and groups[-1][-1] == number - 1:
-            groups[-1][1:] = [number]
-        else:
-            groups.append([number])
-    words = ["-".join(map(str, group)) for group in groups]
-    return ", ".join(words if len(words) <= 6 else [*words[:4], "...", words[-1]])
 
 
 def as_json(examination: Examination) -> dict[str, Any]:

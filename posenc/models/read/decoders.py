@@ -66,7 +66,7 @@ def _ministral(keys: Keys, turns: bool) -> EncodingSpec | None:
 
 def _ernie(keys: Keys, spec: EncodingSpec) -> tuple[EncodingSpec, Sources]:
     """Sections count height, width and time; the first two take turns, and time comes last."""
-    settings = {**spec.settings, "order": "height and width by turns, then time"}
+    settings = {**spec.settings, "order": "height_width_by_turns_then_time"}
     return replace(spec, settings=settings), {}
 
 

@@ -83,7 +83,7 @@ def _nested(text: str, **others: str) -> Family:
             kind = silent if kind == keys.owner else kind
             family = FAMILIES.get(kind)
             if family is None:
-                keys.leave(name, f"of model type {kind!r}, which no rule reads")
+                keys.leave(name, f"model_type {kind!r}")
                 continue
             inner.owner, inner.silent = kind, family.silent
             for part, spec in family.read(inner).items():
