@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 import posenc as pe
 from posenc.errors import ConfigError, SettingError
 from posenc.models.doctor import examine
+from posenc.models.doctor.report import as_json
 from tests.models.test_doctor import LLAMA
 
 LAYERS, HEADS, HEAD_DIM = 4, 8, 64
@@ -81,6 +82,18 @@ def test_frequencies_of_another_base_are_found(tmp_path: Path) -> None:
     name = "model.rotary_emb.inv_freq"
     other = pe.Rotary(HEAD_DIM, 10_000.0).frequencies().float()
     assert "stored-frequencies" in rules(model(tmp_path, {name: other}))
+
+
+@pytest.mark.parametrize("stored", [torch.ones(7), torch.full((HEAD_DIM // 2,), torch.nan)])
+def test_what_cannot_be_compared_is_found_without_a_number(
+    tmp_path: Path, stored: torch.Tensor
+) -> None:
+    examination = examine(model(tmp_path, {"model.rotary_emb.inv_freq": stored}), weights=True)
+    found = next(x for x in examination.findings if x.rule == "stored-frequencies")
+    assert found.weight == "error"
+    assert found.effect is None
+    # JSON has no infinity, and strict readers refuse one.
+    json.dumps(as_json(examination), allow_nan=False)
 
 
 def test_weights_need_files(tmp_path: Path) -> None:

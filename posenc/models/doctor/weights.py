@@ -103,6 +103,7 @@ def _stored(file: Path, entry: Entry, spec: ModelSpec, target: int) -> Iterator[
     errors = [_off(stored, layer, target) for layer in layers]
     largest, pairs = min(errors, default=(0.0, 0))
     if largest > LARGE:
+        effect = Effect(target - 1, largest, pairs, len(stored), 1.0, 1)
         yield Finding(
             "stored-frequencies",
             "error",
@@ -112,20 +113,21 @@ def _stored(file: Path, entry: Entry, spec: ModelSpec, target: int) -> Iterator[
                 "{file} 中的 {name} 与配置不符：它由其他设置生成，或在转换模型精度时被舍入。请从文件中删去它。",
             ),
             keys=(entry.name,),
-            effect=Effect(target - 1, largest, pairs, len(stored), 1.0, 1),
+            effect=effect if math.isfinite(largest) else None,
             numbers={"name": entry.name, "file": file.name},
             link="https://github.com/huggingface/transformers/issues/48892",
         )
 
 
 def _off(stored: list[float], layer: LayerSpec, target: int) -> tuple[float, int]:
+    """The largest error in radians, infinite where the two cannot be compared, and how many."""
     assert layer.rotary is not None
     waves = frequencies(layer.rotary, 1)
     start, turned = (layer.rotary.settings.get(x, 0) for x in ("start", "rotary_dim"))
     waves = waves[start : start + (turned or layer.head_dim)]
     half = layer.rotary.settings.get("layout", "half") == "half"
     waves = waves[: len(waves) // 2] if half else waves[::2]
-    if len(waves) != len(stored):
+    if len(waves) != len(stored) or not all(map(math.isfinite, stored)):
         return math.inf, len(stored)
     errors = [abs(x - y) * (target - 1) for x, y in zip(waves, stored, strict=True)]
     return max(errors), sum(x > LARGE for x in errors)
