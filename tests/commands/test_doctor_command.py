@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from posenc.commands import app
 from posenc.models.doctor import examine
 from posenc.models.doctor.engines import ENGINES
-from tests.models.test_doctor import LLAMA, YARN, scaled
+from tests.support.doctor_cases import LLAMA, YARN, scaled
 
 run = CliRunner().invoke
 SOUND = LLAMA | {"rope_theta": 10_000.0, "max_position_embeddings": 512}

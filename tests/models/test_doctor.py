@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,171 +12,16 @@ import pytest
 
 from posenc.errors import ConfigError, SettingError, UnknownNameError
 from posenc.models.doctor import examine
+from posenc.models.doctor.engines import ENGINES
 from posenc.models.doctor.finding import Finding
 from posenc.models.spellings import merged
-
-FACTS = {path.stem: path for path in sorted(Path(__file__).with_name("facts").glob("*.json"))}
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 512,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "max_position_embeddings": 8192,
-    "rope_theta": 500_000.0,
-}
-GEMMA = {
-    "model_type": "gemma3_text",
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "hidden_size": 256,
-    "head_dim": 64,
-    "sliding_window": 512,
-    "max_position_embeddings": 65_536,
-}
-YARN = {
-    "rope_type": "yarn",
-    "factor": 16.0,
-    "original_max_position_embeddings": 4096,
-}
-DYNAMIC = {"rope_type": "dynamic", "factor": 8.0, "original_max_position_embeddings": 8192}
-PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
-LISTS = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
-
-
-def nested(**settings: Any) -> dict[str, Any]:
-    rope = {"rope_theta": 1e6, **settings}
-    return GEMMA | {"rope_parameters": {"full_attention": rope, "sliding_attention": PLAIN}}
-
-
-def scaled(**settings: Any) -> dict[str, Any]:
-    return LLAMA | {"max_position_embeddings": 65_536, "rope_scaling": settings}
+from tests.support.doctor_cases import FACTS, LLAMA, SICK
 
 
 def finding(config: dict[str, Any], rule: str, **options: Any) -> Finding | None:
     findings = [x for x in examine(config, **options).findings if x.rule == rule]
     assert len(findings) <= 1
     return findings[0] if findings else None
-
-
-LONG = scaled(
-    rope_type="longrope",
-    factor=8.0,
-    short_factor=[1.0] * 32,
-    long_factor=[2.0] * 32,
-    original_max_position_embeddings=8192,
-)
-SLIDING = LLAMA | {
-    "sliding_window": 512,
-    "layer_types": ["sliding_attention", "full_attention"] * 2,
-}
-# rule, engine (None: the file itself), a file that has it, how grave it is.
-SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
-    "D1": ("yarn-truncate", "transformers", nested(**YARN, truncate=False), "error"),
-    "D2": ("partial-ignored", "transformers", LLAMA | {"partial_rotary_factor": 0.5}, "error"),
-    "D2, scaled": (
-        "partial-crashes",
-        "transformers",
-        scaled(rope_type="linear", factor=8.0) | {"partial_rotary_factor": 0.5},
-        "error",
-    ),
-    "D3": ("bfloat16-frequencies", None, LLAMA, "note"),
-    "D4": (
-        "nested-dynamic",
-        "transformers",
-        nested(rope_type="dynamic", factor=2.0, original_max_position_embeddings=4096),
-        "note",
-    ),
-    "D5": ("unknown-type", "transformers", scaled(type="ntk", factor=8.0), "error"),
-    "D5, by layer": (
-        "unknown-type",
-        "transformers",
-        nested(type="su", factor=8.0, **LISTS, original_max_position_embeddings=8192),
-        "error",
-    ),
-    "D5, beside another": (
-        "unknown-type",
-        "transformers",
-        LLAMA
-        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}
-        | {"rope_scaling": {"type": "ntk", "factor": 8.0}},
-        "error",
-    ),
-    "base": (
-        "older-keys",
-        None,
-        {name: x for name, x in LLAMA.items() if name != "rope_theta"}
-        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
-        "warning",
-    ),
-    "gain": ("yarn-gain", "vllm", scaled(**YARN, attention_factor=1.0), "error"),
-    "gain, SGLang": ("yarn-gain", "sglang", scaled(**YARN, attention_factor=1.0), "error"),
-    "long gain": (
-        "long-rope-gain",
-        "vllm",
-        scaled(
-            rope_type="longrope",
-            factor=8.0,
-            short_factor=[1.0] * 32,
-            long_factor=[2.0] * 32,
-            original_max_position_embeddings=8192,
-            attention_factor=2.0,
-        ),
-        "error",
-    ),
-    "by layer": ("differs-by-layer", None, nested(rope_type="linear", factor=8.0), "note"),
-    "long": (
-        "depends-on-length",
-        None,
-        LONG,
-        "warning",
-    ),
-    "dynamic": ("no-dynamic", "llama.cpp", scaled(**DYNAMIC), "error"),
-    "short": (
-        "short-stretch",
-        None,
-        scaled(rope_type="linear", factor=2.0, original_max_position_embeddings=8192)
-        | {"rope_scaling": {**YARN, "factor": 2.0}},
-        "warning",
-    ),
-    "twice": (
-        "said-twice",
-        None,
-        scaled(rope_type="linear", factor=2.0)
-        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
-        "error",
-    ),
-    "unread": ("unread-keys", None, LLAMA | {"dual_chunk_attention_config": {"a": 1}}, "warning"),
-    "short alone": (
-        "long-rope-short-alone",
-        "transformers",
-        LONG | {"model_type": "phimoe"},
-        "error",
-    ),
-    "layer types": (
-        "layer-types-ignored",
-        "transformers",
-        SLIDING | {"model_type": "mistral"},
-        "error",
-    ),
-    "pattern": (
-        "pattern-fails",
-        "transformers",
-        LLAMA | {"model_type": "exaone4", "sliding_window": 512, "sliding_window_pattern": "LLLG"},
-        "error",
-    ),
-    "sliding base": (
-        "sliding-base",
-        "transformers",
-        LLAMA | {"model_type": "olmo3", "sliding_window": 512, "rope_theta": 1e6},
-        "error",
-    ),
-    "mlx": (
-        "scaling-dropped",
-        "mlx",
-        LLAMA | {"model_type": "qwen3", "rope_parameters": {**YARN, "rope_theta": 500_000.0}},
-        "error",
-    ),
-}
 
 
 @pytest.mark.parametrize("name", SICK)
@@ -190,7 +36,23 @@ def test_a_fault_is_found_with_its_number_and_its_mend(name: str) -> None:
         assert mended is None
 
 
-@pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "llama.cpp", "mlx"])
+def test_every_loss_of_an_engine_has_a_file_that_shows_it() -> None:
+    lost = {(loss.rule, engine.name) for engine in ENGINES.values() for loss in engine.losses}
+    assert lost == {(rule, engine) for rule, engine, _, _ in SICK.values() if engine is not None}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_rule_is_in_the_table_of_the_docs(language: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / language / "howto" / "checkpoints.md"
+    cells = re.findall(r"^\| (`.*?`) \|", page.read_text("utf-8"), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(.*?)`", cell)}
+    told = {rule for rule, _, _, _ in SICK.values()} | {"short-table", "beyond-training"}
+    assert told <= named
+    targets = {*ENGINES, "hf4", "hf5", "gguf"} - {"transformers"}
+    assert named - told == targets | {"stored-frequencies", "layout-of-weights"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_sound_file_is_left_alone(engine: str) -> None:
     config = LLAMA | {"rope_theta": 10_000.0, "max_position_embeddings": 512}
     assert examine(config, engines=[engine]).findings == ()

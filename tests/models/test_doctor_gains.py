@@ -9,7 +9,7 @@ import pytest
 from posenc.models.doctor import examine
 from posenc.models.doctor.finding import Finding
 from posenc.models.spellings import merged
-from tests.models.test_doctor import FACTS, LLAMA, YARN, nested, scaled
+from tests.support.doctor_cases import FACTS, LLAMA, YARN, nested, scaled
 
 # m(1) of factor 16, as vLLM's issue 48621 gives it.
 FORMULA = 1.2772588722239782

@@ -10,7 +10,7 @@ from posenc.models.doctor import examine
 from posenc.models.doctor.engines.transformers import WHOLE_HEADS
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS
-from tests.models.test_doctor import SICK
+from tests.support.doctor_cases import SICK
 from tests.support.published import Published
 
 transformers = pytest.importorskip("transformers")

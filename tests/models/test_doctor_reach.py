@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posenc.models.doctor import examine
-from tests.models.test_doctor import FACTS, LLAMA, YARN, scaled
+from tests.support.doctor_cases import FACTS, LLAMA, YARN, scaled
 
 
 def new_pairs(config: dict[str, Any], target: int) -> int:

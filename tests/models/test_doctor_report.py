@@ -16,7 +16,7 @@ from posenc.models.doctor.described import BESIDES
 from posenc.models.doctor.report import Language, lines
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
-from tests.models.test_doctor import FACTS, LLAMA, SICK
+from tests.support.doctor_cases import FACTS, LLAMA, SICK
 
 DOCS = Path(__file__).parents[2] / "docs"
 CHINESE = re.compile(r"[\u4e00-\u9fff]")

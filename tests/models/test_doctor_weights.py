@@ -11,7 +11,7 @@ import posenc as pe
 from posenc.errors import ConfigError, SettingError
 from posenc.models.doctor import examine
 from posenc.models.doctor.report import as_json
-from tests.models.test_doctor import LLAMA
+from tests.support.doctor_cases import LLAMA
 
 LAYERS, HEADS, HEAD_DIM = 4, 8, 64
 

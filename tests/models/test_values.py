@@ -15,7 +15,7 @@ from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Case, Words
 from posenc.models.read import read, read_with_values
 from posenc.models.write import write
-from tests.models.test_doctor import FACTS, LLAMA, YARN, nested, scaled
+from tests.support.doctor_cases import FACTS, LLAMA, YARN, nested, scaled
 from tests.support.gguf_files import sizes, write_gguf
 
 # As `transformers` holds it in memory, before it writes config.json.

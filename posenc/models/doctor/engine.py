@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc.errors import UnsupportedError
-from posenc.models.angles import compare
+from posenc.models.angles import Effect, compare
 from posenc.models.doctor.finding import Case, Finding, Values, Weight, Words
 from posenc.models.read import read
+from posenc.models.spec import ModelSpec
 from posenc.models.spellings import text, within_text
 from posenc.models.values import plain_values
 
@@ -61,10 +62,21 @@ class Engine:
                 yield Finding(weight=loss.weight, words=loss.words, **common)
                 continue
             try:
-                effect = compare(case.spec, read(values), case.target)
+                effect = _gravest(case, read(values))
             except UnsupportedError:
                 # There is no formula of such a scaling, and so nothing to compare.
                 continue
             if effect is not None:
                 weight = "error" if effect.grave else "warning"
                 yield Finding(weight=weight, words=loss.words, effect=effect, **common)
+
+
+def _gravest(case: Case, other: ModelSpec) -> Effect | None:
+    """What it costs at the target, or in inputs of the length before the stretch, if that is more.
+
+    LongRoPE's short factors hold up to there, and no longer input tells what becomes of them.
+    """
+    lengths = {case.target, min(case.target, case.spec.main.original_length or case.target)}
+    effects = [compare(case.spec, other, length) for length in sorted(lengths, reverse=True)]
+    told = [effect for effect in effects if effect is not None]
+    return max(told, key=lambda x: (x.grave, x.angle, abs(x.gain - 1)), default=None)
