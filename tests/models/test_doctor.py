@@ -93,6 +93,15 @@ def test_every_published_file_is_examined(name: str) -> None:
         assert result.effect is None or math.isfinite(result.effect.angle + result.effect.gain)
 
 
+@pytest.mark.parametrize("name", ["hunyuan-7b-instruct", "internlm2.5-7b", "internlm3-8b-instruct"])
+def test_whose_code_has_a_dynamic_of_its_own_is_left_alone(name: str) -> None:
+    config = json.loads(FACTS[name].read_text("utf-8"))["config"]
+    rules = {x.rule for x in examine(config, engines=["mlx"]).findings}
+    assert "unknown-type" not in rules
+    if name.startswith("hunyuan"):
+        assert finding(config, "no-dynamic", engines=["llama.cpp"]) is None
+
+
 def test_wrong_calls_are_told() -> None:
     with pytest.raises(UnknownNameError, match="engine is called 'vlm'"):
         examine(LLAMA, engines=["vlm"])

@@ -1,4 +1,4 @@
-"""llama.cpp and its converter, read at 0024aa7, 001d906 and 0274f0f."""
+"""llama.cpp and its converter, read at 0024aa7, 001d906, 0274f0f and 051139f."""
 
 from typing import Any
 
@@ -10,6 +10,9 @@ _SOURCE = "https://github.com/ggml-org/llama.cpp/blob/0274f0f/conversion/llama.p
 
 
 def _not_dynamic(values: dict[str, Any]) -> bool:
+    # The converter multiplies Hunyuan's base by what its alpha makes of it, once and for all.
+    if str(values.get("model_type")).startswith("hunyuan_v1"):
+        return False
     concerned = [x for x in ropes(values) if kind(x) in ("dynamic", "ntk")]
     for rope in concerned:
         rope.pop("type", None)
@@ -36,7 +39,7 @@ def _no_truncate(values: dict[str, Any]) -> bool:
 
 LLAMA_CPP = Engine(
     "llama.cpp",
-    "0024aa7, 001d906, converter 0274f0f",
+    "0024aa7, 001d906, converter 0274f0f and 051139f",
     (
         Loss(
             "no-dynamic",

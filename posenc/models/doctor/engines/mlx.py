@@ -1,4 +1,4 @@
-"""mlx-lm of 2026, read at 060aa43."""
+"""mlx-lm of 2026, read at 060aa43; InternLM and Hunyuan at 0f65ca4, 1e5589e and 180c961."""
 
 from typing import Any
 
@@ -6,6 +6,8 @@ from posenc.models.doctor.engine import Engine, Loss
 from posenc.models.doctor.finding import Words
 from posenc.models.spellings import kind, older, ropes
 
+# Whose files have a "dynamic" of their own, and do not ask rope_utils.
+_OWN = frozenset({"hunyuan_v1_dense", "internlm2", "internlm3"})
 _SOURCE = "https://github.com/ml-explore/mlx-lm/blob/060aa43/mlx_lm/models/rope_utils.py"
 
 
@@ -24,6 +26,8 @@ def _long_alone(values: dict[str, Any]) -> bool:
 
 
 def _unknown(values: dict[str, Any]) -> bool:
+    if values.get("model_type") in _OWN:
+        return False
     return any(kind(rope) in ("dynamic", "ntk", "su") for rope in ropes(values))
 
 
