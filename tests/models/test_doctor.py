@@ -71,6 +71,11 @@ def test_a_window_bounds_how_far_an_error_reaches() -> None:
     assert near is None
 
 
+def test_a_picture_has_no_tokens_that_are_far_apart() -> None:
+    config = json.loads(FACTS["dinov3-vits16-pretrain-lvd1689m"].read_text("utf-8"))["config"]
+    assert finding(config, "bfloat16-frequencies", engines=[]) is None
+
+
 def test_a_target_beyond_the_file_is_judged() -> None:
     beyond = finding(LLAMA, "beyond-training", target_length=32_768, engines=[])
     assert beyond is not None

@@ -8,8 +8,9 @@ from posenc.models.doctor.finding import Case, Finding, Words
 
 def bfloat16_frequencies(case: Case) -> Iterator[Finding]:
     """`model.to(torch.bfloat16)` rounds inv_freq, and no later cast brings it back."""
-    # A GGUF file is none of transformers'.
-    if not case.values:
+    # A GGUF file is none of transformers', and the positions of a picture are no count of tokens.
+    layers = (layer for layer in case.spec.layers if layer is not None)
+    if not case.values or any(x.rotary and x.rotary.name == "axial" for x in layers):
         return
     effect = compare(case.spec, case.spec, case.target, lambda waves: [bfloat16(x) for x in waves])
     if effect is not None and effect.grave:
