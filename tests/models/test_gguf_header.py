@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from posenc.errors import ConfigError
 from posenc.models.read.gguf.header import Skipped, Tensor, read_gguf_header
 from tests.support.gguf_files import Typed, gguf_bytes, text
-from tests.support.gguf_installed import gguf_package, published_gguf
+from tests.support.gguf_installed import gguf_package
+from tests.support.trained import smollm2_gguf
 
 VALUES = {
     "general.architecture": "llama",
@@ -168,7 +169,7 @@ def test_any_damage_is_read_or_refused(
 
 
 def test_the_real_header_is_what_ggufs_own_reader_says() -> None:
-    path = published_gguf()
+    path = smollm2_gguf()
     header, theirs = read_gguf_header(path), gguf_package().GGUFReader(path)
     own = {name for name in theirs.fields if not name.startswith("GGUF.")}
     assert set(header.values) == own

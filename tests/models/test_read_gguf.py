@@ -16,8 +16,8 @@ from posenc.models.read.gguf.architectures import ARCHITECTURES, ENCODER_DECODER
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 from tests.models.test_read_facts import facts
 from tests.support.gguf_files import sizes, write_gguf, yarn
-from tests.support.gguf_installed import published_gguf
 from tests.support.gguf_published import FILES, KEYS, changed
+from tests.support.trained import smollm2_gguf
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -265,7 +265,7 @@ def test_no_name_is_in_two_places() -> None:
 
 
 def test_the_real_file_says_what_its_configuration_does() -> None:
-    own, other = read(published_gguf()), read(facts("smollm2-135m-instruct")["config"])
+    own, other = read(smollm2_gguf()), read(facts("smollm2-135m-instruct")["config"])
     assert (own.model_type, own.unread) == (other.model_type, ())
     assert plain(own) == plain(other)
     layer = own.layers[0]
