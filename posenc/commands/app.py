@@ -48,6 +48,10 @@ COMMANDS = {
         "explore:explore",
         "Write the explorer, one HTML file that needs no network, and open it in the browser.",
     ),
+    "inspect": Command(
+        "inspect:inspect",
+        "Look into a trained model: what positions do to its tables, scores, attention and output.",
+    ),
     "show": Command(
         "show:show",
         "Show one encoding: formula, source, settings, tags, examples; or draw it.",

@@ -1,0 +1,31 @@
+"""How much of a matrix of scores one number for each distance explains.
+
+Letters: h heads, t tokens.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def distance_fit(
+    x: Float[Tensor, "h t t"], visible: Bool[Tensor, "t t"]
+) -> tuple[Float[Tensor, "h"], int]:
+    """The sum of squares that distance explains, and how many free numbers the fit has.
+
+        x[i, j] ~ r[i] + g[j - i],   least squares over visible pairs, g free
+
+    x is centred along its rows, and 0 where not visible; softmax does not see r.
+    """
+    t = x.shape[-1]
+    at = torch.arange(t)
+    index = (at[None, :] - at[:, None] + t - 1).expand_as(x)
+    # Which distances each query sees: with r taken out, the normal equations of g.
+    sees = torch.zeros(t, 2 * t - 1, dtype=torch.float64).scatter(1, index[0], visible.double())
+    count = sees.sum(dim=1, keepdim=True).clamp(min=1)
+    normal = torch.diag(sees.sum(dim=0)) - (sees / count).mT @ sees
+    right = torch.zeros(x.shape[0], 2 * t - 1, dtype=torch.float64)
+    right.scatter_add_(1, index.flatten(1), x.double().flatten(1))
+    inverse = torch.linalg.pinv(normal, hermitian=True)
+    explained = torch.einsum("hn,nm,hm->h", right, inverse, right)
+    return explained, round((inverse * normal).sum().item())

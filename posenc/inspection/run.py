@@ -1,0 +1,107 @@
+"""`inspect`: a model from its files, looked at, into inspect.json and inspect.html."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from posenc.atomic_files import write_json
+from posenc.errors import UnsupportedError
+from posenc.inspection.layer import layer_data
+from posenc.inspection.page import write_page
+from posenc.inspection.sentences import sentences
+from posenc.inspection.shifts import shift_data, what_is_compared
+from posenc.inspection.table import table_data
+from posenc.inspection.texts import make_texts
+from posenc.models.attach.body import Body
+from posenc.models.collect import LayerCall, collect
+from posenc.models.loading import Loaded, load_model
+from posenc.models.read import read
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    data: dict[str, Any]
+    page: Path
+
+
+def inspect(
+    source: Path,
+    out: Path,
+    command: str,
+    *,
+    text: Path | None = None,
+    tokens: int | None = None,
+    layers: Collection[int] | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Look at the model in a folder or GGUF file, and write inspect.json and inspect.html.
+
+    `tell` hears of each layer as it is done. Raises ConfigError for what is no model, SettingError
+    for a text or a length that does not do, UnknownNameError for a layer that is not there, and
+    OSError where nothing can be written.
+    """
+    loaded = load_model(source)
+    data = {"version": VERSION, "command": command, "source": str(source)}
+    data |= inspect_model(loaded, text=text, tokens=tokens, layers=layers, tell=tell)
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "inspect.json", data)
+    return Outcome(data, write_page(out, data))
+
+
+def inspect_model(
+    loaded: Loaded,
+    *,
+    text: Path | None = None,
+    tokens: int | None = None,
+    layers: Collection[int] | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """What inspect.json holds of a model; see `inspect`."""
+    model = loaded.model
+    spec = read(model.config.to_dict())
+    longest = spec.main.trained_length
+    texts = make_texts(loaded.tokenizer, text, tokens, longest, model.config.vocab_size)
+    notes: list[str] = []
+    table, found = None, []
+
+    def look(call: LayerCall) -> None:
+        found.append(layer_data(call, texts.exchanged))
+        if tell:
+            tell(call.layer)
+
+    try:
+        place = Body.of(model).table
+        if place is not None and isinstance(place.module, nn.Embedding):
+            deviation = getattr(model.config, "initializer_range", None)
+            table = table_data(place.module.weight, deviation)
+        collect(model, texts.ids, look, layers)
+    except UnsupportedError as error:
+        notes.append(f"Layers were not looked at: {error}")
+    shifts, why = shift_data(model, texts.ids[:1], spec.main.first_position, longest)
+    if why:
+        notes.append(f"Shifts were not measured: {why}")
+    data = {
+        "model": {
+            "type": spec.model_type,
+            "class": type(model).__name__,
+            "layers": len(spec.layers),
+            "embeddings": [x.name for x in spec.main.embeddings],
+            "trained_length": longest,
+        },
+        "text": {
+            "source": texts.source,
+            "tokens": texts.ids.shape[1],
+            "texts": texts.ids.shape[0],
+        },
+        "table": table,
+        "layers": found,
+        "shifts": shifts,
+        "compared": what_is_compared(model, texts.ids[:1]),
+        "notes": notes,
+    }
+    return {"summary": sentences(data)} | data

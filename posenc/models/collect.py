@@ -1,0 +1,68 @@
+"""One run of a transformers model, which hands over what each layer attends with.
+
+Letters: b texts, h query heads, g key heads, t tokens, d head dimension.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.encoding import Encoding
+from posenc.errors import UnknownNameError
+from posenc.lowering import Lowered
+from posenc.models.attach import attach, detach, watch
+from posenc.models.attach.body import Body
+from posenc.models.spec import LayerSpec
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCall:
+    """What one layer attended with, before rotation, and what came out of it.
+
+    q (b, h, t, d), k (b, g, t, d), v (b, g, t, dv), out (b, h, t, dv). `lowered` holds the terms of
+    its scores, and `rotation` is the encoding that these came from, None where it has none.
+    """
+
+    layer: int
+    spec: LayerSpec
+    rotation: Encoding | None
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    lowered: Lowered
+    out: Tensor
+
+
+def collect(
+    model: Any,
+    ids: Tensor,
+    visit: Callable[[LayerCall], None],
+    layers: Collection[int] | None = None,
+) -> None:
+    """Run token ids (b, t) through a model, and call `visit` in each of these layers, or in all.
+
+    Only one layer's tensors are held at a time. The model has its own attention again afterwards.
+    Raises UnsupportedError where posenc cannot enter the model, and UnknownNameError for a layer
+    that has no attention.
+    """
+    body = Body.of(model)
+    numbers = [x for x, layer in enumerate(body.spec.layers) if layer is not None]
+    if layers is not None and (beyond := sorted(set(layers) - set(numbers))):
+        raise UnknownNameError("layer with attention", str(beyond[0]), map(str, numbers))
+    specs = dict(zip(numbers, body.layers, strict=True))
+    rotations = {x: spec.rotary.build() if spec.rotary else None for x, spec in specs.items()}
+
+    def look(layer: int, q: Tensor, k: Tensor, v: Tensor, lowered: Lowered, out: Tensor) -> None:
+        if layers is None or layer in layers:
+            visit(LayerCall(layer, specs[layer], rotations[layer], q, k, v, lowered, out))
+
+    attach(model, raw_keys=True)
+    try:
+        # Without its head, which would make logits of all texts.
+        with watch(model, look), torch.no_grad():
+            model.base_model(ids, use_cache=False)
+    finally:
+        detach(model)
