@@ -24,6 +24,7 @@ class AttentionUse:
     mass      share of attention at each distance 0 .. t-1, to either side
     itself    share on the query's own token
     previous  share on the token before it
+    next      share on the token behind it, over the queries that have one; 0 in causal layers
     first     share on the first FIRST tokens, over the queries behind them; NaN where none is
     distance_beyond_first   mean distance of the attention that is not on those; NaN likewise
     entropy   in nats
@@ -32,6 +33,7 @@ class AttentionUse:
     mass: Float[Tensor, "h t"]
     itself: Float[Tensor, "h"]
     previous: Float[Tensor, "h"]
+    next: Float[Tensor, "h"]
     first: Float[Tensor, "h"]
     distance_beyond_first: Float[Tensor, "h"]
     entropy: Float[Tensor, "h"]
@@ -73,6 +75,7 @@ class AttentionUse:
             mass / (t - 1),
             p.diagonal(dim1=1, dim2=2)[:, 1:].mean(dim=1),
             p.diagonal(offset=-1, dim1=1, dim2=2).mean(dim=1),
+            p.diagonal(offset=1, dim1=1, dim2=2)[:, 1:].mean(dim=1),
             behind.sum(dim=2).mean(dim=1),
             reached / beyond.sum(dim=(1, 2)),
             -torch.xlogy(choosing, choosing).sum(dim=2).mean(dim=1),
