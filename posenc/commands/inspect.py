@@ -3,9 +3,12 @@
 import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from rich.console import Console
+from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import errors
@@ -36,10 +39,15 @@ def inspect(
         from posenc.inspection.run import inspect as run
 
         command = shlex.join(["posenc", *sys.argv[1:]])
-        outcome = run(model, out, command, text=text, tokens=tokens, layers=chosen)
+        with Console(stderr=True).status("loading") as shown:
+            outcome = run(
+                model, out, command, text=text, tokens=tokens, layers=chosen,
+                tell=lambda layer: shown.update(f"layer {layer}"),
+            )  # fmt: skip
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:
+        _print_layers(outcome.data)
         print("\n".join(outcome.data["summary"]))
         print(f"page: {outcome.page}")
 
@@ -48,10 +56,38 @@ def _numbers(layers: str | None) -> set[int] | None:
     """{0, 4, 5, 6, 7} of "0,4-7"."""
     if layers is None:
         return None
-    try:
-        spans = [part.strip().partition("-") for part in layers.split(",")]
-        return {n for low, dash, high in spans for n in range(int(low), int(high or low) + 1)}
-    except ValueError:
-        raise SettingError(
-            f"inspect --layers {layers}: numbers and ranges between commas are needed, as in 0,4-7"
-        ) from None
+    chosen: set[int] = set()
+    for part in layers.split(","):
+        low, dash, high = part.strip().partition("-")
+        ends = (low, high) if dash else (low, low)
+        # No model has layers of five digits.
+        if not all(end.isdecimal() and len(end) < 5 for end in ends) or int(ends[0]) > int(ends[1]):
+            raise SettingError(
+                f"inspect --layers {layers}: numbers and ranges between commas are needed, as in "
+                "0,4-7"
+            )
+        chosen.update(range(int(ends[0]), int(ends[1]) + 1))
+    return chosen
+
+
+def _print_layers(data: Mapping[str, Any]) -> None:
+    """A row for each layer: means over its heads."""
+    from posenc.inspection.heads import BEYOND, ENTROPY, FIRST, ITSELF, PREVIOUS, STAYS
+    from posenc.inspection.sections import shown
+
+    measures = {
+        "by distance": STAYS[0],
+        "by place": STAYS[1],
+        "first 4": FIRST,
+        "itself": ITSELF,
+        "previous": PREVIOUS,
+        "away": BEYOND,
+        "entropy": ENTROPY,
+    }
+    if not data["layers"]:
+        return
+    table = Table("layer", *measures)
+    for layer in data["layers"]:
+        cells = (shown(measure, measure.mean([layer])) for measure in measures.values())
+        table.add_row(str(layer["layer"]), *cells)
+    Console().print(table)

@@ -37,14 +37,14 @@ class Measure:
 
 
 STAYS = (
-    Measure("stays", "distance", "Whatever the text: told by distance"),
-    Measure("stays", "place", "Whatever the text: told by place"),
-    Measure("stays", "content", "Differs with the text"),
+    Measure("stays", "distance", "Position, told by distance"),
+    Measure("stays", "place", "Position, by place alone"),
+    Measure("stays", "content", "The text"),
 )
 SPLIT = (
     Measure("split", "content", "Content"),
     Measure("split", "distance", "Distance"),
-    Measure("split", "interaction", "Content and distance together"),
+    Measure("split", "interaction", "Both together"),
 )
 FIRST = Measure("attention", "first", "On the first 4 tokens")
 ITSELF = Measure("attention", "itself", "On the token itself")

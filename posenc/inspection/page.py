@@ -20,6 +20,7 @@ def write_page(out: Path, data: Mapping[str, Any]) -> Path:
         title=f"{name(data)} (posenc inspect)",
         body=body(data),
         guide=own.joinpath("guide.html").read_text("utf-8"),
+        style=".figures + ul { margin-top: 1.5rem; }\n",
     )
 
 
@@ -36,7 +37,7 @@ def body(data: Mapping[str, Any]) -> Markup:
         scores(data["layers"]),
         attention(data["layers"]),
         pairs(data["layers"], data["model"]["trained_length"], data["text"]["tokens"]),
-        shifts(data["shifts"], data["compared"]),
+        shifts(**data["shifts"]),
         _what_was_run(data),
     ]
     return Markup("\n".join(part for part in map(text, parts) if part))

@@ -16,6 +16,9 @@ ABOVE, BELOW = (0.16, 0.47, 0.86), (0.85, 0.36, 0.12)
 # The part of the numbers that colours are made for; the rest is drawn as the limit.
 WITHIN = 0.98
 
+# A longer table is drawn with some of its rows.
+MOST_POINTS = 1024
+
 Numbers = Sequence[Sequence[float | None]]
 
 
@@ -53,7 +56,7 @@ def number_map(
     high = colour_limit(values) if limit is None else limit
     negative = any(x is not None and x < 0 for row in values for x in row)
     square = rows.label == columns.label
-    tall = 4.0 if square else min(max(0.85 + 0.11 * len(values), 2.0), 4.2)
+    tall = 4.0 if square else min(max(0.85 + 0.11 * len(values), 2.0), 4.0)
 
     def draw() -> Any:
         from matplotlib.figure import Figure
@@ -110,9 +113,10 @@ def lines_picture(
     *,
     log_x: bool = False,
     log_y: bool = False,
+    top: float | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Curves with a legend above them; `marks` are places on the x axis that have a name."""
+    """Curves with a legend above them, cut at `top`; `marks` are named places on the x axis."""
 
     def draw() -> Any:
         figure, axes = styled_axes((WIDTH, 3.3), (0.115, 0.145, 0.86, 0.73))
@@ -138,11 +142,38 @@ def lines_picture(
             )  # fmt: skip
         axes.set_xlabel(x)
         axes.minorticks_off()
+        if top is not None:
+            axes.set_ylim(0.0, top)
         if len(lines) > 1:
             axes.legend(
                 loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=4, frameon=False,
                 labelcolor=MUTED, fontsize=8.5, handlelength=2.2, columnspacing=1.2,
             )  # fmt: skip
+        return figure
+
+    return inline(draw, alt)
+
+
+def points_picture(points: Sequence[tuple[float, float]], x: str, y: str, alt: str) -> Markup:
+    """Points in their order, the first in one colour and the last in the other."""
+    shown = points[:: math.ceil(len(points) / MOST_POINTS)]
+
+    def draw() -> Any:
+        figure, axes = styled_axes((WIDTH, 4.0), (0.115, 0.125, 0.86, 0.775))
+        shares = [n / max(len(shown) - 1, 1) for n in range(len(shown))]
+        colours = [
+            tuple(a + (b - a) * share for a, b in zip(BELOW, ABOVE, strict=True))
+            for share in shares
+        ]
+        axes.scatter(*zip(*shown, strict=True), c=colours, s=7, linewidths=0, zorder=4)
+        for colour, name in ((BELOW, "first row"), (ABOVE, "last row")):
+            axes.scatter([], [], color=[colour], s=20, label=name)
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.05, 1.0), ncols=2, frameon=False,
+            labelcolor=MUTED, fontsize=8.5, handletextpad=0.2,
+        )  # fmt: skip
+        axes.set_xlabel(x)
+        axes.set_ylabel(y, color=MUTED)
         return figure
 
     return inline(draw, alt)

@@ -12,7 +12,7 @@ from posenc.errors import UnsupportedError
 from posenc.inspection.layer import layer_data
 from posenc.inspection.page import write_page
 from posenc.inspection.sentences import sentences
-from posenc.inspection.shifts import shift_data, what_is_compared
+from posenc.inspection.shifts import shifted
 from posenc.inspection.table import table_data
 from posenc.inspection.texts import make_texts
 from posenc.models.attach.body import Body
@@ -45,6 +45,9 @@ def inspect(
     for a text or a length that does not do, UnknownNameError for a layer that is not there, and
     OSError where nothing can be written.
     """
+    # The page comes last, and what it is drawn with is missed at once.
+    import matplotlib  # noqa: F401
+
     loaded = load_model(source)
     data = {"version": VERSION, "command": command, "source": str(source)}
     data |= inspect_model(loaded, text=text, tokens=tokens, layers=layers, tell=tell)
@@ -63,9 +66,15 @@ def inspect_model(
 ) -> dict[str, Any]:
     """What inspect.json holds of a model; see `inspect`."""
     model = loaded.model
+    words = getattr(model.config.get_text_config(), "vocab_size", None)
+    if words is None or model.config.is_encoder_decoder:
+        raise UnsupportedError(
+            f"inspect: {type(model).__name__} does not read one text; give an encoder or a decoder "
+            "of text"
+        )
     spec = read(model.config.to_dict())
     longest = spec.main.trained_length
-    texts = make_texts(loaded.tokenizer, text, tokens, longest, model.config.vocab_size)
+    texts = make_texts(loaded.tokenizer, text, tokens, longest, words)
     notes: list[str] = []
     table, found = None, []
 
@@ -82,9 +91,9 @@ def inspect_model(
         collect(model, texts.ids, look, layers)
     except UnsupportedError as error:
         notes.append(f"Layers were not looked at: {error}")
-    shifts, why = shift_data(model, texts.ids[:1], spec.main.first_position, longest)
-    if why:
-        notes.append(f"Shifts were not measured: {why}")
+    shifts = shifted(model, texts.ids[:1], spec.main.first_position, longest)
+    if shifts.why_not:
+        notes.append(f"Shifts were not measured: {shifts.why_not}.")
     data = {
         "model": {
             "type": spec.model_type,
@@ -100,8 +109,7 @@ def inspect_model(
         },
         "table": table,
         "layers": found,
-        "shifts": shifts,
-        "compared": what_is_compared(model, texts.ids[:1]),
+        "shifts": {"compared": shifts.compared, "changes": shifts.changes},
         "notes": notes,
     }
     return {"summary": sentences(data)} | data

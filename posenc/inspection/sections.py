@@ -4,11 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posenc.inspection.heads import ATTENTION, NEXT, SPLIT, STAYS, Measure
-from posenc.inspection.pictures import Line, Ticks, lines_picture, number_map
+from posenc.inspection.pictures import (
+    Line,
+    Ticks,
+    colour_limit,
+    lines_picture,
+    number_map,
+    points_picture,
+)
 from posenc.inspection.sentences import STATES, percent, ranges
 from posenc.inspection.shifts import ROUNDING
 from posenc.report.markup import Child, Markup, small, table, tag
-from posenc.report.numbers import DASH, number
+from posenc.report.numbers import DASH, listed, number
 
 Layers = Sequence[Mapping[str, Any]]
 
@@ -20,11 +27,7 @@ def table_of_positions(data: Mapping[str, Any] | None) -> Child:
     rows = Ticks("row", data["shown_rows"])
     columns = Ticks("column", data["shown_columns"])
     share = data["components"]["share"]
-    every = list(zip(*data["components"]["coordinates"], strict=True))
-    components = [
-        Line(f"{n + 1}: {percent(part)}", list(enumerate(points)))
-        for n, (part, points) in enumerate(zip(share, every, strict=True))
-    ]
+    points = [(row[0], row[1]) for row in data["components"]["coordinates"]] if share[1:] else []
     thinned = len(rows.numbers) < data["rows"] or len(columns.numbers) < data["columns"]
     shown = [
         _figure(
@@ -41,15 +44,24 @@ def table_of_positions(data: Mapping[str, Any] | None) -> Child:
         ),
         _figure(
             "Length of each row",
-            lines_picture([Line("norm", list(enumerate(data["norm"])))], "row", "Norms of rows."),
-            "A step is where training stopped, or went on, at another length.",
+            lines_picture(
+                [Line("norm", list(enumerate(data["norm"])))],
+                "row",
+                "Norms of rows.",
+                top=1.15 * colour_limit([data["norm"]]),
+            ),
+            "Rows that are much longer than all others leave the picture. A step is where training "
+            "stopped, or went on, at another length.",
         ),
         _figure(
             "Principal components",
-            lines_picture(components, "row", "The rows' principal components."),
-            "The rows along the directions in which they differ most, and how much of their "
-            "variance each explains. Smooth curves: near rows are near each other.",
-        ),
+            points_picture(points, "component 1", "component 2", "Rows by two components."),
+            f"Each row along the two directions in which rows differ most, which explain "
+            f"{listed(map(percent, share[:2]))} of their variance. Near rows near each other: an "
+            "order was learned; a ring: rows repeat with a wavelength.",
+        )
+        if points
+        else None,
     ]
     return [tag("h2", "The table of positions"), tag("div", shown, class_="figures"), _rows(data)]
 
@@ -177,9 +189,9 @@ def pairs(layers: Layers, trained: int | None, tokens: int) -> Child:
     ]
 
 
-def shifts(data: Sequence[Mapping[str, Any]], compared: str) -> Child:
+def shifts(compared: str, changes: Sequence[Mapping[str, Any]]) -> Child:
     """What a shift of all positions changes."""
-    if not data:
+    if not changes:
         return None
     rows = [
         tag(
@@ -190,7 +202,7 @@ def shifts(data: Sequence[Mapping[str, Any]], compared: str) -> Child:
             tag("td", f"{one['mean']:.2g}"),
             tag("td", percent(one["relative"])),
         )
-        for one in data
+        for one in changes
     ]
     heads = ["All positions", "", "Largest change", "Mean change", "Mean, of the spread"]
     return [

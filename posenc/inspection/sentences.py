@@ -22,7 +22,7 @@ def sentences(data: Mapping[str, Any]) -> list[str]:
         *_of_scores(layers),
         *_of_attention(layers),
         *_of_pairs(layers, data["model"]["trained_length"]),
-        *of_shifts(data["shifts"], data["compared"]),
+        *of_shifts(**data["shifts"]),
     ]
     return [*every, *data["notes"]]
 
@@ -120,13 +120,13 @@ def _of_pairs(layers: Sequence[Mapping[str, Any]], trained: int | None) -> list[
     ]
 
 
-def of_shifts(shifts: Sequence[Mapping[str, Any]], compared: str) -> list[str]:
+def of_shifts(compared: str, changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a shift of all positions changes."""
-    if not shifts:
+    if not changes:
         return []
-    worst = max(shifts, key=lambda one: one["relative"])
+    worst = max(changes, key=lambda one: one["relative"])
     if worst["relative"] < ROUNDING:
-        farthest = shifts[-1]["shift"]
+        farthest = changes[-1]["shift"]
         return [
             f"All positions shifted by up to {farthest:,} change the {compared} by rounding only: "
             f"{worst['largest']:.2g} at most."
@@ -134,5 +134,5 @@ def of_shifts(shifts: Sequence[Mapping[str, Any]], compared: str) -> list[str]:
     return [
         f"All positions shifted by {one['shift']:,} change the {compared} by "
         f"{percent(one['relative'])} of their spread, {one['largest']:.2g} at most."
-        for one in (shifts[0], shifts[-1])[: len(shifts)]
+        for one in (changes[0], changes[-1])[: len(changes)]
     ]

@@ -3,7 +3,7 @@
 Letters: b texts, t tokens.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from inspect import signature
 from typing import Any
 
@@ -18,45 +18,47 @@ SHIFTS = (1, 16, 256, 1024, 4096, 16384, 65536)
 ROUNDING = 1e-3
 
 
-def shift_data(
-    model: Any, ids: Tensor, first: int, longest: int | None
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Change of the output of ids (1, t) at position_ids + s, for shifts within the trained length.
+@dataclass(frozen=True)
+class Shifts:
+    """Changes of the output by shift, what the output is in words, and why there are none."""
 
-    `first` is the position of the first token. Where it cannot be measured there is no number but
-    a sentence that says why.
+    changes: list[dict[str, Any]]
+    compared: str = "output"
+    why_not: str | None = None
+
+
+def shifted(model: Any, ids: Tensor, first: int, longest: int | None) -> Shifts:
+    """Changes of the output of ids (1, t) at position_ids + s, for shifts in the trained length.
+
+    `first` is the position of the first token.
     """
     if "position_ids" not in signature(model.forward).parameters:
-        return [], f"{type(model).__name__} takes no position_ids"
+        return Shifts([], why_not=f"{type(model).__name__} takes no position_ids")
     t = ids.shape[1]
     if longest is not None and longest <= t:
-        return [], f"the text is as long as the model takes ({longest} tokens): give fewer --tokens"
-    given = output(model, ids)
+        why = f"the text is as long as the model takes ({longest} tokens): give fewer --tokens"
+        return Shifts([], why_not=why)
+    given, compared = output(model, ids)
     at = torch.arange(t)[None]
     # OPT counts its first rows itself, RoBERTa leaves it to position_ids.
-    starts = [s for s in dict.fromkeys((first, 0)) if _same(given, output(model, ids, at + s))]
-    if not starts:
-        return [], "position_ids that count from the first token give another output than none"
-    data = []
+    for start in dict.fromkeys((first, 0)):
+        if change(given, output(model, ids, at + start)[0]).relative < ROUNDING:
+            break
+    else:
+        return Shifts([], why_not="position_ids that count from the first token are not its own")
+    changes = []
     for shift in SHIFTS if longest is None else [s for s in SHIFTS if s <= longest - t]:
-        found = change(given, output(model, ids, at + starts[0] + shift))
-        data.append({"shift": shift} | {name: plain(x) for name, x in asdict(found).items()})
-    return data, None
+        found = change(given, output(model, ids, at + start + shift)[0])
+        changes.append({"shift": shift} | {name: plain(x) for name, x in asdict(found).items()})
+    return Shifts(changes, compared)
 
 
-def output(model: Any, ids: Tensor, position_ids: Tensor | None = None) -> Tensor:
-    """Logits (b, t, n) where the model has them for each token, else its last hidden states."""
+def output(model: Any, ids: Tensor, position_ids: Tensor | None = None) -> tuple[Tensor, str]:
+    """Logits (b, t, n) where the model has them for each token, else its last hidden states; and
+    which of the two."""
     given = {} if position_ids is None else {"position_ids": position_ids}
     with torch.no_grad():
-        found = model(ids, **given)
-    logits = getattr(found, "logits", None)
-    return found[0] if logits is None or logits.shape[:2] != ids.shape else logits
-
-
-def what_is_compared(model: Any, ids: Tensor) -> str:
-    """In words, what `output` returns."""
-    return "logits" if hasattr(model(ids[:, :2]), "logits") else "hidden states"
-
-
-def _same(before: Tensor, after: Tensor) -> bool:
-    return change(before, after).relative < ROUNDING
+        logits = getattr(model(ids, **given), "logits", None)
+        if logits is not None and logits.shape[:2] == ids.shape:
+            return logits, "logits"
+        return model.base_model(ids, **given)[0], "hidden states"

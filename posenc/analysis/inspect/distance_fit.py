@@ -22,10 +22,13 @@ def distance_fit(
     index = (at[None, :] - at[:, None] + t - 1).expand_as(x)
     # Which distances each query sees: with r taken out, the normal equations of g.
     sees = torch.zeros(t, 2 * t - 1, dtype=torch.float64).scatter(1, index[0], visible.double())
+    seen = sees.sum(dim=0) > 0
+    right = torch.zeros(x.shape[0], 2 * t - 1, dtype=torch.float64)
+    right = right.scatter_add(1, index.flatten(1), x.double().flatten(1))[:, seen]
+    sees = sees[:, seen]
     count = sees.sum(dim=1, keepdim=True).clamp(min=1)
     normal = torch.diag(sees.sum(dim=0)) - (sees / count).mT @ sees
-    right = torch.zeros(x.shape[0], 2 * t - 1, dtype=torch.float64)
-    right.scatter_add_(1, index.flatten(1), x.double().flatten(1))
-    inverse = torch.linalg.pinv(normal, hermitian=True)
-    explained = torch.einsum("hn,nm,hm->h", right, inverse, right)
-    return explained, round((inverse * normal).sum().item())
+    # A constant added to g changes nothing; the equations are made regular, and stay consistent.
+    normal.diagonal().add_(1e-9 * normal.diagonal().mean())
+    g = torch.linalg.solve(normal, right.mT).mT
+    return (g * right).sum(dim=1), int(seen.sum()) - 1

@@ -65,8 +65,10 @@ class TextExchange:
         content = (self.squares / self.count - between) * self.count / (self.count - 1) / pairs
         position = (between / pairs - content / self.count).clamp(min=0.0)
         explained, free = distance_fit(mean, self.visible)
-        # Turned round, the texts have the same pairs of tokens at each distance.
-        distance = ((explained - free * content) / pairs).clamp(min=0.0).minimum(position)
+        # What chance explains: of near distances the turned texts have the same pairs of tokens,
+        # so that exchange takes nothing off, of far ones others; this is the mean over distances.
+        chance = free * content * (1 + self.count**-2) / 2
+        distance = ((explained - chance) / pairs).clamp(min=0.0).minimum(position)
         whole = position + content
         whole = whole.where(whole > 0, torch.nan)
         return Stays(distance / whole, (position - distance) / whole, content / whole)
