@@ -8,10 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 
-def distance_fit(
-    x: Float[Tensor, "h t t"], visible: Bool[Tensor, "t t"]
-) -> tuple[Float[Tensor, "h"], int]:
-    """The sum of squares that distance explains, and how many free numbers the fit has.
+def distance_fit(x: Float[Tensor, "h t t"], visible: Bool[Tensor, "t t"]) -> Float[Tensor, "h"]:
+    """The sum of squares that distance explains.
 
         x[i, j] ~ r[i] + g[j - i],   least squares over visible pairs, g free
 
@@ -31,4 +29,4 @@ def distance_fit(
     # A constant added to g changes nothing; the equations are made regular, and stay consistent.
     normal.diagonal().add_(1e-9 * normal.diagonal().mean())
     g = torch.linalg.solve(normal, right.mT).mT
-    return (g * right).sum(dim=1), int(seen.sum()) - 1
+    return (g * right).sum(dim=1)

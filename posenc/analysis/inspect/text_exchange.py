@@ -36,7 +36,7 @@ class TextExchange:
         content    = mean over i, j of the variance of x over w, unbiased
         position   = mean of the squared mean over w of x, less content / w
 
-    position is split by `distance_fit`. The texts are to be one text, turned round: then every
+    position is split by `distance_fit`, which finds up to 2/t of any text in distances. The texts are to be one text, turned round: then every
     token comes to several places, and neighbours stay neighbours.
     """
 
@@ -64,11 +64,7 @@ class TextExchange:
         between = mean.square().sum(dim=(1, 2))
         content = (self.squares / self.count - between) * self.count / (self.count - 1) / pairs
         position = (between / pairs - content / self.count).clamp(min=0.0)
-        explained, free = distance_fit(mean, self.visible)
-        # What chance explains: of near distances the turned texts have the same pairs of tokens,
-        # so that exchange takes nothing off, of far ones others; this is the mean over distances.
-        chance = free * content * (1 + self.count**-2) / 2
-        distance = ((explained - chance) / pairs).clamp(min=0.0).minimum(position)
+        distance = (distance_fit(mean, self.visible) / pairs).minimum(position)
         whole = position + content
         whole = whole.where(whole > 0, torch.nan)
         return Stays(distance / whole, (position - distance) / whole, content / whole)

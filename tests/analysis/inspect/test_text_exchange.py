@@ -58,18 +58,10 @@ class TestTextExchange:
         stays = exchanged(*(hidden(of_distance + x)[None] for x in turns))
         alone = variance(of_distance)
         wanted = alone / (alone + sum(map(variance, turns)) / len(turns))
+        assert 0.2 < wanted < 0.8
         assert stays.distance.item() == pytest.approx(wanted, abs=0.03)
         assert stays.content.item() == pytest.approx(1 - wanted, abs=0.03)
         assert stays.place.item() < 0.02
-
-    def test_turned_noise_is_no_position(self) -> None:
-        shares = []
-        for _ in range(40):
-            x = torch.randn(T, T)
-            turns = [x.roll((turn, turn), dims=(0, 1)) for turn in range(0, T, T // 4)]
-            shares.append(exchanged(*(hidden(x)[None] for x in turns)).distance.item())
-        # Without taking chance off it would be 0.03.
-        assert sum(shares) / len(shares) < 0.012
 
     def test_what_all_keys_of_a_row_share_is_not_seen(self) -> None:
         texts = [hidden(torch.randn(1, T, T)) for _ in range(3)]
@@ -94,16 +86,14 @@ class TestDistanceFit:
         q, k = VISIBLE.nonzero(as_tuple=True)
         one_hot = torch.nn.functional.one_hot
         design = torch.cat([one_hot(q, T), one_hot(q - k, T)], dim=1).double()
-        explained, free = distance_fit(x, VISIBLE)
+        explained = distance_fit(x, VISIBLE)
         for head, ours in zip(x, explained, strict=True):
             wanted = head[VISIBLE]
             fit = design @ torch.linalg.lstsq(design, wanted, driver="gelsd").solution
             assert ours.item() == pytest.approx(fit.square().sum().item(), rel=1e-6)
-        assert free == T - 1
 
     def test_both_sides_have_distances_of_their_own(self) -> None:
         side = (AT[None, :] > AT[:, None]).double()[None]
         x = side - side.mean(dim=-1, keepdim=True)
-        explained, free = distance_fit(x, torch.ones(T, T, dtype=torch.bool))
+        explained = distance_fit(x, torch.ones(T, T, dtype=torch.bool))
         assert explained.item() == pytest.approx(x.square().sum().item(), rel=1e-6)
-        assert free == 2 * T - 2
