@@ -36,8 +36,9 @@ class TextExchange:
         content    = mean over i, j of the variance of x over w, unbiased
         position   = mean of the squared mean over w of x, less content / w
 
-    position is split by `distance_fit`, which finds up to 2/t of any text in distances. The texts are to be one text, turned round: then every
-    token comes to several places, and neighbours stay neighbours.
+    position is split by `distance_fit`, which finds up to 2/t of any text in distances. The texts
+    are to be one text, turned round: then every token comes to several places, and neighbours stay
+    neighbours.
     """
 
     def __init__(self) -> None:
