@@ -12,6 +12,7 @@ from posenc.analysis.inspect.pair_norms import pair_norms
 from posenc.analysis.inspect.score_split import score_split
 from posenc.analysis.inspect.text_exchange import TextExchange
 from posenc.attention_parts import scores
+from posenc.errors import PosencError
 from posenc.inspection.numbers import as_lists, listed
 from posenc.models.collect import LayerCall
 from posenc.terms import Rotate
@@ -24,14 +25,19 @@ def layer_data(call: LayerCall, exchanged: slice) -> dict[str, Any]:
     """The numbers of one layer; a part that cannot be told is None, and `notes` say why."""
     data: dict[str, Any] = {
         "layer": call.layer,
-        "encoding": repr(call.rotation) if call.rotation else None,
+        "encoding": ", ".join(map(repr, call.encodings)) or None,
         "heads": call.q.shape[1],
         "key_heads": call.k.shape[1],
         "causal": call.spec.causal,
         "window": call.spec.window,
         "notes": [],
     }
-    return data | _of_texts(call, exchanged, data["notes"]) | _split(call) | _pairs(call)
+    return (
+        data
+        | _of_texts(call, exchanged, data["notes"])
+        | _split(call, data["notes"])
+        | _pairs(call)
+    )
 
 
 def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, Any]:
@@ -77,14 +83,18 @@ def _scores(call: LayerCall) -> Iterator[tuple[slice, Tensor]]:
         yield rows, scores(call.q[rows], call.k[rows], call.lowered, scale=call.spec.scale)
 
 
-def _split(call: LayerCall) -> dict[str, Any]:
-    if call.rotation is None:
+def _split(call: LayerCall, notes: list[str]) -> dict[str, Any]:
+    if not call.encodings:
         return {"split": None}
     t = call.q.shape[2]
     window = min(call.spec.window or t, t)
     distances = range(1 - window, 1 if call.spec.causal else window)
-    q, k = call.q[0], call.k[0]
-    found = score_split(q, k, call.rotation, distances, scale=call.spec.scale)
+    parts, scale = list(call.encodings), call.spec.scale
+    try:
+        found = score_split(call.q[0], call.k[0], parts, distances, scale=scale)
+    except PosencError as error:
+        notes.append(f"its scores were not split: {error}")
+        return {"split": None}
     return {"split": as_lists(found)}
 
 

@@ -15,6 +15,7 @@ from posenc.inspection.sentences import sentences
 from posenc.inspection.shifts import shifted
 from posenc.inspection.table import table_data
 from posenc.inspection.texts import make_texts
+from posenc.models.attach import attach
 from posenc.models.attach.body import Body
 from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
@@ -77,6 +78,8 @@ def inspect_model(
     texts = make_texts(loaded.tokenizer, text, tokens, longest, words)
     notes: list[str] = []
     table, found = None, []
+    # One that was saved with an encoding of posenc has it in place of its own.
+    record = getattr(model.config, "posenc", None)
 
     def look(call: LayerCall) -> None:
         found.append(layer_data(call, texts.exchanged))
@@ -85,12 +88,15 @@ def inspect_model(
 
     try:
         place = Body.of(model).table
-        if place is not None and isinstance(place.module, nn.Embedding):
+        if record is None and place is not None and isinstance(place.module, nn.Embedding):
             deviation = getattr(model.config, "initializer_range", None)
             table = table_data(place.module.weight, deviation)
         collect(model, texts.ids, look, layers)
     except UnsupportedError as error:
         notes.append(f"Layers were not looked at: {error}")
+    if record is not None:
+        model.config.posenc = record
+        attach(model)
     shifts = shifted(model, texts.ids[:1], spec.main.first_position, longest)
     if shifts.why_not:
         notes.append(f"Shifts were not measured: {shifts.why_not}.")

@@ -15,6 +15,7 @@ from posenc.errors import UnknownNameError
 from posenc.lowering import Lowered
 from posenc.models.attach import attach, detach, watch
 from posenc.models.attach.body import Body
+from posenc.models.attach.sight import Plan
 from posenc.models.spec import LayerSpec
 
 
@@ -23,12 +24,12 @@ class LayerCall:
     """What one layer attended with, before rotation, and what came out of it.
 
     q (b, h, t, d), k (b, g, t, d), v (b, g, t, dv), out (b, h, t, dv). `lowered` holds the terms of
-    its scores, and `rotation` is the encoding that these came from, None where it has none.
+    its scores: those of `encodings`, and of its mask.
     """
 
     layer: int
     spec: LayerSpec
-    rotation: Encoding | None
+    encodings: tuple[Encoding, ...]
     q: Tensor
     k: Tensor
     v: Tensor
@@ -44,7 +45,7 @@ def collect(
 ) -> None:
     """Run token ids (b, t) through a model, and call `visit` in each of these layers, or in all.
 
-    Only one layer's tensors are held at a time. The model has its own attention again afterwards.
+    Only one layer's tensors are held at a time. Afterwards the model has no posenc.
     Raises UnsupportedError where posenc cannot enter the model, and UnknownNameError for a layer
     that has no attention.
     """
@@ -53,11 +54,13 @@ def collect(
     if layers is not None and (beyond := sorted(set(layers) - set(numbers))):
         raise UnknownNameError("layer with attention", str(beyond[0]), map(str, numbers))
     specs = dict(zip(numbers, body.layers, strict=True))
-    rotations = {x: spec.rotary.build() if spec.rotary else None for x, spec in specs.items()}
+    modules = dict(zip(numbers, body.attentions, strict=True))
 
     def look(layer: int, q: Tensor, k: Tensor, v: Tensor, lowered: Lowered, out: Tensor) -> None:
         if layers is None or layer in layers:
-            visit(LayerCall(layer, specs[layer], rotations[layer], q, k, v, lowered, out))
+            plan = modules[layer].posenc_plan
+            assert isinstance(plan, Plan)
+            visit(LayerCall(layer, specs[layer], plan.parts, q, k, v, lowered, out))
 
     attach(model, raw_keys=True)
     try:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.attention_parts import scores
+from posenc.errors import UnsupportedError
 from posenc.lowering import Lowerable
 from posenc.positions import Positions, Tokens
 
@@ -47,7 +48,9 @@ def score_split(
 
     q and k are those before rotation. The tokens of a text stand at one distance each, and so do
     not tell these apart; here the encoding is asked for all. Distances are k - q: those behind a
-    query are negative. SAMPLE tokens, evenly spaced, are paired.
+    query are negative, and those that a mask hides are left out. SAMPLE tokens, evenly spaced, are
+    paired. Raises UnsupportedError for an encoding that asks for causal order, or where all is
+    hidden.
     """
     chosen = _evenly(q.shape[1])
     q, k = q[None, :, chosen], k[None, :, chosen]
@@ -62,16 +65,24 @@ def score_split(
         sides = Tokens(query), Tokens(query + distance)
         at = Positions(*sides, causal=False, extent=extent)
         found = scores(q, k, encoding, positions=at, scale=scale)[0].double()
+        if found.isinf().any():
+            continue
         total += found
         squares += found.square().mean(dim=(1, 2))
         by_distance.append(found.mean(dim=(1, 2)))
-    mean = total / len(distances)
+    if not by_distance:
+        raise UnsupportedError(
+            f"score_split({encoding!r}): it hides all {len(distances)} distances from "
+            f"{min(distances)} to {max(distances)}"
+        )
+    count = len(by_distance)
+    mean = total / count
     rows = mean.mean(dim=2, keepdim=True)
-    whole = squares / len(distances) - rows.square().mean(dim=(1, 2))
+    whole = squares / count - rows.square().mean(dim=(1, 2))
     content = (mean - rows).square().mean(dim=(1, 2))
     distance = torch.stack(by_distance).var(dim=0, correction=0)
     # What is left of equal scores is rounding.
-    whole = whole.where(whole > 1e-12 * squares / len(distances), torch.nan)
+    whole = whole.where(whole > 1e-12 * squares / count, torch.nan)
     interaction = (whole - content - distance).clamp(min=0.0)
     return ScoreSplit(content / whole, distance / whole, interaction / whole)
 
