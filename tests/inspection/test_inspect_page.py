@@ -1,0 +1,114 @@
+"""inspect.html, drawn from inspect.json alone."""
+
+import copy
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.inspection.page import write_page
+from posenc.inspection.pictures import Ticks, colour_limit, number_map
+from posenc.inspection.run import inspect_model
+from posenc.inspection.sentences import percent, ranges, sentences
+from posenc.models.loading import Loaded
+from tests.support.small_models import bert, llama
+
+pytest.importorskip("transformers")
+
+
+def data_of(model: Any) -> dict[str, Any]:
+    found = inspect_model(Loaded(model, None), tokens=24)
+    data = {"version": 1, "command": "posenc inspect x", "source": "some/<b>model"} | found
+    # JSON holds all that a page is drawn from.
+    return json.loads(json.dumps(data, allow_nan=False))
+
+
+@pytest.fixture(scope="module")
+def rotary() -> dict[str, Any]:
+    return data_of(llama())
+
+
+@pytest.fixture(scope="module")
+def learned() -> dict[str, Any]:
+    return data_of(bert())
+
+
+class TestPage:
+    def test_it_stands_alone(self, rotary: dict[str, Any], tmp_path: Path) -> None:
+        html = write_page(tmp_path, rotary).read_text("utf-8")
+        assert "http" not in html.replace("http://www.w3.org", "")
+        assert "<script" not in html
+        assert "prefers-color-scheme: dark" in html
+        assert "<h1>What positions do in &lt;b&gt;model</h1>" in html
+        assert "<b>model" not in html
+        assert all(len(ids) == len(set(ids)) for ids in [re.findall(r'\bid="([^"]+)"', html)])
+
+    def test_each_model_has_its_sections(
+        self, rotary: dict[str, Any], learned: dict[str, Any], tmp_path: Path
+    ) -> None:
+        heads = []
+        for data in (rotary, learned):
+            html = write_page(tmp_path, data).read_text("utf-8")
+            heads.append(re.findall(r"<h2>([^<]*)</h2>", html))
+        both = ["Scores: content and position", "Attention: where heads look"]
+        end = ["Shifts of all positions", "What was looked at", "How to read this"]
+        assert heads == [[*both, "Rotary pairs", *end], ["The table of positions", *both, *end]]
+
+    def test_every_sentence_of_the_summary_is_there(
+        self, learned: dict[str, Any], tmp_path: Path
+    ) -> None:
+        html = write_page(tmp_path, learned).read_text("utf-8")
+        assert learned["summary"]
+        assert all(f"<li>{escape(sentence)}</li>" in html for sentence in learned["summary"])
+
+    def test_a_model_of_which_nothing_was_seen_is_a_page(
+        self, rotary: dict[str, Any], tmp_path: Path
+    ) -> None:
+        data = copy.deepcopy(rotary) | {"layers": [], "notes": ["Layers were not looked at."]}
+        data["shifts"]["changes"] = []
+        data["summary"] = sentences(data)
+        html = write_page(tmp_path, data).read_text("utf-8")
+        assert "Layers were not looked at." in html
+        assert "<figure" not in html
+
+    def test_a_layer_without_attention_weights_is_left_out(
+        self, rotary: dict[str, Any], tmp_path: Path
+    ) -> None:
+        data = copy.deepcopy(rotary)
+        data["layers"][0] |= {"attention": None, "notes": ["its scores are capped"]}
+        html = write_page(tmp_path, data).read_text("utf-8")
+        assert "Layer 0: its scores are capped." in html
+        assert "Attention: where heads look" in html
+
+
+class TestColours:
+    def test_one_outlier_does_not_fade_all_others(self) -> None:
+        values = [[0.1 * (n % 7 - 3) for n in range(100)], [0.2] * 99 + [1e6]]
+        assert colour_limit(values) == pytest.approx(0.3)
+
+    def test_what_is_missing_or_zero(self) -> None:
+        assert colour_limit([[None, 0.0]]) == 1.0
+        assert colour_limit([]) == 1.0
+        # Nearly all are zero, and the one that is not has a colour.
+        assert colour_limit([[0.0] * 99 + [2.0]]) == 2.0
+
+    def test_a_map_has_a_name_and_its_numbers_as_an_image(self) -> None:
+        picture = number_map([[0.0, 1.0]], Ticks("layer", [3]), Ticks("head", [0, 1]), "a map")
+        assert 'aria-label="a map"' in picture
+        assert "data:image/png;base64" in picture
+        assert ">3<" in picture
+
+
+class TestWords:
+    def test_ranges_of_rows(self) -> None:
+        assert ranges([[0, 0]]) == "row 0"
+        assert ranges([[0, 1], [7, 7]]) == "rows 0 to 1 and 7"
+        assert ranges([[n, n] for n in range(0, 12, 2)]) == "6 rows in 6 places"
+
+    def test_percent(self) -> None:
+        assert [percent(x) for x in (0, 0.0012, 0.099, 0.0996, 1)] == [
+            "0%", "0.12%", "9.9%", "10%", "100%",
+        ]  # fmt: skip
