@@ -1,9 +1,10 @@
-"""The picture of README.md, out of the report of a real run.
+"""A picture of the docs, out of the page of a real run.
 
-    python tools/picture.py posenc-compare
+    python tools/picture.py posenc-compare/report.html compare
+    python tools/picture.py posenc-inspect/inspect.html inspect-rows "Length of each row"
 
-Takes the first figure of report.html, with the page's colours for light and dark, and writes
-docs/images/compare.svg.
+Takes the first figure of the page, or the one of this heading, with the page's colours for light
+and dark, and writes docs/images/NAME.svg.
 """
 
 import re
@@ -16,9 +17,10 @@ ROOT = Path(__file__).parent.parent
 FONT = 'svg text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif !important; }'
 
 
-def standalone(page: str, style: str) -> str:
-    """The first figure of a report as a file of its own."""
-    (figure,) = re.findall(r'<svg[^>]*class="figure".*?</svg>', page, flags=re.DOTALL)[:1]
+def standalone(page: str, style: str, heading: str = "") -> str:
+    """The first figure below this heading as a file of its own."""
+    _, _, below = page.partition(f"<h3>{heading}</h3>" if heading else "<body>")
+    (figure,) = re.findall(r'<svg[^>]*class="figure".*?</svg>', below, flags=re.DOTALL)[:1]
     view = re.search(r'viewBox="([-\d. ]+)"', figure)
     colours = re.match(r".*?\n}\n@media.*?\n}\n", style, flags=re.DOTALL)
     if view is None or colours is None:
@@ -32,11 +34,11 @@ def standalone(page: str, style: str) -> str:
 
 
 def main() -> None:
-    page = Path(sys.argv[1], "report.html").read_text()
+    page, name, *heading = sys.argv[1:]
     style = Path(posenc.report.__path__[0], "report.css").read_text()
-    target = ROOT / "docs" / "images" / "compare.svg"
+    target = ROOT / "docs" / "images" / f"{name}.svg"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(standalone(page, style))
+    target.write_text(standalone(Path(page).read_text(), style, *heading))
     print(target.relative_to(ROOT))
 
 

@@ -1,1 +1,1 @@
-"""What pages of the lab and of the benchmark are made of: markup, pictures, numbers in words."""
+"""What pages of lab, benchmark and inspection are made of: markup, pictures, numbers in words."""
