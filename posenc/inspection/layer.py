@@ -13,7 +13,7 @@ from posenc.analysis.inspect.score_split import score_split
 from posenc.analysis.inspect.text_exchange import TextExchange
 from posenc.attention_parts import scores
 from posenc.errors import PosencError
-from posenc.inspection.numbers import as_lists, listed
+from posenc.inspection.numbers import as_json, as_lists
 from posenc.models.collect import LayerCall
 from posenc.terms import Rotate
 
@@ -55,7 +55,7 @@ def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, 
     data: dict[str, Any] = {
         "stays": as_lists(exchange.result()) if exchange.count > 1 else None,
         "parts": {
-            name: listed(torch.stack([share[name] for share in parts]).mean(dim=0))
+            name: as_json(torch.stack([share[name] for share in parts]).mean(dim=0))
             for name in parts[0]
         },
         "attention": None,
@@ -67,9 +67,9 @@ def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, 
     else:
         use = AttentionUse.mean(uses)
         data["attention"] = as_lists(use) | {
-            "distance": listed(use.distance),
-            "reach": listed(use.reach),
-            "mass": listed(use.mass.mean(dim=0)),
+            "distance": as_json(use.distance),
+            "reach": as_json(use.reach),
+            "mass": as_json(use.mass.mean(dim=0)),
         }
     return data
 

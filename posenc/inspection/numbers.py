@@ -16,17 +16,17 @@ def plain(value: float) -> float | None:
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
-def listed(values: Tensor) -> Any:
+def as_json(values: Tensor) -> Any:
     """A tensor as lists of plain numbers; whole numbers stay whole."""
     if not values.is_floating_point():
         return values.tolist()
-    return plain(values.item()) if values.ndim == 0 else [listed(x) for x in values.unbind()]
+    return plain(values.item()) if values.ndim == 0 else [as_json(x) for x in values.unbind()]
 
 
 def as_lists(measured: Any) -> dict[str, Any]:
     """A dataclass of tensors, by name."""
     named = {field.name: getattr(measured, field.name) for field in fields(measured)}
-    return {name: listed(x) if isinstance(x, Tensor) else x for name, x in named.items()}
+    return {name: as_json(x) if isinstance(x, Tensor) else x for name, x in named.items()}
 
 
 def mean_of(values: list[float | None]) -> float | None:

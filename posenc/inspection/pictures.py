@@ -146,7 +146,7 @@ def lines_picture(
             axes.set_ylim(0.0, top)
         if len(lines) > 1:
             axes.legend(
-                loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=4, frameon=False,
+                loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=5, frameon=False,
                 labelcolor=MUTED, fontsize=8.5, handlelength=2.2, columnspacing=1.2,
             )  # fmt: skip
         return figure

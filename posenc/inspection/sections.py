@@ -83,7 +83,10 @@ def _rows(data: Mapping[str, Any]) -> Child:
 
 def scores(layers: Layers) -> Child:
     """What scores are made of, by layer and head."""
-    shown = [*_maps(layers, STAYS[:2]), *_maps(layers, SPLIT[1:])]
+    shown = [
+        *_maps(layers, STAYS[:2], "Share of the scores' variance that stays whatever the text."),
+        *_maps(layers, SPLIT[1:], "Share, with every pair of tokens at every distance."),
+    ]
     if not shown:
         return None
     note = (
@@ -132,8 +135,8 @@ def _mass(layers: Layers) -> Markup:
     return _figure(
         "Share of attention by distance",
         lines_picture(lines, "distance, tokens", "Attention by distance.", log_x=True, log_y=True),
-        "Mean over heads; the token itself is left out. A rise at the end is attention to the "
-        "first tokens.",
+        "Mean over heads; the token itself is left out. Sinks make a flat tail: every query is "
+        "at another distance from the first tokens.",
     )
 
 
@@ -221,7 +224,7 @@ def _verdict(relative: float) -> Markup:
     return tag("span", "rounding" if rounding else "changes", class_=f"chip {kind}")
 
 
-def _maps(layers: Layers, measures: Sequence[Measure]) -> list[Markup]:
+def _maps(layers: Layers, measures: Sequence[Measure], caption: str | None = None) -> list[Markup]:
     """A map of layers and heads for each measure that there are numbers of."""
     shown = []
     for measure in measures:
@@ -234,7 +237,7 @@ def _maps(layers: Layers, measures: Sequence[Measure]) -> list[Markup]:
         rows = Ticks("layer", [layer for layer, _ in known])
         alt = f"{measure.title}, by layer and head."
         picture = number_map(values, rows, Ticks("head", range(width)), alt, percent=measure.share)
-        shown.append(_figure(measure.title, picture))
+        shown.append(_figure(measure.title, picture, caption))
     return shown
 
 

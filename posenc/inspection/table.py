@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 from posenc.analysis.inspect.principal_components import principal_components
 from posenc.analysis.inspect.table_rows import table_rows
-from posenc.inspection.numbers import listed, plain
+from posenc.inspection.numbers import as_json, plain
 
 # A picture shows no more rows and columns than these.
 CELLS = 128
@@ -28,14 +28,14 @@ def table_data(weight: Tensor, deviation: float | None) -> dict[str, Any]:
         "deviation": deviation,
         "shown_rows": shown.tolist(),
         "shown_columns": columns.tolist(),
-        "values": listed(rows[shown][:, columns]),
-        "cosines": listed(unit @ unit.mT),
+        "values": as_json(rows[shown][:, columns]),
+        "cosines": as_json(unit @ unit.mT),
         "components": {
-            "share": listed(found.share),
-            "coordinates": listed(found.coordinates),
+            "share": as_json(found.share),
+            "coordinates": as_json(found.coordinates),
         },
-        "norm": listed(told.norm),
-        "neighbour": listed(told.neighbour),
+        "norm": as_json(told.norm),
+        "neighbour": as_json(told.neighbour),
         "state": list(told.state),
         "states": {
             state: _ranges([n for n, x in enumerate(told.state) if x == state])
