@@ -9,7 +9,9 @@ import torch
 
 import posenc as pe
 from posenc.errors import UnsupportedError
+from posenc.inspection.layer import layer_data
 from posenc.inspection.run import inspect_model
+from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.positions import Positions, Tokens
 from tests.support.small_models import bert, llama, looking_back
@@ -112,15 +114,24 @@ def test_positions_that_begin_with_two(kind: str) -> None:
     assert data["shifts"]["changes"][0]["relative"] > 1e-3
 
 
-def test_capped_scores_are_not_taken_for_attention() -> None:
+def gemma2(**settings: Any) -> Any:
     sizes = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "head_dim": 16}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
-    config = transformers.Gemma2Config(
-        **sizes, **heads, attn_logit_softcapping=0.05, initializer_range=1.0
-    )
-    (layer,) = looked_at(transformers.Gemma2ForCausalLM(config).eval(), tokens=16)["layers"]
+    config = transformers.Gemma2Config(**sizes, **heads, **settings, initializer_range=1.0)
+    return transformers.Gemma2ForCausalLM(config).eval()
+
+
+def test_capped_scores_are_not_taken_for_attention() -> None:
+    (layer,) = looked_at(gemma2(attn_logit_softcapping=0.05), tokens=16)["layers"]
     assert layer["attention"] is None
     assert "not softmax of these scores alone" in layer["notes"][0]
+
+
+def test_a_scale_of_the_models_own() -> None:
+    model = gemma2(attn_logit_softcapping=None, query_pre_attn_scalar=1)
+    (layer,) = looked_at(model, tokens=16)["layers"]
+    assert layer["notes"] == []
+    assert layer["attention"]
 
 
 def test_a_window_hides_far_keys() -> None:
@@ -142,6 +153,35 @@ def test_an_encoding_of_posenc_that_a_model_was_saved_with(tmp_path: Path) -> No
     assert data["layers"][0]["split"]["distance"][0] > 0.5
     assert data["layers"][0]["pairs"] is None
     assert all(one["relative"] < 1e-4 for one in data["shifts"]["changes"])
+
+
+def test_an_encoding_of_posenc_in_place_of_a_table(tmp_path: Path) -> None:
+    model = bert(initializer_range=0.2)
+    pe.attach(model, pe.ALiBi(4))
+    model.save_pretrained(tmp_path)
+    data = inspect_model(load_model(tmp_path), tokens=24)
+    assert data["table"] is None
+    # The table, which is in the files still, would change the output.
+    assert all(one["relative"] < 1e-4 for one in data["shifts"]["changes"])
+
+
+def test_shifts_end_where_the_table_does() -> None:
+    changes = looked_at(bert(), tokens=145)["shifts"]["changes"]
+    assert [one["shift"] for one in changes] == [1]
+
+
+def test_what_the_tokenizer_adds_is_no_place() -> None:
+    # Every text begins with token 1, which is like no other.
+    model = bert(initializer_range=0.2, max_position_embeddings=32)
+    with torch.no_grad():
+        model.embeddings.position_embeddings.weight.zero_()
+    ids = torch.randint(2, 97, (4, 32))
+    ids[:, 0] = 1
+    calls: list[LayerCall] = []
+    collect(model, ids, calls.append, {0})
+    parts = slice(1, 32), slice(0, 32)
+    places = [sum(layer_data(calls[0], part)["stays"]["place"]) for part in parts]
+    assert places[0] < places[1] / 2
 
 
 def test_layers_that_posenc_cannot_enter_are_told_of() -> None:

@@ -47,7 +47,7 @@ class TestScoreSplit:
         q, k = torch.randn(2, 1, 6, D, dtype=torch.float64).unbind()
         rope = Rotary(D, base=50.0)
         every = []
-        for distance in range(-5, 6):
+        for distance in range(-5, 1):
             sides = Tokens(torch.full((6,), 5)), Tokens(torch.full((6,), 5 + distance))
             every.append(scores(q[None], k[None], rope, positions=Positions(*sides))[0, 0])
         x = torch.stack(every)
@@ -56,7 +56,7 @@ class TestScoreSplit:
         distance = x.mean(dim=(1, 2), keepdim=True)
         rest = x - content - distance
         wanted = [part.square().mean() / x.square().mean() for part in (content, distance, rest)]
-        found = score_split(q, k, rope, range(-5, 6))
+        found = score_split(q, k, rope, range(-5, 1))
         for (ours,), theirs in zip(shares(found), wanted, strict=True):
             assert ours == pytest.approx(theirs.item())
 
