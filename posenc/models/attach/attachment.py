@@ -12,9 +12,11 @@ from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
 from posenc.models.attach.attention import posenc_attention
-from posenc.models.attach.body import Body, Place
+from posenc.models.attach.body import Body, Place, spec_of
 from posenc.models.attach.given import ReadGiven
 from posenc.models.attach.mask import posenc_mask
+from posenc.models.attach.own import FAMILIES
+from posenc.models.attach.own.family import Family
 from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
@@ -45,6 +47,16 @@ class Attachment:
         before = place.module
         setattr(place.owner, place.name, module)
         self.at_leaving(lambda: setattr(place.owner, place.name, before))
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Another value of this attribute, until `leave`; over a method, the class's shows again."""
+        own = vars(owner)
+        if name in own:
+            before = own[name]
+            self.at_leaving(lambda: setattr(owner, name, before))
+        else:
+            self.at_leaving(lambda: delattr(owner, name))
+        setattr(owner, name, value)
 
     def at_leaving(self, undo: Callable[[], None]) -> None:
         self._undo.append(undo)
@@ -93,18 +105,26 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         print(posenc.attach(model))
     """
     detach(model)
-    body = Body.of(model)
+    spec = spec_of(model)
+    family = FAMILIES.get(spec.model_type, _BY_INTERFACE)
+    body = family.body(model, spec)
     record = getattr(model.config, "posenc", None)
     own = encoding is None and record is None
-    if own:
-        layers = _own(body)
-    else:
-        chosen = restored(record or {}) if encoding is None else _chosen(body, encoding)
-        layers = _checked(body, chosen)
-    attachment = Attachment(body.spec)
+    if family.no_room and not own:
+        raise UnsupportedError(
+            f"attach({type(model).__name__}, {encoding!r}): no other encoding has room in its "
+            f"code: {family.no_room}; leave the encoding out to keep its own"
+        )
+    attachment = Attachment(spec)
     try:
-        if not own:
+        if own:
+            layers = family.encodings(body, attachment)
+        else:
+            chosen = restored(record or {}) if encoding is None else _chosen(body, encoding)
+            layers = _checked(body, chosen)
             _own_parameters(body, layers, attachment, saved=encoding is None)
+        register()
+        family.enter(body, attachment)
         if not own and body.table is not None:
             layers = _put_into_table(body, layers, attachment)
         _put_into_layers(body, layers, attachment, raw_keys)
@@ -122,7 +142,7 @@ def detach(model: Any) -> None:
         attachment.leave()
 
 
-def _own(body: Body) -> list[_Parts]:
+def _own(body: Body, attachment: Attachment) -> list[_Parts]:
     """The rotation of each layer, as its configuration has it; all else is in the model's code."""
     built: list[tuple[EncodingSpec, Encoding]] = []
     layers: list[_Parts] = []
@@ -211,10 +231,6 @@ def _put_into_layers(
         attachment.routes.append(_route(before, rest))
     hook = body.backbone.register_forward_pre_hook(ReadGiven(given), with_kwargs=True)
     attachment.at_leaving(hook.remove)
-    register()
-    before = body.model.config._attn_implementation
-    body.model.set_attn_implementation(NAME)
-    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
 
 
 def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | None:
@@ -253,3 +269,13 @@ def _route(turned: Encoding | None, rest: _Parts) -> str:
     if rest:
         said.append(f"{', '.join(map(repr, rest))} in attention")
     return "; ".join(said) or "attention"
+
+
+def _by_interface(body: Body, attachment: Attachment) -> None:
+    """Make transformers' code call posenc, by the name that `register` gave it."""
+    before = body.model.config._attn_implementation
+    body.model.set_attn_implementation(NAME)
+    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
+
+
+_BY_INTERFACE = Family(Body.of, _own, _by_interface)

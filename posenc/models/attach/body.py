@@ -52,15 +52,9 @@ class Body:
         return rotary.settings.get("layout", "half") if rotary else None
 
     @classmethod
-    def of(cls, model: Any) -> "Body":
+    def of(cls, model: Any, spec: ModelSpec) -> "Body":
         """The parts of this model. Raises UnsupportedError where there is no way in."""
-        config: Any = getattr(model, "config", None)
-        if not isinstance(model, nn.Module) or not hasattr(config, "to_dict"):
-            raise UnsupportedError(
-                f"attach({type(model).__name__}): a model of transformers, with its config, is "
-                "needed"
-            )
-        spec = read(config.to_dict())
+        config: Any = model.config
         if not getattr(model, "_supports_attention_backend", False):
             raise UnsupportedError(
                 f"attach: {type(model).__name__} computes attention in code of its own, which "
@@ -86,6 +80,16 @@ class Body:
             rotary,
             table,
         )
+
+
+def spec_of(model: Any) -> ModelSpec:
+    """What the configuration of this model says of positions; UnsupportedError for no model."""
+    config: Any = getattr(model, "config", None)
+    if not isinstance(model, nn.Module) or not hasattr(config, "to_dict"):
+        raise UnsupportedError(
+            f"attach({type(model).__name__}): a model of transformers, with its config, is needed"
+        )
+    return read(config.to_dict())
 
 
 _TABLES = frozenset({"position_embeddings", "wpe", "embed_positions"})

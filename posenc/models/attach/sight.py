@@ -62,6 +62,10 @@ class Sight:
         """Itself, as `generate` asks of every mask that it prepares."""
         return self
 
+    def to(self, *args: object, **told: object) -> "Sight":
+        """Itself: it lies where its tokens do, and MPT's code asks every mask for booleans."""
+        return self
+
     def lowered(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         """The terms of a plan and of the mask, made once for all layers of the plan."""
         # A checkpointed layer is computed again, and must then save what it saved before.

@@ -1,0 +1,63 @@
+"""BLOOM: ALiBi."""
+
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from posenc.models.attach.attention import posenc_attention
+from posenc.models.attach.body import Body
+from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from posenc.models.attach.attachment import Attachment
+
+
+def _backbone(model: Any) -> Any:
+    from transformers.models.bloom.modeling_bloom import BloomModel
+
+    return next(module for module in model.modules() if isinstance(module, BloomModel))
+
+
+def _body(model: Any, spec: ModelSpec) -> Body:
+    attentions = [block.self_attention for block in _backbone(model).h]
+    return body_of(model, spec, spec.layers, attentions)
+
+
+def _enter(body: Body, attachment: "Attachment") -> None:
+    choose_posenc(body, attachment)
+    backbone = _backbone(body.model)
+    attachment.put(backbone, "build_alibi_tensor", MethodType(_no_bias, backbone))
+    for attention in body.attentions:
+        attachment.put(attention, "forward", MethodType(_forward, attention))
+
+
+def _no_bias(backbone: nn.Module, *told: object, **named: object) -> None:
+    """In place of BloomModel.build_alibi_tensor."""
+
+
+def _forward(
+    attention: Any,
+    hidden_states: Tensor,
+    residual: Tensor,
+    alibi: Tensor | None,
+    attention_mask: Any,
+    layer_past: Any = None,
+    use_cache: bool = False,
+    output_attentions: bool = False,
+    **told: Any,
+) -> tuple[Tensor, None]:
+    """In place of BloomAttention.forward."""
+    from transformers.models.bloom.modeling_bloom import dropout_add
+
+    q, k, v = attention._reshape(attention.query_key_value(hidden_states))
+    if layer_past is not None:
+        k, v = layer_past.update(k, v, attention.layer_idx)
+    dropout = attention.attention_dropout.p if attention.training else 0.0
+    out, _ = posenc_attention(attention, q, k, v, attention_mask, dropout=dropout)
+    made = attention.dense(out.flatten(2))
+    return dropout_add(made, residual, attention.hidden_dropout, attention.training), None
+
+
+BLOOM = Family(_body, of_configuration, _enter)

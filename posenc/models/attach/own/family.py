@@ -1,0 +1,62 @@
+"""How posenc gets into the models of a family whose attention is code of their own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from posenc.encoding import Encoding
+from posenc.models.attach.body import Body, Place
+from posenc.models.spec import LayerSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from posenc.models.attach.attachment import Attachment
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The parts of such a model, the encodings of its layers, and what is replaced in its code.
+
+    body       finds the parts; raises UnsupportedError for a variant that posenc cannot enter
+    encodings  of each layer, as the model has them
+    enter      replaces code, by `Attachment.put` and `at_leaving`, so that all of it is undone
+    no_room    why no other encoding can take the place of its own; empty where one can
+    """
+
+    body: Callable[[Any, ModelSpec], Body]
+    encodings: "Callable[[Body, Attachment], list[tuple[Encoding, ...]]]"
+    enter: "Callable[[Body, Attachment], None]"
+    no_room: str = ""
+
+
+def body_of(
+    model: Any,
+    spec: ModelSpec,
+    layers: Sequence[LayerSpec | None],
+    attentions: Sequence[nn.Module],
+    rotary: Place | None = None,
+) -> Body:
+    """A body in which every layer attends, and the attentions stand in the layers' order."""
+    found = tuple(layer for layer in layers if layer is not None)
+    assert len(found) == len(attentions), (len(found), len(attentions))
+    return Body(model, spec, found, tuple(attentions), (None,) * len(found), rotary, None)
+
+
+def of_configuration(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+    """What the configuration says of each layer; layers of which it says the same share it."""
+    built: dict[str, tuple[Encoding, ...]] = {}
+    for layer in body.layers:
+        built.setdefault(repr(layer.encodings), tuple(x.build() for x in layer.encodings))
+    return [built[repr(layer.encodings)] for layer in body.layers]
+
+
+def choose_posenc(body: Body, attachment: "Attachment") -> None:
+    """Make transformers' mask functions give a Sight, though the model's code asks no interface."""
+    configs = {id(x.config): x.config for x in body.model.modules() if hasattr(x, _SET_BY)}
+    for config in configs.values():
+        attachment.put(config, "_attn_implementation_internal", "posenc")
+
+
+# Models of transformers have it, their layers do not.
+_SET_BY = "set_attn_implementation"

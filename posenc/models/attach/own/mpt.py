@@ -1,0 +1,73 @@
+"""MPT: ALiBi, its slopes as large as its configuration says."""
+
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from posenc.errors import UnsupportedError
+from posenc.models.attach.attention import posenc_attention
+from posenc.models.attach.body import Body
+from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from posenc.models.attach.attachment import Attachment
+
+
+def _backbone(model: Any) -> Any:
+    from transformers.models.mpt.modeling_mpt import MptModel
+
+    return next(module for module in model.modules() if isinstance(module, MptModel))
+
+
+def _body(model: Any, spec: ModelSpec) -> Body:
+    if spec.main.embeddings:
+        raise UnsupportedError(
+            f"attach: {type(model).__name__} with attn_config.alibi=False has a table of "
+            "positions, which transformers' code does not read"
+        )
+    attentions = [block.attn for block in _backbone(model).blocks]
+    return body_of(model, spec, spec.layers, attentions)
+
+
+def _enter(body: Body, attachment: "Attachment") -> None:
+    choose_posenc(body, attachment)
+    backbone = _backbone(body.model)
+    attachment.put(backbone, "build_mpt_alibi_tensor", MethodType(_no_bias, backbone))
+    for attention in body.attentions:
+        attachment.put(attention, "forward", MethodType(_forward, attention))
+
+
+def _no_bias(backbone: nn.Module, *told: object, **named: object) -> None:
+    """In place of MptModel.build_mpt_alibi_tensor."""
+
+
+def _forward(
+    attention: Any,
+    hidden_states: Tensor,
+    position_bias: None,
+    past_key_values: Any = None,
+    attention_mask: Any = None,
+    **told: Any,
+) -> tuple[Tensor, None]:
+    """In place of MptAttention.forward."""
+    fused = attention.Wqkv(hidden_states)
+    if attention.clip_qkv:
+        fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
+    q, k, v = fused.unflatten(-1, (3, attention.n_heads, -1)).permute(2, 0, 3, 1, 4)
+    if past_key_values is not None:
+        k, v = past_key_values.update(k, v, attention.layer_idx)
+    out, _ = posenc_attention(
+        attention,
+        q,
+        k,
+        v,
+        attention_mask,
+        scaling=attention.softmax_scale,
+        dropout=attention.attn_dropout_p if attention.training else 0.0,
+    )
+    return attention.out_proj(out.flatten(2)), None
+
+
+MPT = Family(_body, of_configuration, _enter)
