@@ -49,7 +49,7 @@ class Attachment:
         self.at_leaving(lambda: setattr(place.owner, place.name, before))
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """Another value of this attribute, until `leave`; over a method, the class's shows again."""
+        """Another value of this attribute, or another method, until `leave`."""
         own = vars(owner)
         if name in own:
             before = own[name]

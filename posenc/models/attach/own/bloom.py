@@ -1,40 +1,37 @@
 """BLOOM: ALiBi."""
 
-from types import MethodType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.attach.own.family import (
+    Family,
+    body_of,
+    choose_posenc,
+    inside,
+    no_bias,
+    of_configuration,
+)
 from posenc.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from posenc.models.attach.attachment import Attachment
 
 
-def _backbone(model: Any) -> Any:
-    from transformers.models.bloom.modeling_bloom import BloomModel
-
-    return next(module for module in model.modules() if isinstance(module, BloomModel))
-
-
 def _body(model: Any, spec: ModelSpec) -> Body:
-    attentions = [block.self_attention for block in _backbone(model).h]
+    attentions = [block.self_attention for block in inside(model, "BloomModel").h]
     return body_of(model, spec, spec.layers, attentions)
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
-    backbone = _backbone(body.model)
-    attachment.put(backbone, "build_alibi_tensor", MethodType(_no_bias, backbone))
+    backbone = inside(body.model, "BloomModel")
+    attachment.put(backbone, "build_alibi_tensor", partial(no_bias, backbone))
     for attention in body.attentions:
-        attachment.put(attention, "forward", MethodType(_forward, attention))
-
-
-def _no_bias(backbone: nn.Module, *told: object, **named: object) -> None:
-    """In place of BloomModel.build_alibi_tensor."""
+        attachment.put(attention, "forward", partial(_forward, attention))
 
 
 def _forward(

@@ -4,22 +4,20 @@ Letters: b batch, h heads, t tokens, d head dimension, c model dimension.
 """
 
 from functools import partial
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from posenc.encoding import Context, Encoding
-from posenc.encodings import DeBERTa
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import UnsupportedError
 from posenc.models.attach.body import Body
 from posenc.models.attach.mask import posenc_mask
-from posenc.models.attach.own.family import Family, body_of, choose_posenc
+from posenc.models.attach.own.family import Family, body_of, choose_posenc, inside, no_bias
 from posenc.models.attach.own.layer_terms import attend_by
 from posenc.models.attach.sight import Sight
-from posenc.models.spec import ModelSpec
+from posenc.models.spec import EncodingSpec, ModelSpec
 from posenc.positions import as_positions
 from posenc.terms import Term
 from posenc.torch_modes import arithmetic
@@ -39,19 +37,13 @@ class Lowering(nn.Module):
         return self.encoding.lower(*args, **told)
 
 
-def _encoder(model: Any) -> Any:
-    from transformers.models.deberta_v2.modeling_deberta_v2 import DebertaV2Encoder
-
-    return next(module for module in model.modules() if isinstance(module, DebertaV2Encoder))
-
-
 def _body(model: Any, spec: ModelSpec) -> Body:
     if not all(layer is not None and layer.encodings for layer in spec.layers):
         raise UnsupportedError(
             f"attach: {type(model).__name__} with relative_attention=False tells attention of no "
             "positions"
         )
-    attentions = [layer.attention.self for layer in _encoder(model).layer]
+    attentions = [layer.attention.self for layer in inside(model, "DebertaV2Encoder").layer]
     return body_of(model, spec, spec.layers, attentions)
 
 
@@ -59,14 +51,14 @@ def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...
     """Disentangled attention; the encoder norms the table, and layers project it."""
     (said,) = body.layers[0].encodings
     settings = {**said.settings, "projections": "layer", "norm": False}
-    return [(DeBERTa(**settings),)] * len(body.layers)
+    return [(EncodingSpec(said.name, settings).build(),)] * len(body.layers)
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
-    encoder = _encoder(body.model)
-    attachment.put(encoder, "get_attention_mask", MethodType(_sight, encoder))
-    attachment.put(encoder, "get_rel_pos", MethodType(_no_distances, encoder))
+    encoder = inside(body.model, "DebertaV2Encoder")
+    attachment.put(encoder, "get_attention_mask", partial(_sight, encoder))
+    attachment.put(encoder, "get_rel_pos", partial(no_bias, encoder))
     for number, attention in enumerate(body.attentions):
         attachment.put(attention, "forward", partial(_forward, attention, number))
 
@@ -89,10 +81,6 @@ def _sight(encoder: nn.Module, attention_mask: Tensor) -> Sight:
         device=device,
         allow_is_bidirectional_skip=True,
     )
-
-
-def _no_distances(encoder: nn.Module, *told: object, **named: object) -> None:
-    """In place of DebertaV2Encoder.get_rel_pos, which makes one of every pair."""
 
 
 def _forward(

@@ -1,27 +1,27 @@
 """Falcon: rotary or ALiBi, and one key head, a few, or one per head."""
 
-from types import MethodType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body, Place
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.attach.own.family import (
+    Family,
+    body_of,
+    choose_posenc,
+    inside,
+    of_configuration,
+)
 from posenc.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from posenc.models.attach.attachment import Attachment
 
 
-def _backbone(model: Any) -> Any:
-    from transformers.models.falcon.modeling_falcon import FalconModel
-
-    return next(module for module in model.modules() if isinstance(module, FalconModel))
-
-
 def _body(model: Any, spec: ModelSpec) -> Body:
-    backbone = _backbone(model)
+    backbone = inside(model, "FalconModel")
     # The rotary module is there with ALiBi, too, but nobody reads what it gives.
     rotary = None if backbone.config.alibi else Place(backbone, "rotary_emb")
     attentions = [block.self_attention for block in backbone.h]
@@ -31,9 +31,9 @@ def _body(model: Any, spec: ModelSpec) -> Body:
 def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
     # Else its code would add a bias to the mask, pair by pair.
-    attachment.put(_backbone(body.model), "use_alibi", False)
+    attachment.put(inside(body.model, "FalconModel"), "use_alibi", False)
     for attention in body.attentions:
-        attachment.put(attention, "forward", MethodType(_forward, attention))
+        attachment.put(attention, "forward", partial(_forward, attention))
 
 
 def _forward(

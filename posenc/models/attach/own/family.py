@@ -43,6 +43,15 @@ def body_of(
     return Body(model, spec, found, tuple(attentions), (None,) * len(found), rotary, None)
 
 
+def inside(model: nn.Module, name: str) -> Any:
+    """The module of this class, or of a class made of it, in a model that has one."""
+    return next(x for x in model.modules() if any(kind.__name__ == name for kind in type(x).mro()))
+
+
+def no_bias(owner: nn.Module, *told: object, **named: object) -> None:
+    """In place of a method that makes a bias, or distances, of every pair."""
+
+
 def of_configuration(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
     """What the configuration says of each layer; layers of which it says the same share it."""
     built: dict[str, tuple[Encoding, ...]] = {}

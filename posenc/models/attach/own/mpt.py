@@ -1,24 +1,25 @@
 """MPT: ALiBi, its slopes as large as its configuration says."""
 
-from types import MethodType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.errors import UnsupportedError
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.attach.own.family import (
+    Family,
+    body_of,
+    choose_posenc,
+    inside,
+    no_bias,
+    of_configuration,
+)
 from posenc.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from posenc.models.attach.attachment import Attachment
-
-
-def _backbone(model: Any) -> Any:
-    from transformers.models.mpt.modeling_mpt import MptModel
-
-    return next(module for module in model.modules() if isinstance(module, MptModel))
 
 
 def _body(model: Any, spec: ModelSpec) -> Body:
@@ -27,20 +28,16 @@ def _body(model: Any, spec: ModelSpec) -> Body:
             f"attach: {type(model).__name__} with attn_config.alibi=False has a table of "
             "positions, which transformers' code does not read"
         )
-    attentions = [block.attn for block in _backbone(model).blocks]
+    attentions = [block.attn for block in inside(model, "MptModel").blocks]
     return body_of(model, spec, spec.layers, attentions)
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
-    backbone = _backbone(body.model)
-    attachment.put(backbone, "build_mpt_alibi_tensor", MethodType(_no_bias, backbone))
+    backbone = inside(body.model, "MptModel")
+    attachment.put(backbone, "build_mpt_alibi_tensor", partial(no_bias, backbone))
     for attention in body.attentions:
-        attachment.put(attention, "forward", MethodType(_forward, attention))
-
-
-def _no_bias(backbone: nn.Module, *told: object, **named: object) -> None:
-    """In place of MptModel.build_mpt_alibi_tensor."""
+        attachment.put(attention, "forward", partial(_forward, attention))
 
 
 def _forward(

@@ -4,14 +4,14 @@ Their code hands scores to the attention function of transformers, and beside th
 (1, h, tq, tk) that it made densely. Here none is made: the attention function has the table.
 """
 
-from types import MethodType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from posenc.encoding import Encoding
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import Family, body_of, choose_posenc
+from posenc.models.attach.own.family import Family, body_of, choose_posenc, no_bias
 from posenc.models.spec import LayerSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 class Tie:
     """A forward pre-hook: an encoding's weight is that of a module, also after it got another."""
 
-    def __init__(self, encoding: Encoding, table: nn.Module) -> None:
+    def __init__(self, encoding: Encoding, table: nn.Embedding) -> None:
         self.encoding, self.table = encoding, table
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         weight = self.table.weight
         if self.encoding.weight is not weight:
-            # Past the setter, for inside functional_call a weight is a plain tensor.
-            self.encoding._parameters["weight"] = weight
+            # Past the setter, which refuses the plain tensor that a weight is in functional_call.
+            vars(self.encoding)["_parameters"]["weight"] = weight
 
 
-def _stacks(model: nn.Module) -> list[nn.Module]:
+def _stacks(model: nn.Module) -> list[Any]:
     return [module for module in model.modules() if type(module).__name__.endswith("Stack")]
 
 
 def _body(model: Any, spec: ModelSpec) -> Body:
     """Layers of the encoder, where there is one, then those of the decoder."""
     layers: list[LayerSpec | None] = []
-    attentions: list[nn.Module] = []
+    attentions: list[Any] = []
     for stack in _stacks(model):
         layers += spec.parts["decoder" if stack.is_decoder else "encoder"].layers
         attentions += [block.layer[0].SelfAttention for block in stack.block]
@@ -48,7 +48,8 @@ def _body(model: Any, spec: ModelSpec) -> Body:
 def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
     """The buckets of each layer, of its own table or of that of a layer before it."""
     layers: list[tuple[Encoding, ...]] = []
-    for attention, layer in zip(body.attentions, body.layers, strict=True):
+    attentions: tuple[Any, ...] = body.attentions
+    for attention, layer in zip(attentions, body.layers, strict=True):
         if not attention.has_relative_attention_bias:
             layers.append(layers[-1])
             continue
@@ -64,18 +65,13 @@ def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
     for stack in _stacks(body.model):
         for block in stack.block:
-            self_attention, *crossing = block.layer[:-1]
-            for attention in [
-                self_attention.SelfAttention,
-                *(x.EncDecAttention for x in crossing),
-            ]:
+            attentions = [block.layer[0].SelfAttention]
+            if stack.is_decoder:
+                attentions.append(block.layer[1].EncDecAttention)
+            for attention in attentions:
                 # Where it has none, T5's code makes zeros for every pair.
                 attachment.put(attention, "has_relative_attention_bias", True)
-                attachment.put(attention, "compute_bias", MethodType(_no_bias, attention))
-
-
-def _no_bias(attention: nn.Module, *sizes: object, **told: object) -> None:
-    """In place of T5Attention.compute_bias."""
+                attachment.put(attention, "compute_bias", partial(no_bias, attention))
 
 
 T5 = Family(_body, _encodings, _enter)

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.encodings._rotary import geometric
 from posenc.errors import UnsupportedError
 from posenc.models.attach.body import Body
 from posenc.models.attach.mask import posenc_mask
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, of_configuration
+from posenc.models.attach.own.family import (
+    Family,
+    body_of,
+    choose_posenc,
+    inside,
+    of_configuration,
+)
 from posenc.models.attach.own.layer_terms import attend_by
 from posenc.models.attach.sight import Sight
 from posenc.models.spec import ModelSpec
@@ -38,14 +44,8 @@ class Told:
     segments: Tensor | None = None
 
 
-def _backbone(model: Any) -> Any:
-    from transformers.models.xlnet.modeling_xlnet import XLNetModel
-
-    return next(module for module in model.modules() if isinstance(module, XLNetModel))
-
-
 def _body(model: Any, spec: ModelSpec) -> Body:
-    backbone = _backbone(model)
+    backbone = inside(model, "XLNetModel")
     if backbone.bi_data or backbone.same_length:
         raise UnsupportedError(
             f"attach: {type(model).__name__} with bi_data={backbone.bi_data}, "
@@ -57,7 +57,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
 
 def _enter(body: Body, attachment: "Attachment") -> None:
     choose_posenc(body, attachment)
-    backbone, told = _backbone(body.model), Told()
+    backbone, told = inside(body.model, "XLNetModel"), Told()
     reading = Reading(told, causal=backbone.attn_type == "uni")
     hook = backbone.register_forward_pre_hook(reading, with_kwargs=True)
     attachment.at_leaving(hook.remove)
@@ -80,10 +80,12 @@ class Reading:
         from transformers.masking_utils import bidirectional_mask_function
 
         named = {**dict(zip(signature(backbone.forward).parameters, args, strict=False)), **named}
-        if other := [name for name in _OTHER_WAYS if _given(named.get(name))]:
+        if named.get("output_attentions") is None:
+            named["output_attentions"] = backbone.config.output_attentions
+        if other := [name for name in _OTHER_WAYS if named.get(name) not in (None, False)]:
             raise UnsupportedError(
                 f"attach: XLNet with {', '.join(other)} goes another way than posenc's, which "
-                "takes one stream without memories; detach(model) first"
+                "takes one stream without memories and keeps no weights; detach(model) first"
             )
         x = named.get("input_ids")
         x = named.get("inputs_embeds") if x is None else x
@@ -108,10 +110,6 @@ class Reading:
             numbered = torch.unique(segments, return_inverse=True)[1]
             self.told.segments = F.one_hot(numbered)
         return (), named
-
-
-def _given(value: object) -> bool:
-    return value is not None and value is not False
 
 
 def _waves(
