@@ -11,19 +11,16 @@ from torch import nn
 from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
-from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body, Place, spec_of
 from posenc.models.attach.given import ReadGiven
-from posenc.models.attach.mask import posenc_mask
+from posenc.models.attach.interface import BY_INTERFACE, register
 from posenc.models.attach.own import FAMILIES
-from posenc.models.attach.own.family import Family
 from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
-from posenc.models.spec import EncodingSpec, ModelSpec
+from posenc.models.spec import ModelSpec
 
-NAME = "posenc"
 Choice = Lowerable | Callable[[int], Lowerable]
 _Parts = tuple[Encoding, ...]
 
@@ -67,27 +64,12 @@ class Attachment:
             self._undo.pop()()
 
 
-def register() -> None:
-    """Make "posenc" a value of `attn_implementation`, with a mask function of the same name.
-
-    Without the second transformers passes no mask, and padding and documents would be forgotten.
-
-    Example:
-
-        posenc.models.attach.register()
-        model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="posenc")
-    """
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(NAME, posenc_attention)
-    AttentionMaskInterface.register(NAME, posenc_mask)
-
-
 def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> Attachment:
     """Put posenc under a transformers model: its rotations, its masks and its attention.
 
     encoding   None keeps what config.json says. Else an encoding, a list that composes some, or a
-               function of the layer's number that gives one, in place of the model's own
+               function of the layer's number that gives one, in place of the model's own; T5's
+               decoder goes on counting where its encoder ends
     raw_keys   keep keys in caches as they are projected, and turn them where they are attended to,
                as is always done for what cos and sin of each token cannot do; `watch` shows them
 
@@ -106,7 +88,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     """
     detach(model)
     spec = spec_of(model)
-    family = FAMILIES.get(spec.model_type, _BY_INTERFACE)
+    family = FAMILIES.get(spec.model_type, BY_INTERFACE)
     body = family.body(model, spec)
     record = getattr(model.config, "posenc", None)
     own = encoding is None and record is None
@@ -140,22 +122,6 @@ def detach(model: Any) -> None:
     attachment = model.__dict__.pop("_posenc", None)
     if attachment is not None:
         attachment.leave()
-
-
-def _own(body: Body, attachment: Attachment) -> list[_Parts]:
-    """The rotation of each layer, as its configuration has it; all else is in the model's code."""
-    built: list[tuple[EncodingSpec, Encoding]] = []
-    layers: list[_Parts] = []
-    for layer in body.layers:
-        if layer.rotary is None:
-            layers.append(())
-            continue
-        same = next((encoding for spec, encoding in built if spec == layer.rotary), None)
-        if same is None:
-            same = layer.rotary.build()
-            built.append((layer.rotary, same))
-        layers.append((same,))
-    return layers
 
 
 def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
@@ -269,13 +235,3 @@ def _route(turned: Encoding | None, rest: _Parts) -> str:
     if rest:
         said.append(f"{', '.join(map(repr, rest))} in attention")
     return "; ".join(said) or "attention"
-
-
-def _by_interface(body: Body, attachment: Attachment) -> None:
-    """Make transformers' code call posenc, by the name that `register` gave it."""
-    before = body.model.config._attn_implementation
-    body.model.set_attn_implementation(NAME)
-    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
-
-
-_BY_INTERFACE = Family(Body.of, _own, _by_interface)

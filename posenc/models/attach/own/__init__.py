@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from posenc.models.attach.family import Family
 from posenc.models.attach.own.bloom import BLOOM
 from posenc.models.attach.own.deberta import DEBERTA
 from posenc.models.attach.own.falcon import FALCON
-from posenc.models.attach.own.family import Family
 from posenc.models.attach.own.mpt import MPT
 from posenc.models.attach.own.t5 import T5
 from posenc.models.attach.own.xlnet import XLNET

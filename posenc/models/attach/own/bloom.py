@@ -7,8 +7,8 @@ from torch import Tensor
 
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import (
-    Family,
+from posenc.models.attach.family import Family
+from posenc.models.attach.own.parts import (
     body_of,
     choose_posenc,
     inside,

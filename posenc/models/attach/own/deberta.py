@@ -13,9 +13,10 @@ from posenc.encoding import Context, Encoding
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import UnsupportedError
 from posenc.models.attach.body import Body
+from posenc.models.attach.family import Family
 from posenc.models.attach.mask import posenc_mask
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, inside, no_bias
 from posenc.models.attach.own.layer_terms import attend_by
+from posenc.models.attach.own.parts import body_of, choose_posenc, inside, no_bias
 from posenc.models.attach.sight import Sight
 from posenc.models.spec import EncodingSpec, ModelSpec
 from posenc.positions import as_positions

@@ -8,8 +8,8 @@ from torch import Tensor
 from posenc.errors import UnsupportedError
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import (
-    Family,
+from posenc.models.attach.family import Family
+from posenc.models.attach.own.parts import (
     body_of,
     choose_posenc,
     inside,

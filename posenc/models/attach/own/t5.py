@@ -11,7 +11,8 @@ from torch import nn
 
 from posenc.encoding import Encoding
 from posenc.models.attach.body import Body
-from posenc.models.attach.own.family import Family, body_of, choose_posenc, no_bias
+from posenc.models.attach.family import Family
+from posenc.models.attach.own.parts import body_of, choose_posenc, no_bias
 from posenc.models.spec import LayerSpec, ModelSpec
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from torch import Tensor
 from posenc.encodings._rotary import geometric
 from posenc.errors import UnsupportedError
 from posenc.models.attach.body import Body
+from posenc.models.attach.family import Family
 from posenc.models.attach.mask import posenc_mask
-from posenc.models.attach.own.family import (
-    Family,
+from posenc.models.attach.own.layer_terms import attend_by
+from posenc.models.attach.own.parts import (
     body_of,
     choose_posenc,
     inside,
     of_configuration,
 )
-from posenc.models.attach.own.layer_terms import attend_by
 from posenc.models.attach.sight import Sight
 from posenc.models.spec import ModelSpec
 from posenc.terms import GatherTable

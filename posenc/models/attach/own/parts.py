@@ -1,33 +1,17 @@
-"""How posenc gets into the models of a family whose attention is code of their own."""
+"""What families with attention code of their own share, to find their parts and replace them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from posenc.encoding import Encoding
 from posenc.models.attach.body import Body, Place
+from posenc.models.attach.interface import NAME
 from posenc.models.spec import LayerSpec, ModelSpec
 
 if TYPE_CHECKING:
     from posenc.models.attach.attachment import Attachment
-
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """The parts of such a model, the encodings of its layers, and what is replaced in its code.
-
-    body       finds the parts; raises UnsupportedError for a variant that posenc cannot enter
-    encodings  of each layer, as the model has them
-    enter      replaces code, by `Attachment.put` and `at_leaving`, so that all of it is undone
-    no_room    why no other encoding can take the place of its own; empty where one can
-    """
-
-    body: Callable[[Any, ModelSpec], Body]
-    encodings: "Callable[[Body, Attachment], list[tuple[Encoding, ...]]]"
-    enter: "Callable[[Body, Attachment], None]"
-    no_room: str = ""
 
 
 def body_of(
@@ -64,7 +48,7 @@ def choose_posenc(body: Body, attachment: "Attachment") -> None:
     """Make transformers' mask functions give a Sight, though the model's code asks no interface."""
     configs = {id(x.config): x.config for x in body.model.modules() if hasattr(x, _SET_BY)}
     for config in configs.values():
-        attachment.put(config, "_attn_implementation_internal", "posenc")
+        attachment.put(config, "_attn_implementation_internal", NAME)
 
 
 # Models of transformers have it, their layers do not.

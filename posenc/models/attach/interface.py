@@ -1,0 +1,57 @@
+"""The way into models that ask transformers' AttentionInterface."""
+
+from typing import TYPE_CHECKING
+
+from posenc.encoding import Encoding
+from posenc.models.attach.attention import posenc_attention
+from posenc.models.attach.body import Body
+from posenc.models.attach.family import Family
+from posenc.models.attach.mask import posenc_mask
+from posenc.models.spec import EncodingSpec
+
+if TYPE_CHECKING:
+    from posenc.models.attach.attachment import Attachment
+
+NAME = "posenc"
+
+
+def register() -> None:
+    """Make "posenc" a value of `attn_implementation`, with a mask function of the same name.
+
+    Without the second transformers passes no mask, and padding and documents would be forgotten.
+
+    Example:
+
+        posenc.models.attach.register()
+        model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="posenc")
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, posenc_attention)
+    AttentionMaskInterface.register(NAME, posenc_mask)
+
+
+def _rotations(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+    """The rotation of each layer, as its configuration has it; all else is in the model's code."""
+    built: list[tuple[EncodingSpec, Encoding]] = []
+    layers: list[tuple[Encoding, ...]] = []
+    for layer in body.layers:
+        if layer.rotary is None:
+            layers.append(())
+            continue
+        same = next((encoding for spec, encoding in built if spec == layer.rotary), None)
+        if same is None:
+            same = layer.rotary.build()
+            built.append((layer.rotary, same))
+        layers.append((same,))
+    return layers
+
+
+def _choose(body: Body, attachment: "Attachment") -> None:
+    """Make transformers' code call posenc, by the name that `register` gave it."""
+    before = body.model.config._attn_implementation
+    body.model.set_attn_implementation(NAME)
+    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
+
+
+BY_INTERFACE = Family(Body.of, _rotations, _choose)
