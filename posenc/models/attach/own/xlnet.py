@@ -82,7 +82,8 @@ class Reading:
         named = {**dict(zip(signature(backbone.forward).parameters, args, strict=False)), **named}
         if named.get("output_attentions") is None:
             named["output_attentions"] = backbone.config.output_attentions
-        if other := [name for name in _OTHER_WAYS if named.get(name) not in (None, False)]:
+        asked = {name: named.get(name) for name in _OTHER_WAYS}
+        if other := [name for name, x in asked.items() if x is not None and x is not False]:
             raise UnsupportedError(
                 f"attach: XLNet with {', '.join(other)} goes another way than posenc's, which "
                 "takes one stream without memories and keeps no weights; detach(model) first"
