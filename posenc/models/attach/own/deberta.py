@@ -6,6 +6,7 @@ Letters: b batch, h heads, t tokens, d head dimension, c model dimension.
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -48,11 +49,17 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     return body_of(model, spec, spec.layers, attentions)
 
 
-def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
-    """Disentangled attention; the encoder norms the table, and layers project it."""
+def _encoding(body: Body) -> Encoding:
+    """Disentangled attention by a table that the encoder norms, and that layers project."""
     (said,) = body.layers[0].encodings
     settings = {**said.settings, "projections": "layer", "norm": False}
-    return [(EncodingSpec(said.name, settings).build(),)] * len(body.layers)
+    # Its own table is never read.
+    with torch.device("meta"):
+        return EncodingSpec(said.name, settings).build()
+
+
+def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+    return [(_encoding(body),)] * len(body.layers)
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
@@ -60,8 +67,9 @@ def _enter(body: Body, attachment: "Attachment") -> None:
     encoder = inside(body.model, "DebertaV2Encoder")
     attachment.put(encoder, "get_attention_mask", partial(_sight, encoder))
     attachment.put(encoder, "get_rel_pos", partial(no_bias, encoder))
+    lowering = Lowering(_encoding(body))
     for number, attention in enumerate(body.attentions):
-        attachment.put(attention, "forward", partial(_forward, attention, number))
+        attachment.put(attention, "forward", partial(_forward, attention, number, lowering))
 
 
 def _sight(encoder: nn.Module, attention_mask: Tensor) -> Sight:
@@ -87,6 +95,7 @@ def _sight(encoder: nn.Module, attention_mask: Tensor) -> Sight:
 def _forward(
     attention: Any,
     number: int,
+    lowering: Lowering,
     hidden_states: Tensor,
     attention_mask: Sight,
     output_attentions: bool = False,
@@ -102,10 +111,9 @@ def _forward(
         )
     linears = attention.query_proj, attention.key_proj, attention.value_proj
     q, k, v = (_heads(linear(hidden_states), attention) for linear in linears)
-    (encoding,) = attention.posenc_plan.parts
     project_q, project_k = (partial(_project, attention, name) for name in ("query", "key"))
     terms = functional_call(
-        Lowering(encoding),
+        lowering,
         {"encoding.weight": attention.pos_dropout(rel_embeddings)},
         (attention_mask.positions, Context(project_q=project_q, project_k=project_k)),
         {"dtype": arithmetic(q, k)},

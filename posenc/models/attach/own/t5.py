@@ -7,6 +7,7 @@ Their code hands scores to the attention function of transformers, and beside th
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from posenc.encoding import Encoding
@@ -54,7 +55,9 @@ def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...
         if not attention.has_relative_attention_bias:
             layers.append(layers[-1])
             continue
-        (encoding,) = (x.build() for x in layer.encodings)
+        # Its own table is never read.
+        with torch.device("meta"):
+            (encoding,) = (x.build() for x in layer.encodings)
         tie = Tie(encoding, attention.relative_attention_bias)
         tie(attention, ())
         attachment.at_leaving(attention.register_forward_pre_hook(tie).remove)
