@@ -8,15 +8,16 @@ from tests.support.own_code import MODELS, assert_same, inputs, output, right_pa
 
 pytest.importorskip("transformers")
 
+WHOLE = [
+    *("t5", "umt5", "falcon, one key head", "falcon, alibi", "bloom", "mpt"),
+    *("deberta-v2, own", "xlnet", "xlnet, causal"),
+]
+
 
 # BLOOM's GELU is an autograd function, of which dynamo makes an instance.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.graph
-@pytest.mark.parametrize(
-    "name",
-    ["t5", "umt5", "falcon, one key head", "falcon, alibi", "bloom", "mpt", "deberta-v2, own"]
-    + ["xlnet", "xlnet, causal"],
-)
+@pytest.mark.parametrize("name", WHOLE)
 @torch.no_grad()
 def test_a_model_is_one_graph(name: str) -> None:
     model = MODELS[name].build()
