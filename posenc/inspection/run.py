@@ -16,7 +16,7 @@ from posenc.inspection.shifts import shifted
 from posenc.inspection.table import table_data
 from posenc.inspection.texts import make_texts
 from posenc.models.attach import attach
-from posenc.models.attach.body import Body
+from posenc.models.attach.entry import entry
 from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.models.read import read
@@ -87,7 +87,7 @@ def inspect_model(
             tell(call.layer)
 
     try:
-        place = Body.of(model).table
+        place = entry(model)[1].table
         if record is None and place is not None and isinstance(place.module, nn.Embedding):
             deviation = getattr(model.config, "initializer_range", None)
             table = table_data(place.module.weight, deviation)

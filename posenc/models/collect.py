@@ -14,7 +14,7 @@ from posenc.encoding import Encoding
 from posenc.errors import UnknownNameError
 from posenc.lowering import Lowered
 from posenc.models.attach import attach, detach, watch
-from posenc.models.attach.body import Body
+from posenc.models.attach.entry import entry
 from posenc.models.attach.sight import Plan
 from posenc.models.spec import LayerSpec
 
@@ -49,7 +49,7 @@ def collect(
     Raises UnsupportedError where posenc cannot enter the model, and UnknownNameError for a layer
     that has no attention.
     """
-    body = Body.of(model)
+    _, body = entry(model)
     numbers = [x for x, layer in enumerate(body.spec.layers) if layer is not None]
     if layers is not None and (beyond := sorted(set(layers) - set(numbers))):
         raise UnknownNameError("layer with attention", str(beyond[0]), map(str, numbers))

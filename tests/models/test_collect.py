@@ -65,6 +65,8 @@ class TestCollect:
             assert torch.equal(model(IDS).logits, before)
 
     def test_a_model_that_posenc_cannot_enter(self) -> None:
-        config = transformers.BloomConfig(hidden_size=32, n_layer=1, n_head=2, vocab_size=97)
+        config = transformers.GPTJConfig(
+            n_embd=32, n_layer=1, n_head=2, rotary_dim=8, vocab_size=97
+        )
         with pytest.raises(UnsupportedError, match="code of its own"):
-            calls(transformers.BloomForCausalLM(config).eval())
+            calls(transformers.GPTJForCausalLM(config).eval())

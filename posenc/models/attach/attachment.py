@@ -11,10 +11,10 @@ from torch import nn
 from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
-from posenc.models.attach.body import Body, Place, spec_of
+from posenc.models.attach.body import Body, Place
+from posenc.models.attach.entry import entry
 from posenc.models.attach.given import ReadGiven
-from posenc.models.attach.interface import BY_INTERFACE, register
-from posenc.models.attach.own import FAMILIES
+from posenc.models.attach.interface import register
 from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
@@ -87,9 +87,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         print(posenc.attach(model))
     """
     detach(model)
-    spec = spec_of(model)
-    family = FAMILIES.get(spec.model_type, BY_INTERFACE)
-    body = family.body(model, spec)
+    family, body = entry(model)
     record = getattr(model.config, "posenc", None)
     own = encoding is None and record is None
     if family.no_room and not own:
@@ -97,7 +95,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
             f"attach({type(model).__name__}, {encoding!r}): no other encoding has room in its "
             f"code: {family.no_room}; leave the encoding out to keep its own"
         )
-    attachment = Attachment(spec)
+    attachment = Attachment(body.spec)
     try:
         if own:
             layers = family.encodings(body, attachment)
