@@ -225,7 +225,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
 
 
 def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
-    cos, sin = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+    # Read once: checkpointing computes again what is read, and hands it out a single time.
+    waves = ctx.saved_tensors
+    cos, sin = waves[: ctx.count], waves[ctx.count :]
     settings = ctx.interleaved, ctx.start, not ctx.back
     none = [None] * ctx.count
     return _rotated_grads(grads, cos, sin, *settings), none, none, None, None, None
