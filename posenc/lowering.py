@@ -203,7 +203,9 @@ def _check_needs(encoding: Encoding, positions: Positions, context: Context | No
             f"{kind} reads the layer that calls it: pass context=posenc.Context(x=...), with "
             "project_q= and project_k= where it projects a table by the layer's weights"
         )
-    if tags.needs_extent:
+    told = positions.queries.length is not None and positions.keys.length is not None
+    # What reads lengths alone is content with those of each token.
+    if tags.needs_extent and not (tags.length_dependent and told):
         bound_for(encoding, positions)
     if tags.causal_only and not positions.causal:
         raise UnsupportedError(f"{kind} is defined for causal attention only: pass causal=True")

@@ -21,6 +21,7 @@ from posenc.positions.static import static
 from posenc.positions.tokens import (
     Tokens,
     check_sizes,
+    length_of,
     more_queries,
     one_axis,
     reading_values,
@@ -176,8 +177,9 @@ class Positions:
                 "coordinates says where both are only where they are the same tokens"
             )
         held, ids = self.ordered(), whole_or_double(ids)
+        length = length_of(ids, held.keys.document, held.keys.valid)
         queries, keys = (
-            replace(side, position=ids, length=None) for side in (held.queries, held.keys)
+            replace(side, position=ids, length=length) for side in (held.queries, held.keys)
         )
         extent = int(ids.max()) + 1 if reading_values() else None
         return Positions(queries, keys, self.causal, extent)

@@ -184,8 +184,8 @@ def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tens
     """
     reach = (at.amax(dim=-1) if at.ndim == 3 else at).ceil().long() + 1
     for other in (document, valid):
-        if other is not None and other.ndim > reach.ndim:
-            reach = reach.expand(other.shape)
+        if other is not None:
+            reach, _ = torch.broadcast_tensors(reach, other)
     rows = reach.view(-1, reach.shape[-1])
     if valid is not None:
         rows = torch.where(valid, rows, torch.ones_like(rows))
