@@ -19,7 +19,7 @@ from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
-from posenc.models.spec import ModelSpec
+from posenc.models.spec import LayerSpec, ModelSpec
 
 Choice = Lowerable | Callable[[int], Lowerable]
 _Parts = tuple[Encoding, ...]
@@ -138,27 +138,41 @@ def _checked(body: Body, layers: list[_Parts]) -> list[_Parts]:
     for parts, layer in zip(layers, body.layers, strict=True):
         for part in parts:
             check_fits(part, heads=layer.heads, head_dim=layer.head_dim)
-            _check(part, body)
+            _check(part, layer, body)
+        if len(turning := list(filter(_turns, parts))) > 1:
+            raise UnsupportedError(
+                f"attach: {len(turning)} rotations in one layer, {turning}: queries and keys can "
+                "be rotated once, choose one"
+            )
     return layers
 
 
-def _check(part: Encoding, body: Body) -> None:
+def _check(part: Encoding, layer: LayerSpec, body: Body) -> None:
     if part.tags.needs_context:
         raise UnsupportedError(
             f"attach: {part!r} reads the input of its layer, which transformers does not hand to "
             "the attention function; posenc.Transformer does"
-        )
-    layout = getattr(part, "layout", None)
-    if layout is not None and body.layout not in (None, layout):
-        raise UnsupportedError(
-            f"attach: {part!r} pairs dimensions by layout {layout!r}, and the weights of "
-            f"{body.spec.model_type} lie by {body.layout!r}: give layout={body.layout!r}"
         )
     if embeds_only(part) and body.table is None:
         raise UnsupportedError(
             f"attach: {part!r} is added to embeddings, and {body.spec.model_type} adds no "
             "positions there; give an encoding that acts in attention"
         )
+    if part.tags.causal_only and not layer.causal:
+        raise UnsupportedError(
+            f"attach: {part!r} is defined for causal attention only, and tokens of "
+            f"{body.spec.model_type} see those behind them"
+        )
+    layout = getattr(part, "layout", None) if _turns(part) else None
+    if layout is not None and body.layout not in (None, layout):
+        raise UnsupportedError(
+            f"attach: {part!r} pairs dimensions by layout {layout!r}, and the weights of "
+            f"{body.spec.model_type} lie by {body.layout!r}: give layout={body.layout!r}"
+        )
+
+
+def _turns(part: Encoding) -> bool:
+    return part.family == "rotary"
 
 
 def _put_into_table(body: Body, layers: list[_Parts], attachment: Attachment) -> list[_Parts]:
@@ -193,7 +207,9 @@ def _put_into_layers(
         module.posenc_plan = plan
         attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
         attachment.routes.append(_route(before, rest))
-    hook = body.backbone.register_forward_pre_hook(ReadGiven(given), with_kwargs=True)
+    hook = body.backbone.register_forward_pre_hook(
+        ReadGiven(given, body.backbone), with_kwargs=True
+    )
     attachment.at_leaving(hook.remove)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from posenc.attention import attend
 from posenc.attention_parts import scores
+from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered
 from posenc.models.attach.sight import Plan, Sight
 from posenc.positions import Positions, Tokens, as_positions
@@ -36,7 +37,14 @@ def posenc_attention(
     """
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
     sight = _sight(module, query, key, attention_mask, is_causal)
+    softcap, sinks = told.get("softcap"), told.get("s_aux")
     if plan.given.cache is not None:
+        if softcap is not None or sinks is not None:
+            raise UnsupportedError(
+                f"{type(module).__name__} with posenc's caches: its scores are capped, or a logit "
+                "of their own takes part in the softmax, which no encoding says; give a cache of "
+                "transformers"
+            )
         own = plan.given.cache.of_layer(module.layer_idx)
         # Later tokens are counted on from what the first call told.
         positions = None if len(own) else sight.positions
@@ -47,9 +55,8 @@ def posenc_attention(
         return out.transpose(1, 2).contiguous(), None
     lowered = sight.lowered(plan, arithmetic(query, key))
     watch = getattr(module, "posenc_watch", None)
-    softcap, sinks = told.get("softcap"), told.get("s_aux")
     if softcap is not None or sinks is not None:
-        out = _dense(query, key, value, lowered, scaling, dropout, softcap, sinks)
+        out = _dense(query, key, value, lowered, sight, scaling, dropout, softcap, sinks)
     else:
         out = attend(query, key, value, lowered, scale=scaling, dropout=dropout)
     if watch is not None:
@@ -77,10 +84,9 @@ def _sight(
 
 def _last(q_len: int, k_len: int, device: torch.device) -> Positions:
     """Queries as the last of the keys; of another sequence there may be more of them."""
-    keys = Tokens(torch.arange(k_len, device=device))
-    queries = keys
-    if q_len != k_len:
-        queries = Tokens(torch.arange(q_len, device=device) + max(k_len - q_len, 0))
+    if q_len <= k_len:
+        return as_positions(None, q_len, k_len, device=device)
+    queries, keys = (Tokens(torch.arange(count, device=device)) for count in (q_len, k_len))
     return Positions(queries, keys)
 
 
@@ -89,6 +95,7 @@ def _dense(
     key: Tensor,
     value: Tensor,
     lowered: Lowered,
+    sight: Sight,
     scaling: float | None,
     dropout: float,
     softcap: float | None,
@@ -96,14 +103,18 @@ def _dense(
 ) -> Tensor:
     """With what no term says: scores capped before masks (Gemma 2), a learned logit (gpt-oss).
 
-        s = c tanh(scores / c),   p = softmax([s, sink])
+        s = c tanh(scores / c) + numbers of a user's mask,   p = softmax([s, sink])
 
     All pairs are held in memory, as in transformers' own "eager".
     """
+    if softcap is not None and sight.pairs is not None:
+        # Behind the cap, which would make of the least number one that is seen.
+        lowered = lowered.with_terms([x for x in lowered.terms if x is not sight.pairs])
     s = scores(query, key, lowered, scale=scaling)
     if softcap is not None:
         hidden = s == -torch.inf
         s = (softcap * torch.tanh(s / softcap)).masked_fill(hidden, -torch.inf)
+        s = s if sight.pairs is None else s + sight.pairs.values
     if sinks is not None:
         column = sinks.to(s.dtype).view(1, -1, 1, 1).expand(*s.shape[:3], 1)
         s = torch.cat([s, column], dim=-1)

@@ -1,8 +1,10 @@
 """position_ids and caches of a forward pass, for the layers that need to know of them."""
 
+from inspect import signature
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from posenc.models.attach.sight import Given
 
@@ -10,11 +12,31 @@ from posenc.models.attach.sight import Given
 class ReadGiven:
     """A forward pre-hook of the model's body, which keeps what its layers are not told."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, module: nn.Module) -> None:
         self.given = given
+        self.names = tuple(signature(module.forward).parameters)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
+        told = dict(zip(self.names, args, strict=False)) | told
         ids, cache = told.get("position_ids"), told.get("past_key_values")
-        # Those of several axes are read where the model turns by them.
-        self.given.ids = ids if ids is not None and ids.ndim == 2 else None
+        self.given.ids = self.given.documents = None
         self.given.cache = cache if hasattr(cache, "of_layer") else None
+        if ids is None:
+            return
+        # Of images in text; where there are four axes, the first is that of the text alone.
+        self.given.ids = ids[-3:].movedim(0, -1) if ids.ndim == 3 else ids
+        # transformers reads documents off them too, but not where the model makes itself a cache,
+        # as it does unless it is told use_cache=False, and in some models (gpt-oss, OPT) never.
+        if ids.ndim == 2 and cache is None and told.get("attention_mask") is None:
+            self.given.documents = _documents(ids)
+
+
+def _documents(ids: Tensor) -> Tensor | None:
+    """A number (1|b, t) for each run of positions; None where there is but one.
+
+    A run ends where positions fall or are 0 again; tied ones, as of an image, are one run.
+    """
+    begins = (ids[:, 1:] < ids[:, :-1]) | (ids[:, 1:] == 0)
+    if not torch.compiler.is_compiling() and not bool(begins.any()):
+        return None
+    return torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)

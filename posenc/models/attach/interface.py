@@ -1,6 +1,6 @@
 """The way into models that ask transformers' AttentionInterface."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc.encoding import Encoding
 from posenc.models.attach.attention import posenc_attention
@@ -49,9 +49,16 @@ def _rotations(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...
 
 def _choose(body: Body, attachment: "Attachment") -> None:
     """Make transformers' code call posenc, by the name that `register` gave it."""
-    before = body.model.config._attn_implementation
+    before = _implementations(body.model.config)
     body.model.set_attn_implementation(NAME)
     attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
+
+
+def _implementations(config: Any) -> dict[str, str]:
+    """The attention of each part of a model, the whole by no name."""
+    named = {name: getattr(config, name, None) for name in config.sub_configs}
+    parts = {"": config, **{name: part for name, part in named.items() if part is not None}}
+    return {name: part._attn_implementation for name, part in parts.items()}
 
 
 BY_INTERFACE = Family(Body.of, _rotations, _choose)

@@ -93,8 +93,8 @@ def _slots(
             mask = pad(mask, (0, beyond))
         valid = mask[:, k]
     origin = start.clamp(min=kv_offset) if isinstance(start, Tensor) else kv_offset
-    length = q_offset + q_length - start
-    length = torch.as_tensor(length, device=device)
+    # Of the tensor, for a length that is made one would be fixed in an exported graph.
+    length = q.amax() + 1 - start
     sides = []
     for slot in (q, k):
         order = slot - start

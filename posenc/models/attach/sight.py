@@ -3,7 +3,7 @@
 Letters: b batch, h heads, tq queries, tk keys.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,11 +20,13 @@ from posenc.terms import DenseBias, Mask, Window
 class Given:
     """What the forward pass that runs was given beside its tokens.
 
-    ids (1|b, tq) are its position_ids; cache of_layer(number) gives posenc's own caches, where it
-    has such.
+    ids (1|b, tq) are its position_ids, (1|b, tq, axes) for images in text; documents (1|b, tq) a
+    number for each packed document that they tell; cache of_layer(number) gives posenc's own
+    caches, where it has such.
     """
 
     ids: Tensor | None = None
+    documents: Tensor | None = None
     cache: Any = None
 
 
@@ -47,16 +49,23 @@ class Sight:
     """Who sees whom: made where transformers makes a mask, once per forward, read by every layer.
 
     positions are those of slots of the cache. seen (b, 1|h, tq, tk) says pair by pair who sees
-    whom, for masks that no rule describes; numbers are added to the scores. ndim lets a sight pass
-    for a mask of four dimensions, which transformers hands on as it is.
+    whom, for masks that no rule describes; numbers are added to the scores. ndim and shape let a
+    sight pass for a mask of four dimensions, which transformers hands on as it is.
     """
 
     positions: Positions
     window: int | None = None
     seen: Tensor | None = None
     _lowered: dict[tuple[int, torch.dtype], Lowered] = field(default_factory=dict)
+    _given: Given | None = None
+    _pairs: DenseBias | None = None
 
     ndim = 4
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(1|b, 1, tq, tk)."""
+        return self.positions.batch, 1, self.positions.q_len, self.positions.k_len
 
     def contiguous(self) -> "Sight":
         """Itself, as `generate` asks of every mask that it prepares."""
@@ -68,6 +77,9 @@ class Sight:
 
     def lowered(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         """The terms of a plan and of the mask, made once for all layers of the plan."""
+        if self._given is None:
+            # A copy, for a checkpointed layer may be computed again after another forward pass.
+            self._given = replace(plan.given)
         # A checkpointed layer is computed again, and must then save what it saved before.
         if torch.is_grad_enabled() and plan.learns:
             return self._lower(plan, dtype)
@@ -77,22 +89,47 @@ class Sight:
         return self._lowered[key]
 
     def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
-        positions = self.positions
-        if plan.parts and plan.given.ids is not None:
-            positions = _placed(positions, plan.given.ids)
+        positions, given = self.positions, self._given or plan.given
+        if given.documents is not None:
+            positions = _apart(positions, given.documents)
+        if plan.parts and given.ids is not None:
+            positions = _placed(positions, given.ids)
         return lower([*plan.parts, *self.mask()], positions, dtype=dtype)
 
     def mask(self) -> list[Part]:
         """What hides pairs beside causality, documents and padding."""
-        parts: list[Part] = []
-        if self.window is not None:
-            parts.append(Mask(Window(self.window)))
-        if self.seen is not None:
-            bias = self.seen
+        window: list[Part] = [] if self.window is None else [Mask(Window(self.window))]
+        pairs = self.pairs
+        return window if pairs is None else [*window, pairs]
+
+    @property
+    def pairs(self) -> DenseBias | None:
+        """What is added to the score of each pair, -inf where it is hidden; one for all layers."""
+        bias = self.seen
+        if bias is not None and self._pairs is None:
             if bias.dtype == torch.bool:
                 bias = torch.zeros_like(bias, dtype=torch.float32).masked_fill(~bias, -torch.inf)
-            parts.append(DenseBias(bias))
-        return parts
+            self._pairs = DenseBias(bias)
+        return self._pairs
+
+
+def _apart(positions: Positions, documents: Tensor) -> Positions:
+    """The same positions where tokens of different documents (b, t) do not see each other.
+
+    As they are where the tokens are others than those of `documents`, and where all see all.
+    """
+    same = positions.q_len == positions.k_len == documents.shape[1]
+    if not same or not positions.causal:
+        return positions
+    held = positions.ordered()
+    told = held.keys.document
+    if told is not None:
+        # Chunks, or the same documents: one begins where either does.
+        both = torch.broadcast_tensors(told, documents)
+        begins = torch.stack([x.diff() != 0 for x in both]).any(0)
+        documents = torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)
+    queries, keys = (replace(side, document=documents) for side in (held.queries, held.keys))
+    return replace(held, queries=queries, keys=keys)
 
 
 def _placed(positions: Positions, ids: Tensor) -> Positions:
@@ -104,6 +141,8 @@ def _placed(positions: Positions, ids: Tensor) -> Positions:
     if torch.compiler.is_compiling():
         return positions.at(ids) if whole else positions
     order = positions.orders()[0]
+    if ids.ndim == 3:
+        order = order[..., None]
     apart = ids - order
     if whole:
         # The first of many is as good as any: only distances are read.

@@ -1,5 +1,7 @@
 """Vectors of positions, in place of a model's learned table."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -31,10 +33,13 @@ class Vectors(nn.Module):
                 "code does nothing else"
             )
 
-    def forward(self, position_ids: Tensor, *told: object) -> Tensor:
-        x = self.like.new_zeros(*position_ids.shape, self.width)
-        tokens = Tokens(position_ids.long())
-        extent = None if torch.compiler.is_compiling() else int(position_ids.max()) + 1
+    def forward(self, *told: Any, position_ids: Tensor | None = None) -> Tensor:
+        # Most tables are given position_ids alone, OPT's by name behind its mask.
+        ids = told[0] if position_ids is None else position_ids
+        x = self.like.new_zeros(*ids.shape, self.width)
+        # Padding is at -1 in OPT.
+        tokens = Tokens(ids.long().clamp(min=0))
+        extent = None if torch.compiler.is_compiling() else int(ids.max()) + 1
         for encoding in self.encodings:
             x = encoding.embed(x, Positions(tokens, tokens, extent=extent))
         return x

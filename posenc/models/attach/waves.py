@@ -4,6 +4,7 @@ Letters: b batch, t tokens, a axes, r pairs, n numbers per token as the model's 
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,23 +43,37 @@ class Waves(nn.Module):
         super().__init__()
         # In plain dicts, for what is learned belongs to the whole model.
         self.encodings = dict(encodings)
+        self.complex = isinstance(_at_one(replaced, next(iter(encodings))), Tensor)
         self.widths: dict[str | None, int] = {}
         self.spreads: dict[str | None, Spread] = {}
         for kind, encoding in self.encodings.items():
             cos = _cos_at_one(replaced, kind)
             self.widths[kind] = cos.shape[-1]
             self.spreads[kind] = _spread_of(cos)
-            if encoding is not None and (turned := self(cos, _ONE, kind)[0].shape) != cos.shape:
+            if encoding is None:
+                continue
+            turned = self.cos_and_sin(cos, _ONE, kind)[0].shape[-1]
+            if turned != cos.shape[-1]:
                 raise UnsupportedError(
-                    f"attach: {encoding!r} gives {turned[-1]} numbers per token and "
+                    f"attach: {encoding!r} gives {turned} numbers per token and "
                     f"{type(replaced).__name__} {cos.shape[-1]}: turn as many dimensions as the "
                     "model does"
                 )
 
     def forward(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
+    ) -> tuple[Tensor, Tensor] | Tensor:
+        """As the model's own module: (cos, sin), or cos + i sin of each pair (Llama 4)."""
+        cos, sin = self.cos_and_sin(x, position_ids, layer_type)
+        return torch.complex(cos.float(), sin.float()) if self.complex else (cos, sin)
+
+    def cos_and_sin(
+        self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """(cos, sin), each (b, t, n) in x's dtype; position_ids (b, t), or (a, b, t) for images."""
+        if self.complex:
+            # Pairs are turned in float32, whatever x is.
+            x = x.float()
         encoding = self.encodings[layer_type]
         ids = position_ids.movedim(0, -1) if position_ids.ndim == 3 else position_ids
         if encoding is None:
@@ -87,11 +102,16 @@ def turns_before_scores(encoding: Encoding) -> bool:
 _ONE = torch.ones(1, 1, dtype=torch.long)
 
 
-def _cos_at_one(rotary: nn.Module, kind: str | None) -> Tensor:
+def _at_one(rotary: nn.Module, kind: str | None) -> Any:
     buffer = next(rotary.buffers())
     ids = _ONE.to(buffer.device)
     like = torch.zeros(1, 1, 1, device=buffer.device)
-    return rotary(like, ids)[0] if kind is None else rotary(like, ids, kind)[0]
+    return rotary(like, ids) if kind is None else rotary(like, ids, kind)
+
+
+def _cos_at_one(rotary: nn.Module, kind: str | None) -> Tensor:
+    waves = _at_one(rotary, kind)
+    return waves.real if isinstance(waves, Tensor) else waves[0]
 
 
 def _spread_of(cos: Tensor) -> Spread:

@@ -1,0 +1,77 @@
+"""posenc under a model computes what transformers computes: tokens behind a cache."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.families import DECODERS, FAMILIES
+from tests.support.forwards import assert_same, decoded, left_padding, logits, text
+
+transformers = pytest.importorskip("transformers")
+
+LENGTH = 15
+# Windows are of 6 tokens: prompts that are shorter, as long and longer, and more than one behind.
+CHUNKS = {
+    "one by one": [1] * LENGTH,
+    "short prompt": [4] + [1] * 11,
+    "prompt of a window": [6, 1, 1, 7],
+    "long prompt": [10] + [1] * 5,
+    "chunks": [4, 3, 8],
+    "chunks behind a window": [9, 4, 2],
+}
+
+
+def dynamic(model: Any) -> Any:
+    return transformers.DynamicCache(config=model.config)
+
+
+def growing(model: Any) -> Any:
+    """Without the configuration it keeps what windows hide."""
+    return transformers.DynamicCache()
+
+
+def static(model: Any) -> Any:
+    return transformers.StaticCache(config=model.config, max_cache_len=LENGTH + 4)
+
+
+def tight(model: Any) -> Any:
+    return transformers.StaticCache(config=model.config, max_cache_len=LENGTH)
+
+
+CACHES = [dynamic, growing, static]
+
+
+@pytest.fixture(scope="module", params=DECODERS)
+def pair(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    return FAMILIES[request.param].pair()
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("cache", CACHES)
+def test_text(pair: tuple[Any, Any], cache: Any, chunks: str) -> None:
+    ids = text()
+    made = decoded(pair[1], ids, cache(pair[1]), CHUNKS[chunks])
+    assert_same(made, decoded(pair[0], ids, cache(pair[0]), CHUNKS[chunks]))
+    assert_same(made, logits(pair[1], ids))
+
+
+@pytest.mark.parametrize("cache", [*CACHES, tight])
+def test_left_padding(pair: tuple[Any, Any], cache: Any) -> None:
+    ids = text(rows=3)
+    told = left_padding(ids, [LENGTH, 9, 7])
+    chunks = [9, 4, 1, 1]
+    theirs, ours = (decoded(model, ids, cache(model), chunks, **told) for model in pair)
+    real = told["attention_mask"].bool()
+    assert_same(ours[real], theirs[real])
+    alone = [logits(pair[1], ids[i : i + 1, -n:])[0] for i, n in enumerate([LENGTH, 9, 7])]
+    assert_same(ours[real], torch.cat(alone))
+
+
+def test_a_cropped_cache_goes_on(pair: tuple[Any, Any]) -> None:
+    ids, cache = text(), growing(pair[1])
+    other = text(seed=2)[:, :3]
+    decoded(pair[1], torch.cat([ids[:, :8], other], dim=1), cache, [8, 3])
+    cache.crop(-3)
+    made = logits(pair[1], ids[:, 8:], past_key_values=cache)
+    assert_same(made, logits(pair[1], ids)[:, 8:])

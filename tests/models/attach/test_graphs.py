@@ -1,0 +1,78 @@
+"""A model with posenc is one graph: compiled, with a static cache, and exported."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.families import FAMILIES
+from tests.support.forwards import assert_same, left_padding, logits, text
+
+transformers = pytest.importorskip("transformers")
+
+pytestmark = [pytest.mark.graph, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(model: Any) -> Any:
+    # What inductor makes of a graph is torch's own, and takes long.
+    return torch.compile(model, fullgraph=True, backend="eager")
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2", "phi3", "gpt oss", "modernbert"])
+def test_one_graph_for_padded_text(name: str) -> None:
+    _, ours = FAMILIES[name].pair()
+    ids = text(rows=3)
+    told = left_padding(ids, [15, 9, 4])
+    real = told["attention_mask"].bool()
+    made = logits(compiled(ours), ids, use_cache=False, **told)
+    assert_same(made[real], logits(ours, ids, use_cache=False, **told)[real])
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "opt"])
+def test_one_graph_for_packed_text(name: str) -> None:
+    _, ours = FAMILIES[name].pair()
+    places = torch.cat([torch.arange(5), torch.arange(10)])[None]
+    told = {"position_ids": places, "use_cache": False}
+    assert_same(logits(compiled(ours), text(), **told), logits(ours, text(), **told))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "phi3", "smollm3"])
+def test_one_graph_decodes_every_token(name: str) -> None:
+    _, ours = FAMILIES[name].pair()
+    ids = text()
+    cache = transformers.StaticCache(config=ours.config, max_cache_len=20)
+    rows = [logits(ours, ids[:, :9], past_key_values=cache)]
+    graphs: list[Any] = []
+
+    def counting(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    step = torch.compile(ours, fullgraph=True, backend=counting)
+    for i in range(9, 15):
+        rows.append(logits(step, ids[:, i : i + 1], past_key_values=cache))
+    assert_same(torch.cat(rows, dim=1), logits(ours, ids))
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_exported_for_every_length(name: str) -> None:
+    _, ours = FAMILIES[name].pair()
+    ours.config.use_cache = False
+    # Documents are told by neighbours, and one pair of these would be another graph.
+    length = torch.export.Dim("length", min=3, max=64)
+    program = torch.export.export(
+        ours, (text(length=11),), dynamic_shapes={"input_ids": {1: length}}, strict=False
+    ).module()
+    for longer in (5, 11, 30):
+        ids = text(length=longer)
+        with torch.no_grad():
+            assert_same(program(ids).logits, logits(ours, ids))

@@ -1,0 +1,136 @@
+"""Masks that users give, and masks that nobody made."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.support.families import DECODERS, FAMILIES
+from tests.support.forwards import assert_differ, assert_same, logits, text
+
+transformers = pytest.importorskip("transformers")
+
+LENGTH = 12
+IDS = text(rows=2, length=LENGTH)
+FUTURE = torch.cat([IDS[:, :6], text(rows=2, length=6, seed=2)], dim=1)
+
+
+@pytest.fixture
+def unmasked() -> Iterator[None]:
+    """The mask function taken out, as where attention alone was registered."""
+    from transformers import AttentionMaskInterface
+
+    from posenc.models.attach import register
+
+    register()
+    masks = AttentionMaskInterface._global_mapping
+    kept = masks.pop("posenc")
+    yield
+    masks["posenc"] = kept
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_without_a_mask_function_nobody_sees_the_future(name: str, unmasked: None) -> None:
+    ours = FAMILIES[name].build()
+    ours.set_attn_implementation("posenc")
+    before, after = logits(ours, IDS), logits(ours, FUTURE)
+    assert_same(after[:, :6], before[:, :6])
+    assert_differ(after[:, 6:], before[:, 6:], "later tokens are others")
+
+
+def test_what_a_forgotten_mask_does_to_others() -> None:
+    """sdpa by another name, whose author told AttentionInterface alone: it sees the future."""
+    from torch.nn.functional import scaled_dot_product_attention
+    from transformers import AttentionInterface
+
+    def bare(
+        module: Any, q: Tensor, k: Tensor, v: Tensor, attention_mask: Any, **told: Any
+    ) -> tuple[Tensor, None]:
+        out = scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, enable_gqa=True)
+        return out.transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register("bare", bare)
+    try:
+        model = FAMILIES["llama"].build()
+        model.set_attn_implementation("bare")
+        assert_differ(logits(model, FUTURE)[:, :6], logits(model, IDS)[:, :6], "the future is seen")
+    finally:
+        del AttentionInterface._global_mapping["bare"]
+
+
+def allowed(heads: int = 1) -> Tensor:
+    """Causal, without some pairs; everybody sees himself."""
+    generator = torch.Generator().manual_seed(3)
+    seen = torch.rand(2, heads, LENGTH, LENGTH, generator=generator) < 0.6
+    return (seen | torch.eye(LENGTH, dtype=torch.bool)).tril()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("kind", ["bool", "float", "per head"])
+def test_a_mask_of_every_pair(name: str, kind: str) -> None:
+    theirs, ours = FAMILIES[name].pair()
+    mask = allowed(4 if kind == "per head" else 1)
+    told = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+    # What transformers calls eager adds any mask to scores, and so takes numbers alone.
+    numbers = kind == "float" or FAMILIES[name].truth == "eager"
+    # OPT counts its positions off a mask, and of one of pairs it cannot.
+    places = torch.arange(LENGTH)[None].expand(2, -1)
+    made = logits(ours, IDS, attention_mask=told if kind == "float" else mask, position_ids=places)
+    expected = logits(theirs, IDS, attention_mask=told if numbers else mask, position_ids=places)
+    assert_same(made, expected)
+    assert_differ(made, logits(ours, IDS), "not all pairs are seen")
+
+
+def by_function(model: Any, **functions: Any) -> Tensor:
+    """Logits under what create_causal_mask makes of functions of the user."""
+    from transformers.masking_utils import create_causal_mask
+
+    embeddings = model.get_input_embeddings()(IDS)
+    mask = create_causal_mask(
+        config=model.config,
+        inputs_embeds=embeddings,
+        attention_mask=functions.pop("attention_mask", None),
+        past_key_values=None,
+        **functions,
+    )
+    return logits(model, IDS, attention_mask=mask, use_cache=False)
+
+
+PADDED = torch.ones(2, LENGTH, dtype=torch.long).index_fill(1, torch.tensor([LENGTH - 1]), 0)
+IMAGES = torch.tensor([-1, -1, 0, 0, 0, -1, 1, 1, -1, -1, -1, -1])[None].expand(2, -1)
+FUNCTIONS = {
+    "or": {"or_mask_function": lambda b, h, q, k: (q < 4) & (k < 4)},
+    "and": {"and_mask_function": lambda b, h, q, k: (q - k) % 3 != 1},
+    "both": {
+        "or_mask_function": lambda b, h, q, k: (q < 4) & (k < 4),
+        "and_mask_function": lambda b, h, q, k: (q == k) | ((q + k) % 4 != 1),
+    },
+    "blocks": {"block_sequence_ids": IMAGES},
+    "blocks and padding": {"block_sequence_ids": IMAGES, "attention_mask": PADDED},
+    "blocks and documents": {
+        "block_sequence_ids": IMAGES,
+        "position_ids": torch.cat([torch.arange(5), torch.arange(7)])[None],
+    },
+}
+
+
+@pytest.mark.parametrize("functions", FUNCTIONS)
+def test_functions_of_the_user(functions: str) -> None:
+    theirs, ours = FAMILIES["llama"].pair()
+    made, expected = (by_function(x, **FUNCTIONS[functions]) for x in (ours, theirs))
+    real = slice(0, LENGTH - 1)
+    assert_same(made[:, real], expected[:, real])
+    assert_differ(made[:, real], logits(ours, IDS)[:, real], "more or less is seen")
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "mistral"])
+def test_a_decoder_that_looks_both_ways(name: str) -> None:
+    """config.is_causal = False makes an encoder of a decoder."""
+    theirs, ours = FAMILIES[name].pair()
+    for model in (theirs, ours):
+        model.config.is_causal = False
+    told = {"attention_mask": PADDED, "use_cache": False}
+    made, expected = (logits(model, IDS, **told)[:, :-1] for model in (ours, theirs))
+    assert_same(made, expected)

@@ -1,0 +1,138 @@
+"""What cannot be done is said by name, and leaves the model as it was."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc.errors import PosencError, ShapeError, UnknownNameError, UnsupportedError
+from posenc.models.attach import watch
+from posenc.models.attach.caches import PosencCache
+from tests.models.attach.test_attachment import state
+from tests.support.families import FAMILIES, Family
+from tests.support.forwards import logits, text
+
+transformers = pytest.importorskip("transformers")
+
+OWN_CODE = {
+    "codegen": {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    "gptj": {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+}
+# Of a model: what is asked, and what the error says.
+REFUSED: dict[str, tuple[str, Callable[[], Any], type[PosencError], str]] = {
+    "other heads": ("llama", lambda: pe.ALiBi(heads=8), ShapeError, "heads=8"),
+    "other dimensions": ("llama", lambda: pe.Rotary(16), ShapeError, "head_dim=16"),
+    "fewer that turn": (
+        "llama",
+        lambda: pe.Rotary(8, rotary_dim=4),
+        UnsupportedError,
+        "gives 4 numbers per token and LlamaRotaryEmbedding 8",
+    ),
+    "another layout": (
+        "llama",
+        lambda: pe.Rotary(8, layout="interleaved"),
+        UnsupportedError,
+        "give layout='half'",
+    ),
+    "the other layout": (
+        "cohere",
+        lambda: pe.Rotary(8),
+        UnsupportedError,
+        "give layout='interleaved'",
+    ),
+    "added to embeddings": (
+        "llama",
+        lambda: pe.Sinusoidal(32),
+        UnsupportedError,
+        "Sinusoidal.* is added to embeddings, and llama adds no positions there",
+    ),
+    "reads its layer": (
+        "llama",
+        lambda: pe.ForgetGate(32, heads=4),
+        UnsupportedError,
+        "ForgetGate.* reads the input of its layer",
+    ),
+    "two rotations": (
+        "llama",
+        lambda: [pe.Rotary(8), pe.XPos(8)],
+        UnsupportedError,
+        "2 rotations in one layer",
+    ),
+    "causal only": (
+        "bert",
+        lambda: pe.ReRoPE(8, window=4),
+        UnsupportedError,
+        "causal attention only, and tokens of bert",
+    ),
+    "another width": ("gpt2", lambda: pe.Sinusoidal(64), PosencError, "dim=64"),
+    "two tables": (
+        "gpt2",
+        lambda: [pe.Sinusoidal(32), pe.Learned(32, 128)],
+        UnsupportedError,
+        "there is one table of positions",
+    ),
+    "no encoding": ("llama", lambda: "rotary", UnsupportedError, "str is no encoding"),
+    "one layer of many": (
+        "llama",
+        lambda: lambda layer: pe.Rotary(16 if layer == 2 else 8),
+        ShapeError,
+        "head_dim=16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_encoding_that_does_not_fit(name: str) -> None:
+    family, make, error, says = REFUSED[name]
+    model = FAMILIES[family].build()
+    before, whole = logits(model, text()), state(model)
+    with pytest.raises(error, match=says):
+        pe.attach(model, make())
+    assert state(model) == whole
+    assert torch.equal(logits(model, text()), before)
+
+
+@pytest.mark.parametrize("model_type", OWN_CODE)
+def test_a_model_with_attention_of_its_own(model_type: str) -> None:
+    model = Family(model_type, OWN_CODE[model_type], truth="eager").build()
+    with pytest.raises(UnsupportedError, match=f"{type(model).__name__} computes attention"):
+        pe.attach(model)
+
+
+def test_a_model_type_that_nobody_knows() -> None:
+    class Other(transformers.LlamaConfig):
+        model_type = "oddball"
+
+    config = FAMILIES["llama"].config()
+    config.__class__ = Other
+    with pytest.raises(UnknownNameError, match="no model type is called 'oddball'"):
+        pe.attach(transformers.LlamaForCausalLM(config))
+
+
+def test_no_model_at_all() -> None:
+    with pytest.raises(UnsupportedError, match=r"attach\(Linear\): a model of transformers"):
+        pe.attach(torch.nn.Linear(2, 2))
+    with (
+        pytest.raises(UnsupportedError, match=r"attach\(model\) first"),
+        watch(FAMILIES["llama"].build(), lambda *_: None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gpt oss"])
+def test_scores_that_posencs_caches_cannot_make(name: str) -> None:
+    _, ours = FAMILIES[name].pair()
+    with pytest.raises(UnsupportedError, match="with posenc's caches"):
+        logits(ours, text(), past_key_values=PosencCache(ours))
+
+
+def test_positions_that_leap_behind_a_cache() -> None:
+    """Distances to tokens of a cache are counted, for their position_ids are forgotten."""
+    model = FAMILIES["llama"].build()
+    pe.attach(model, pe.ALiBi(heads=4))
+    cache = transformers.DynamicCache(config=model.config)
+    logits(model, text()[:, :5], past_key_values=cache)
+    with pytest.raises(PosencError, match="needs cached tokens"):
+        logits(model, text()[:, 5:6], past_key_values=cache, position_ids=torch.tensor([[9]]))
