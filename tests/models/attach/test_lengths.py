@@ -69,6 +69,13 @@ def test_a_long_row_does_not_change_a_short_one(pair: tuple[Any, Any]) -> None:
     assert_differ(theirs, alone, "the length of a batch is that of its longest row")
 
 
+def test_a_long_document_does_not_change_a_short_one(pair: tuple[Any, Any]) -> None:
+    ids = text(rows=1, length=TRAINED + 28)
+    places = torch.cat([torch.arange(TRAINED + 8), torch.arange(20)])[None]
+    made = logits(pair[1], ids, position_ids=places)[:, -20:]
+    assert_same(made, logits(pair[1], ids[:, -20:]))
+
+
 def test_texts_leave_nothing_behind() -> None:
     """transformers' dynamic NTK keeps the angles of the longest text, until a short one comes."""
     theirs, ours = STRETCHED["dynamic ntk"].pair()

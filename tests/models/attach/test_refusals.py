@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any], type[PosencError], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_encoding_that_does_not_fit(name: str) -> None:
+def test_an_encoding_that_does_not_fit(name: str, unhooked: None) -> None:
     family, make, error, says = REFUSED[name]
     model = FAMILIES[family].build()
     before, whole = logits(model, text()), state(model)
