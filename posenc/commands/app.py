@@ -48,6 +48,10 @@ COMMANDS = {
         "explore:explore",
         "Write the explorer, one HTML file that needs no network, and open it in the browser.",
     ),
+    "extend": Command(
+        "extend:extend",
+        "Measure how far a trained rotary model reads with each method, and write a report.",
+    ),
     "inspect": Command(
         "inspect:inspect",
         "Look into a trained model: what positions do to its tables, scores, attention and output.",

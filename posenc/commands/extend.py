@@ -1,0 +1,116 @@
+"""`posenc extend`: how far a trained model reads with each method."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer import Argument, Option
+
+from posenc.commands.app import errors
+from posenc.errors import SettingError
+from posenc.models.extend.options import MEASURES, METHODS, Options
+
+
+def extend(
+    model: Annotated[
+        Path, Argument(help="A folder with config.json and safetensors, or a GGUF file.")
+    ],
+    to: Annotated[
+        str | None,
+        Option(
+            help="Lengths to read, in tokens, between commas; methods are set for the longest.",
+            show_default="twice the trained length",
+        ),
+    ] = None,
+    methods: Annotated[str, Option(help="Names between commas.")] = ",".join(METHODS),
+    measures: Annotated[str, Option(help="Names between commas.")] = ",".join(MEASURES),
+    text: Annotated[
+        list[Path] | None,
+        Option(help="A file or folder to read instead of Python's own source; can be repeated."),
+    ] = None,
+    out: Annotated[Path, Option(help="Folder of the results.")] = Options.out,
+    spans: Annotated[int, Option(help="Stretches of text that losses are taken of.")] = (
+        Options.spans
+    ),
+    needles: Annotated[
+        int, Option(help="Passkeys that are hidden at each depth and length.")
+    ] = Options.needles,
+    seed: Annotated[int, Option(help="Of the passkeys.")] = Options.seed,
+    write: Annotated[
+        str | None,
+        Option(help="Write the config.json of this method into the folder of the results."),
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print report.json; progress goes to stderr.")
+    ] = False,
+) -> None:
+    """Measure how far a trained rotary model reads with each method, and write a report."""
+    with errors():
+        from posenc.models.extend.run import extend as run
+
+        options = Options(
+            model=model,
+            to=_lengths(to),
+            methods=_names(methods),
+            measures=_names(measures),
+            text=tuple(text or ()),
+            out=out,
+            spans=spans,
+            needles=needles,
+            seed=seed,
+        )
+        # From here on Ctrl-C has a report to write.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        outcome = run(options, lambda line: print(line, file=sys.stderr, flush=True))
+    if as_json:
+        print(json.dumps(outcome.data, indent=2))
+    else:
+        _print_report(outcome.data)
+        print(f"report: {outcome.report}")
+    # 130 is what shells expect of a command that Ctrl-C ended.
+    raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def _lengths(text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(name) for name in _names(text or ""))
+    except ValueError:
+        raise SettingError(
+            f"extend --to {text}: whole numbers between commas are needed, as in 16384,32768"
+        ) from None
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    """Losses on fixed targets, passkeys, and the verdict's sentences."""
+    longest = str(max(report["to"]))
+    lengths = sorted({int(n) for x in report["methods"].values() for n in x["targets"]})
+    table = Table("loss at", *map(str, lengths), "passkeys", "seconds")
+    for name, method in report["methods"].items():
+        keys, cost = method["passkeys"].get(longest), method["cost"].get(longest)
+        table.add_row(
+            name,
+            *(_loss(method["targets"].get(str(n))) for n in lengths),
+            f"{keys['hits']}/{keys['tries']}" if keys else "-",
+            f"{cost['seconds']:.1f}" if cost else "-",
+        )
+    base = report["sliding"]["targets"]
+    if base:
+        table.add_row("sliding window", *(_loss(base.get(str(n))) for n in lengths), "-", "-")
+    Console().print(table)
+    for sentence in report["verdict"]["sentences"]:
+        print(sentence)
+    for name, reason in {**report["unavailable"], **report["failed"]}.items():
+        print(f"{name} has no result: {reason}")
+
+
+def _loss(found: dict[str, Any] | None) -> str:
+    return "-" if found is None or found["mean"] is None else f"{found['mean']:.3f}"

@@ -1,0 +1,116 @@
+"""What is measured one at a time, kept on the disk, and never measured twice."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from posenc.models.extend.options import PROTOCOL
+
+# Tokens that are scored with growing context, and how many times as much each context holds.
+TARGETS = 256
+GROWTH = 4
+SHORT = 1024
+DEPTHS = (0.1, 0.5, 0.9)
+# The measure that reads the model as it is, whatever the methods are.
+OWN = "none"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number or a few: a method, a measure, how many tokens are read, and which of its repeats.
+
+    index is the span of a loss and the seed of a passkey; depth is where that is hidden, None for
+    a control without one.
+    """
+
+    method: str
+    measure: str
+    length: int
+    index: int
+    depth: float | None = None
+
+    def __str__(self) -> str:
+        if self.measure not in ("passkey", "control"):
+            return f"{self.method}: {self.measure} at {self.length}, span {self.index}"
+        where = "" if self.depth is None else f", depth {self.depth:g}"
+        return f"{self.method}: {self.measure} at {self.length}{where}, seed {self.index}"
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The lengths of all cells, which follow from the trained one and those asked for."""
+
+    trained: int
+    to: tuple[int, ...]
+
+    @property
+    def targets(self) -> int:
+        """How many tokens are scored with growing context."""
+        return max(1, min(TARGETS, self.trained // 4))
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """How many tokens are read to score them; those of `to` are whole windows anyway."""
+        shorter = [self.trained]
+        while shorter[-1] // GROWTH >= 2 * self.targets:
+            shorter.append(shorter[-1] // GROWTH)
+        return tuple(sorted({*shorter} - {*self.to}))
+
+    @property
+    def short(self) -> int:
+        return max(2, min(SHORT, self.trained // 2))
+
+    @property
+    def passkeys(self) -> tuple[int, ...]:
+        """One that the model was trained for, then those asked for."""
+        return (self.trained // 2, *self.to)
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Bins of position in the longest window, about 16 within the trained length and beyond."""
+        longest = max(self.to)
+        near, far = max(1, self.trained // 16), max(1, (longest - self.trained) // 16)
+        return (*range(0, self.trained, near), *range(self.trained, longest, far), longest)
+
+
+def plan(
+    methods: tuple[str, ...],
+    measures: tuple[str, ...],
+    lengths: Lengths,
+    spans: int,
+    needles: int,
+) -> list[Cell]:
+    """All cells, repeat by repeat, so that an early end has every method once."""
+    cells = []
+    for index in range(max(spans, needles)):
+        if index < spans:
+            if "sliding" in measures:
+                cells += [Cell(OWN, "sliding", n, index) for n in lengths.to]
+            for method in methods:
+                if "short" in measures:
+                    cells.append(Cell(method, "short", lengths.short, index))
+                if "targets" in measures:
+                    cells += [Cell(method, "targets", n, index) for n in lengths.contexts]
+                if "windows" in measures or "targets" in measures:
+                    cells += [Cell(method, "windows", n, index) for n in lengths.to]
+        if index < needles and "passkey" in measures:
+            for method in methods:
+                cells.append(Cell(method, "control", lengths.passkeys[0], index))
+                cells += [
+                    Cell(method, "passkey", n, index, depth)
+                    for n in lengths.passkeys
+                    for depth in DEPTHS
+                ]
+    return cells
+
+
+def key(cell: Cell, depends: dict[str, Any]) -> str:
+    """The first 16 hex digits of the sha256 of a cell and of all that its numbers depend on.
+
+    `depends` says what the method built instead of its name, so that methods that build the same
+    for a length share their cells.
+    """
+    fields = {name: value for name, value in asdict(cell).items() if name != "method"}
+    text = json.dumps({"protocol": PROTOCOL, **fields, **depends}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,56 @@
+"""What report.json holds beside what was found: what was run, on what, and how to repeat it."""
+
+import platform
+from typing import Any
+
+import torch
+
+import posenc
+from posenc.lab.hardware import hardware
+from posenc.lab.intervals import LEVEL
+from posenc.models.extend.cells import Cell
+from posenc.models.extend.options import Options
+from posenc.models.extend.summary import VERSION, Rows, found
+from posenc.models.extend.verdict import verdict
+from posenc.models.extend.work import Work
+
+
+def record(
+    options: Options, work: Work, text: dict[str, Any], cells: list[Cell], rows: Rows
+) -> dict[str, Any]:
+    """The whole of report.json, but for what could not be measured."""
+    methods = tuple(dict.fromkeys(cell.method for cell in cells if cell.method in options.methods))
+    data: dict[str, Any] = {
+        "version": VERSION,
+        "command": options.command(),
+        "model": {
+            "path": str(options.model),
+            "model_type": work.subject.spec.model_type,
+            "parameters": sum(x.numel() for x in work.subject.model.parameters()),
+            "sha256": work.subject.identity,
+        },
+        "text": {name: text[name] for name in ("source", "paths", "bytes", "sha256")},
+        "machine": hardware(torch.get_num_threads())
+        | {"python": platform.python_version(), "torch": torch.__version__}
+        | {"posenc": posenc.__version__},
+        "trained": work.lengths.trained,
+        "to": list(work.lengths.to),
+        "scored": work.lengths.targets,
+        "short": work.lengths.short,
+        "spans": options.spans,
+        "needles": options.needles,
+        "seed": options.seed,
+        "level": LEVEL,
+        "done": len(rows),
+        "planned": len(cells),
+    }
+    data |= found(rows, methods)
+    for name, method in data["methods"].items():
+        method["encoding"] = encoding_of(work, name)
+    return data | {"verdict": verdict(data)}
+
+
+def encoding_of(work: Work, method: str) -> str:
+    """The repr of what the first layer that turns has got."""
+    layers = work.subject.layers(method, work.target, work.lengths.trained)
+    return repr(next(parts[0] for parts in layers if parts))

@@ -1,0 +1,135 @@
+"""Measure what is not measured yet in the output folder, then write the report there."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import LabError, PosencError, SettingError
+from posenc.lab.folder import append_row, locked, read_rows
+from posenc.lab.text import read_text, standard_library
+from posenc.models.attach import detach
+from posenc.models.extend.cells import Cell, Lengths, plan
+from posenc.models.extend.material import Material
+from posenc.models.extend.options import Options
+from posenc.models.extend.subject import check_rotary, load_subject
+from posenc.models.extend.work import Work
+
+CELLS = "cells.jsonl"
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Outcome:
+    """What a run left behind: the page, what report.json holds, and whether all was measured."""
+
+    report: Path
+    data: dict[str, Any]
+    interrupted: bool
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def extend(options: Options, tell: Tell) -> Outcome:
+    """Measure each method on the model of the options, and write report.html and report.json.
+
+    `tell` hears one line now and then. Raises PosencError before any work where the model, the
+    text or an option cannot be used. After Ctrl-C the report holds what is finished, and the same
+    command goes on from there.
+    """
+    from posenc.models.extend.record import record
+    from posenc.models.extend.report import write_report
+
+    trained = check_rotary(options.model)
+    lengths = Lengths(trained, tuple(sorted({*options.to})) or (2 * trained,))
+    if min(lengths.to) <= trained:
+        raise SettingError(
+            f"extend --to {min(lengths.to)}: the model was trained on {trained} tokens and reads "
+            "as many by itself; give more"
+        )
+    corpus = read_text(options.text) if options.text else standard_library()
+    _make_folder(options.out)
+    with locked(options.out, wait=False):
+        subject = load_subject(options.model)
+        text = (corpus.train + corpus.test).decode("utf-8", "replace")
+        material = Material.of(subject.tokenizer, text, options.spans, max(lengths.to))
+        work = Work(subject, material, lengths, options.seed, options.out / CELLS)
+        unavailable = _unavailable(work, options.methods)
+        methods = tuple(name for name in options.methods if name not in unavailable)
+        cells = plan(methods, options.measures, lengths, options.spans, options.needles)
+        rows, failed, interrupted = _carry_out(work, cells, tell)
+        data = record(options, work, corpus.summary, cells, rows)
+        data |= {"unavailable": unavailable, "failed": failed}
+        report = write_report(options.out, data)
+    return Outcome(report, data, interrupted, failed)
+
+
+def _unavailable(work: Work, methods: tuple[str, ...]) -> dict[str, str]:
+    """Methods that have no meaning for this model, each with the reason."""
+    reasons = {}
+    for name in methods:
+        try:
+            work.subject.attach(name, work.target, work.target)
+        except PosencError as error:
+            reasons[name] = str(error)
+    if len(reasons) == len(methods):
+        raise next(iter(map(LabError, reasons.values())))
+    return reasons
+
+
+def _carry_out(
+    work: Work, cells: list[Cell], tell: Tell
+) -> tuple[dict[Cell, dict[str, Any]], dict[str, str], bool]:
+    """Rows of all finished cells, reasons of those that failed, and whether Ctrl-C ended it."""
+    held, problems = read_rows(work.file)
+    for problem in problems:
+        tell(problem)
+    by_key = {row["key"]: row for row in held if row["kind"] == "cell" and "result" in row}
+    keys = {cell: work.key(cell) for cell in cells}
+    left = sum(cell.length for cell in cells if keys[cell] not in by_key)
+    tell(f"{len(cells)} cells, of which {sum(x in by_key for x in keys.values())} are done already")
+    failed: dict[str, str] = {}
+    tokens, began = 0, time.perf_counter()
+    try:
+        for number, cell in enumerate(cells, 1):
+            if keys[cell] in by_key:
+                continue
+            try:
+                row = work.measure(cell)
+            except (RuntimeError, MemoryError) as error:
+                failed[str(cell)] = str(error).partition("\n")[0]
+                continue
+            append_row(work.file, row)
+            by_key[keys[cell]] = row
+            tokens += cell.length
+            seconds = (time.perf_counter() - began) * (left - tokens) / tokens
+            tell(f"[{number}/{len(cells)}] {cell}: {row['seconds']:.1f} s, {_clock(seconds)} left")
+    except KeyboardInterrupt:
+        tell("stopped early: the report holds what is done, the same command goes on")
+        return _found(by_key, keys), failed, True
+    finally:
+        detach(work.subject.model)
+    return _found(by_key, keys), failed, False
+
+
+def _found(by_key: dict[str, Any], keys: dict[Cell, str]) -> dict[Cell, dict[str, Any]]:
+    return {cell: by_key[name] for cell, name in keys.items() if name in by_key}
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise LabError(
+            f"--out {out}: results cannot be written there ({error.strerror}); choose another "
+            "folder with --out"
+        ) from None

@@ -1,0 +1,56 @@
+"""All that cells are measured with."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc.models.extend.cells import Cell, Lengths, key
+from posenc.models.extend.material import Material
+from posenc.models.extend.measures import MEASURES
+from posenc.models.extend.peak import peak_memory
+from posenc.models.extend.subject import Subject
+
+
+@dataclass(frozen=True)
+class Work:
+    """A model, what it reads, and the file where rows are kept."""
+
+    subject: Subject
+    material: Material
+    lengths: Lengths
+    seed: int
+    file: Path
+
+    @property
+    def target(self) -> int:
+        """Methods are set once, to reach the farthest length."""
+        return max(self.lengths.to)
+
+    def key(self, cell: Cell) -> str:
+        layers = self.subject.layers(cell.method, self.target, cell.length)
+        return key(
+            cell,
+            {
+                "model": self.subject.identity,
+                "layers": repr(layers),
+                "text": self.material.digest,
+                "seed": self.seed,
+                "trained": self.lengths.trained,
+                "to": list(self.lengths.to),
+            },
+        )
+
+    def measure(self, cell: Cell) -> dict[str, Any]:
+        """The cell's row: its numbers, seconds, and memory (1e6 bytes) beyond what was held."""
+        self.subject.attach(cell.method, self.target, cell.length)
+        began = time.perf_counter()
+        with peak_memory() as peak:
+            result = MEASURES[cell.measure](
+                self.subject.model, self.material, self.lengths, self.seed, cell
+            )
+        seconds = round(time.perf_counter() - began, 3)
+        return {"kind": "cell", "key": self.key(cell), "result": result} | {
+            "seconds": seconds,
+            "peak_mb": peak.mb,
+        }
