@@ -63,6 +63,7 @@ def extend(
             spans=spans,
             needles=needles,
             seed=seed,
+            write=write,
         )
         # From here on Ctrl-C has a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +73,8 @@ def extend(
     else:
         _print_report(outcome.data)
         print(f"report: {outcome.report}")
+        if outcome.written is not None:
+            print(outcome.written)
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
 

@@ -37,10 +37,14 @@ def by_length(
     lengths: Sequence[int],
     alt: str,
     beside: Sequence[Curve] = (),
+    *,
+    unit: str = "bytes",
+    highest: float = HIGHEST,
 ) -> Markup:
     """Loss against test length on a log2 axis, with intervals and one dot per seed.
 
-    `beside` are the curves of a picture next to it, which shall have the same scale.
+    `beside` are the curves of a picture next to it, which shall have the same scale. What is above
+    `highest` leaves the picture.
     """
 
     def draw() -> Any:
@@ -52,14 +56,21 @@ def by_length(
         axes.set_xticks(*_thinned(ticks, [str(length) for length in lengths], span))
         _mark_train(axes, math.log2(train_length), f"trained at {train_length}")
         _lines(axes, at, markers=True)
-        axes.set_xlabel("length of the text read, in bytes")
-        _finish(axes, at, [*at, *beside])
+        axes.set_xlabel(f"length of the text read, in {unit}")
+        _finish(axes, at, [*at, *beside], highest)
         return figure
 
     return inline(draw, alt)
 
 
-def by_position(curves: Sequence[Curve], train_length: int, alt: str) -> Markup:
+def by_position(
+    curves: Sequence[Curve],
+    train_length: int,
+    alt: str,
+    *,
+    unit: str = "bytes",
+    highest: float = HIGHEST,
+) -> Markup:
     """Loss against position inside the longest window."""
 
     def draw() -> Any:
@@ -68,8 +79,8 @@ def by_position(curves: Sequence[Curve], train_length: int, alt: str) -> Markup:
         axes.set_xlim(0, right)
         _mark_train(axes, train_length, f"trained to {train_length}")
         _lines(axes, curves, markers=False)
-        axes.set_xlabel("position in the window, in bytes")
-        _finish(axes, curves, curves)
+        axes.set_xlabel(f"position in the window, in {unit}")
+        _finish(axes, curves, curves, highest)
         return figure
 
     return inline(draw, alt)
@@ -145,7 +156,9 @@ def _lines(axes: Any, curves: Sequence[Curve], *, markers: bool) -> None:
                       markeredgecolor=PAPER, markeredgewidth=0.4)  # fmt: skip
 
 
-def _finish(axes: Any, curves: Sequence[Curve], scaled: Sequence[Curve]) -> None:
+def _finish(
+    axes: Any, curves: Sequence[Curve], scaled: Sequence[Curve], highest: float = HIGHEST
+) -> None:
     """Limits that outliers cannot flatten, and a name at the end of each line."""
     reach = [
         (y - h, y + h)
@@ -156,7 +169,7 @@ def _finish(axes: Any, curves: Sequence[Curve], scaled: Sequence[Curve]) -> None
     reach += [(y, y) for curve in scaled for _, y in curve.dots if math.isfinite(y)]
     low = min((low for low, _ in reach), default=0.0)
     high = max((high for _, high in reach), default=1.0)
-    low, high = max(low, 0.0), min(high, HIGHEST)
+    low, high = max(low, 0.0), min(high, highest)
     margin = 0.05 * (high - low) or 0.1
     axes.set_ylim(low - margin, high + margin)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")

@@ -30,8 +30,13 @@ class Cell:
     index: int
     depth: float | None = None
 
+    @property
+    def hides(self) -> bool:
+        """Whether it is about passkeys."""
+        return self.measure in ("passkey", "control")
+
     def __str__(self) -> str:
-        if self.measure not in ("passkey", "control"):
+        if not self.hides:
             return f"{self.method}: {self.measure} at {self.length}, span {self.index}"
         where = "" if self.depth is None else f", depth {self.depth:g}"
         return f"{self.method}: {self.measure} at {self.length}{where}, seed {self.index}"
@@ -47,7 +52,7 @@ class Lengths:
     @property
     def targets(self) -> int:
         """How many tokens are scored with growing context."""
-        return max(1, min(TARGETS, self.trained // 4))
+        return max(1, min(TARGETS, self.trained // 16))
 
     @property
     def contexts(self) -> tuple[int, ...]:

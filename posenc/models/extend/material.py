@@ -38,7 +38,7 @@ class Material:
 
     @classmethod
     def of(cls, tokenizer: Any, text: str, spans: int, longest: int) -> "Material":
-        """Spans of `longest` tokens from evenly spread places of the text, and as long a haystack.
+        """A haystack of `longest` tokens from the text's beginning, then spans evenly spread.
 
         Raises LabError where the text is too short for that.
         """
@@ -51,19 +51,17 @@ class Material:
             if len(piece) < longest:
                 raise LabError(
                     f"the text is too short: {spans} spans and a haystack of {longest} tokens each "
-                    f"are needed, and a {spans + 1}th of it has {len(piece)}; give more with "
-                    "--text, fewer --spans, or a shorter --to"
+                    f"are needed, and one of {spans + 1} equal parts of it has {len(piece)}; give "
+                    "more with --text, fewer --spans, or a shorter --to"
                 )
             pieces.append(torch.tensor(piece[:longest]))
-        return cls(tokenizer, opening, tuple(pieces[:-1]), pieces[-1])
+        return cls(tokenizer, opening, tuple(pieces[1:]), pieces[0])
 
-    @property
-    def digest(self) -> str:
-        """The sha256 of all that is read."""
-        whole = hashlib.sha256(repr((self.opening, NEEDLE, QUESTION)).encode())
-        for ids in (*self.spans, self.haystack):
-            whole.update(ids.numpy().tobytes())
-        return whole.hexdigest()
+    def digest(self, span: int | None) -> str:
+        """The sha256 of a span, or, for None, of what passkeys are hidden in and asked with."""
+        ids = self.haystack if span is None else self.spans[span]
+        said = repr((self.opening, (NEEDLE, QUESTION) if span is None else ()))
+        return hashlib.sha256(said.encode() + ids.numpy().tobytes()).hexdigest()
 
     def span(self, index: int, length: int) -> Int[Tensor, "t"]:
         """The last `length` tokens of a span, behind the opening token: all lengths end alike."""

@@ -34,6 +34,7 @@ class Options:
     spans: int = 3
     needles: int = 2
     seed: int = 0
+    write: str | None = None
 
     def __post_init__(self) -> None:
         for option, names, known in (
@@ -44,6 +45,9 @@ class Options:
                 raise SettingError(f"extend --{option}: nothing is named, of {', '.join(known)}")
             for name in names:
                 one_of("extend", known, **{option.removesuffix("s"): name})
+        if self.write is not None:
+            # The model's own configuration says the model as it is.
+            one_of("extend", [name for name in METHODS if name != "none"], write=self.write)
         whole("extend", spans=self.spans, needles=self.needles)
         whole("extend", 0, seed=self.seed)
         for length in self.to:
@@ -59,4 +63,5 @@ class Options:
             words += ["--text", str(path)]
         words += ["--out", str(self.out), "--spans", str(self.spans)]
         words += ["--needles", str(self.needles), "--seed", str(self.seed)]
+        words += ["--write", self.write] if self.write else []
         return shlex.join(words)

@@ -15,6 +15,7 @@ def write_report(out: Path, data: dict[str, Any]) -> Path:
 
     Raises LabError where `out` cannot be written.
     """
+    kit = resources.files("posenc.models.extend")
     try:
         write_json(out / "report.json", data)
         return write_page(
@@ -22,7 +23,8 @@ def write_report(out: Path, data: dict[str, Any]) -> Path:
             generator="posenc extend",
             title=f"{data['verdict']['sentences'][0]} (posenc extend)",
             body=page(data),
-            guide=resources.files("posenc.models.extend").joinpath("guide.html").read_text("utf-8"),
+            guide=kit.joinpath("guide.html").read_text("utf-8"),
+            style=kit.joinpath("page.css").read_text("utf-8"),
         )
     except OSError as error:
         raise LabError(f"the report in {out} cannot be written: {error.strerror}") from None

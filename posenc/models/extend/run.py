@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,29 @@ from posenc.lab.text import read_text, standard_library
 from posenc.models.attach import detach
 from posenc.models.extend.cells import Cell, Lengths, plan
 from posenc.models.extend.material import Material
+from posenc.models.extend.methods import Reach
 from posenc.models.extend.options import Options
 from posenc.models.extend.subject import check_rotary, load_subject
 from posenc.models.extend.work import Work
+from posenc.models.extend.write import write_config
 
 CELLS = "cells.jsonl"
+QUIET_SECONDS = 2.0
 Tell = Callable[[str], None]
 
 
 @dataclass
 class Outcome:
-    """What a run left behind: the page, what report.json holds, and whether all was measured."""
+    """What a run left behind: the page, what report.json holds, and what is missing and why.
+
+    written says where a method's config.json is, or why there is none.
+    """
 
     report: Path
     data: dict[str, Any]
     interrupted: bool
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str]
+    written: str | None
 
 
 def extend(options: Options, tell: Tell) -> Outcome:
@@ -55,6 +62,10 @@ def extend(options: Options, tell: Tell) -> Outcome:
         text = (corpus.train + corpus.test).decode("utf-8", "replace")
         material = Material.of(subject.tokenizer, text, options.spans, max(lengths.to))
         work = Work(subject, material, lengths, options.seed, options.out / CELLS)
+        written = None
+        if options.write is not None:
+            reach = Reach(trained, work.target)
+            written = write_config(options.out, subject.values, options.write, reach)
         unavailable = _unavailable(work, options.methods)
         methods = tuple(name for name in options.methods if name not in unavailable)
         cells = plan(methods, options.measures, lengths, options.spans, options.needles)
@@ -62,7 +73,7 @@ def extend(options: Options, tell: Tell) -> Outcome:
         data = record(options, work, corpus.summary, cells, rows)
         data |= {"unavailable": unavailable, "failed": failed}
         report = write_report(options.out, data)
-    return Outcome(report, data, interrupted, failed)
+    return Outcome(report, data, interrupted, failed, written)
 
 
 def _unavailable(work: Work, methods: tuple[str, ...]) -> dict[str, str]:
@@ -91,6 +102,7 @@ def _carry_out(
     tell(f"{len(cells)} cells, of which {sum(x in by_key for x in keys.values())} are done already")
     failed: dict[str, str] = {}
     tokens, began = 0, time.perf_counter()
+    told = began
     try:
         for number, cell in enumerate(cells, 1):
             if keys[cell] in by_key:
@@ -104,7 +116,12 @@ def _carry_out(
             by_key[keys[cell]] = row
             tokens += cell.length
             seconds = (time.perf_counter() - began) * (left - tokens) / tokens
-            tell(f"[{number}/{len(cells)}] {cell}: {row['seconds']:.1f} s, {_clock(seconds)} left")
+            now = time.perf_counter()
+            # Tiny models measure hundreds of cells a second.
+            if now - told >= QUIET_SECONDS:
+                told = now
+                said = f"[{number}/{len(cells)}] {cell}: {row['seconds']:.1f} s"
+                tell(f"{said}, {_clock(seconds)} left")
     except KeyboardInterrupt:
         tell("stopped early: the report holds what is done, the same command goes on")
         return _found(by_key, keys), failed, True

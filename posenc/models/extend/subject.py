@@ -9,12 +9,13 @@ from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.models.attach import attach
 from posenc.models.extend.methods import Reach, encodings, settled
+from posenc.models.keys import load
 from posenc.models.loading import load_model
 from posenc.models.read import configuration, read
 from posenc.models.spec import ModelSpec
 
 # What a folder's outputs depend on.
-FILES = ("*.json", "*.safetensors", "*.gguf", "*.model")
+FILES = ("config.json", "tokenizer*", "*.safetensors", "*.bin", "*.gguf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,14 @@ class Subject:
     spec: ModelSpec
     trained: int
     identity: str
+    folder: Path | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its config.json; of a GGUF file, what transformers makes of it."""
+        values = dict(self.model.config.to_dict())
+        values.pop("quantization_config", None)
+        return values if self.folder is None else load(configuration(self.folder))
 
     def layers(self, method: str, target: int, length: int) -> list[list[Encoding]]:
         """What `attach` puts into each layer for inputs of this length."""
@@ -85,13 +94,13 @@ def load_subject(source: Path) -> Subject:
     for parameter in loaded.model.parameters():
         parameter.requires_grad_(False)
     spec = read(loaded.model.config.to_dict())
-    return Subject(loaded.model, loaded.tokenizer, spec, trained, identity(source))
+    folder = source if source.is_dir() and (source / "config.json").exists() else None
+    return Subject(loaded.model, loaded.tokenizer, spec, trained, identity(source), folder)
 
 
 def identity(source: Path) -> str:
     """The sha256 of the files that a model is made of, by name and content."""
-    folder = source if source.is_dir() else None
-    files = [configuration(source)] if folder is None else _files(folder)
+    files = _files(source) if source.is_dir() else [source]
     whole = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:

@@ -45,21 +45,22 @@ def _side(gap: Data) -> str:
 
 
 def _best(data: Data, decided: Data, losses: Data) -> list[str]:
-    best = decided["best"]
+    best, ties = decided["best"], decided["ties"]
     if best is None:
         return []
     longest, spans = max(data["to"]), len(losses[best]["spans"])
-    said = f"At {longest:,} tokens {best} has the lowest loss, {number(losses[best]['mean'], 3)}"
+    loss = number(losses[best]["mean"], 3)
     if len(losses) == 1:
-        return [f"At {longest:,} tokens {best} has a loss of {number(losses[best]['mean'], 3)}"]
+        return [f"At {longest:,} tokens {best} has a loss of {loss}"]
+    lowest = f"{best} has the lowest loss at {longest:,} tokens, {loss}"
     if spans < 2:
-        return [said, "One span of text was read: nothing says how much of a difference is luck."]
-    if not decided["ties"]:
-        return [f"{said}, and every other method is behind it"]
-    return [
-        said,
-        f"{count(spans, 'span')} cannot tell {listed(decided['ties'])} from {best}: a tie.",
-    ]
+        return [lowest, "One span of text was read: nothing says how much of this is luck."]
+    if len(ties) == len(losses) - 1:
+        few = f"The lowest loss is that of {best}, {loss}, and {count(spans, 'span')} cannot tell"
+        return [f"At {longest:,} tokens no method is better than another", f"{few} it from others."]
+    if ties:
+        return [lowest, f"{count(spans, 'span')} cannot tell {listed(ties)} from it: a tie."]
+    return [f"{lowest}, and every other method is behind it"]
 
 
 def _sliding(data: Data, decided: Data, losses: Data) -> list[str]:
@@ -86,8 +87,11 @@ def _passkeys(data: Data) -> list[str]:
     }
     if not tried:
         return []
-    shares = [f"{name} {x['hits']} of {x['tries']}" for name, x in tried.items()]
-    said = [f"Passkeys found at {int(longest):,} tokens: {', '.join(shares)}."]
+    shares = [f"{name} {x['hits']} of {x['tries']}" for name, x in tried.items() if x["hits"]]
+    without = [name for name, x in tried.items() if not x["hits"]]
+    said = [f"Passkeys found at {int(longest):,} tokens: {', '.join(shares) or 'none'}."]
+    if shares and without:
+        said = [f"{said[0][:-1]}; none by {listed(without)}."]
     blind = [x for one in data["methods"].values() for x in one["control"].values()]
     if blind:
         hits, tries = sum(x["hits"] for x in blind), sum(x["tries"] for x in blind)

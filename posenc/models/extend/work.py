@@ -28,18 +28,18 @@ class Work:
         return max(self.lengths.to)
 
     def key(self, cell: Cell) -> str:
+        """What the cell is kept by: the hash of it and of all that its numbers depend on."""
         layers = self.subject.layers(cell.method, self.target, cell.length)
-        return key(
-            cell,
-            {
-                "model": self.subject.identity,
-                "layers": repr(layers),
-                "text": self.material.digest,
-                "seed": self.seed,
-                "trained": self.lengths.trained,
-                "to": list(self.lengths.to),
-            },
-        )
+        depends: dict[str, Any] = {
+            "model": self.subject.identity,
+            "layers": repr(layers),
+            "text": self.material.digest(None if cell.hides else cell.index),
+        }
+        if cell.hides:
+            depends["seed"] = self.seed
+        else:
+            depends |= {"edges": self.lengths.edges, "scored": self.lengths.targets}
+        return key(cell, depends)
 
     def measure(self, cell: Cell) -> dict[str, Any]:
         """The cell's row: its numbers, seconds, and memory (1e6 bytes) beyond what was held."""
