@@ -61,6 +61,9 @@ def extend(options: Options, tell: Tell) -> Outcome:
         subject = load_subject(options.model)
         text = (corpus.train + corpus.test).decode("utf-8", "replace")
         material = Material.of(subject.tokenizer, text, options.spans, max(lengths.to))
+        if "passkey" in options.measures:
+            # Refused before the hours that losses take.
+            material.passkey(min(lengths.passkeys), 0.0, "")
         work = Work(subject, material, lengths, options.seed, options.out / CELLS)
         written = None
         if options.write is not None:

@@ -91,7 +91,7 @@ def _passkeys(data: Data) -> list[str]:
     without = [name for name, x in tried.items() if not x["hits"]]
     said = [f"Passkeys found at {int(longest):,} tokens: {', '.join(shares) or 'none'}."]
     if shares and without:
-        said = [f"{said[0][:-1]}; none by {listed(without)}."]
+        said = [f"{said[0][:-1]}; not one by {listed(without)}."]
     blind = [x for one in data["methods"].values() for x in one["control"].values()]
     if blind:
         hits, tries = sum(x["hits"] for x in blind), sum(x["tries"] for x in blind)

@@ -8,7 +8,7 @@ from posenc.models.extend.options import Options
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"))
+    return save_tiny(tmp_path_factory.mktemp("tiny"), max_position_embeddings=300)
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(folder: Path, text: Path, tmp_path: Path) -> Options:
     return Options(
         folder,
-        to=(256,),
+        to=(500,),
         methods=("none", "yarn", "dynamic", "self_extend"),
         text=(text,),
         out=tmp_path / "out",
