@@ -65,4 +65,5 @@ def _of(logits: Float[Tensor, "n v"], ids: Int[Tensor, "n"]) -> Scored:
     logits, ids = logits.float(), ids.to(logits.device)[:, None]
     own = logits.gather(-1, ids)
     loss = logits.logsumexp(-1, keepdim=True) - own
-    return Scored(loss[:, 0].cpu(), (logits > own).sum(-1).cpu())
+    # Not "above its own": of a model that broke down to what is no number, nothing ranks first.
+    return Scored(loss[:, 0].cpu(), (~(logits <= own)).sum(-1).cpu())

@@ -34,6 +34,8 @@ class Subject:
         """Its config.json; of a GGUF file, what transformers makes of it."""
         values = dict(self.model.config.to_dict())
         values.pop("quantization_config", None)
+        # What attach notes of an encoding that is under the model at the moment.
+        values.pop("posenc", None)
         return values if self.folder is None else load(configuration(self.folder))
 
     def layers(self, method: str, target: int, length: int) -> list[list[Encoding]]:
@@ -54,8 +56,8 @@ class Subject:
 def check_rotary(source: Path) -> int:
     """The trained length of the rotary model in these files, of which no weight is read.
 
-    Raises UnsupportedError for a model that does not turn by position, or whose rotation is scaled
-    already, and ConfigError where nothing says how long its inputs were.
+    Raises UnsupportedError for a model that does not turn by position, that is no decoder, or whose
+    rotation is scaled already, and ConfigError where nothing says how long its inputs were.
     """
     part = read(source).main
     rotations = [x.rotary for x in part.layers if x is not None and x.rotary is not None]
@@ -63,6 +65,11 @@ def check_rotary(source: Path) -> int:
         raise UnsupportedError(
             f"extend {source}: no layer of it turns by position (no rotary), and all methods "
             "change rotations; `posenc doctor` says what it does instead"
+        )
+    if not all(x.causal for x in part.layers if x is not None):
+        raise UnsupportedError(
+            f"extend {source}: its tokens see those behind them, and losses of next tokens are "
+            "measured; a decoder is needed"
         )
     for rotary in rotations:
         if rotary.name != "rotary":

@@ -1,5 +1,6 @@
 """Each measure against a direct computation, and passkeys on a model that is built to copy."""
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -104,6 +105,14 @@ def test_a_copier_finds_every_key_and_guesses_none(
 def test_a_model_that_copies_nothing_finds_no_key(model: Any, material: Material) -> None:
     cells = [Cell("none", "passkey", 256, index, 0.5) for index in range(5)]
     assert not any(measured(model, material, cell)["exact"] for cell in cells)
+
+
+def test_a_model_that_broke_down_finds_no_key(material: Material) -> None:
+    broken = tiny_model()
+    torch.nn.init.constant_(broken.lm_head.weight, math.nan)
+    found = measured(broken, material, Cell("none", "passkey", 256, 0, 0.5))
+    assert not found["exact"]
+    assert found["loss"] is None
 
 
 @pytest.mark.parametrize("length", [150, 256])

@@ -53,6 +53,13 @@ def test_a_model_that_is_extended_already(folder: Path, text: Path, tmp_path: Pa
     assert "it is extended already, by Linear" in refused(other, text=text)
 
 
+def test_a_model_that_reads_both_sides(text: Path, tmp_path: Path) -> None:
+    from transformers import ModernBertConfig
+
+    (tmp_path / "config.json").write_text(json.dumps(ModernBertConfig().to_dict()))
+    assert "a decoder is needed" in refused(tmp_path, text=text)
+
+
 def test_no_model(text: Path, tmp_path: Path) -> None:
     assert "nothing" in refused(tmp_path / "nothing", text=text)
 
