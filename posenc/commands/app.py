@@ -140,7 +140,7 @@ def errors() -> Iterator[None]:
         raise typer.Exit(2) from None
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        extra = {"safetensors": "lab", "matplotlib": "plot"}.get(missing)
+        extra = {"safetensors": "lab", "scipy": "lab", "matplotlib": "plot"}.get(missing)
         if extra is None:
             raise
         print(f'This needs {missing}: pip install "posenc[{extra}]"', file=sys.stderr)

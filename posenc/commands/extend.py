@@ -27,8 +27,12 @@ def extend(
             show_default="twice the trained length",
         ),
     ] = None,
-    methods: Annotated[str, Option(help="Names between commas.")] = ",".join(METHODS),
-    measures: Annotated[str, Option(help="Names between commas.")] = ",".join(MEASURES),
+    methods: Annotated[
+        str, Option(help=f"Names between commas, of {', '.join(METHODS)}.", show_default="all")
+    ] = ",".join(METHODS),
+    measures: Annotated[
+        str, Option(help=f"Names between commas, of {', '.join(MEASURES)}.", show_default="all")
+    ] = ",".join(MEASURES),
     text: Annotated[
         list[Path] | None,
         Option(help="A file or folder to read instead of Python's own source; can be repeated."),

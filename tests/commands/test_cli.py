@@ -74,9 +74,14 @@ class TestMain:
         assert 'pip install "posenc[cli]"' in ended.stderr
         assert "Traceback" not in ended.stderr
 
-    def test_compare_without_its_extra_says_what_to_install(self) -> None:
+    @pytest.mark.parametrize(
+        ("command", "missing"), [(["compare"], "safetensors"), (["extend", "model"], "scipy")]
+    )
+    def test_without_the_lab_it_says_what_to_install(
+        self, command: list[str], missing: str
+    ) -> None:
         ended = python(
-            "import sys; sys.modules['safetensors'] = None; sys.argv = ['posenc', 'compare']\n"
+            f"import sys; sys.modules[{missing!r}] = None; sys.argv = {['posenc', *command]}\n"
             "from posenc.cli import main; main()"
         )
         assert ended.returncode == 1
