@@ -22,13 +22,16 @@ def differences(
 
     Spans that happen to agree would make a variance of so few tiny: it is averaged with that of
     all names, and never counts as less than its own (as in posenc.lab.intervals). p is 2, or 0
-    where one name alone has a variance.
+    where one name alone has a variance. Values that are all zero are no luck: what is compared is
+    the same there, and the interval is zero.
     """
-    known = {name: of for name, of in values.items() if len(of) > 1}
+    same = {name for name, of in values.items() if of and not any(of)}
+    known = {name: of for name, of in values.items() if len(of) > 1 and name not in same}
     freedom = sum(len(of) - 1 for of in known.values())
     pooled = sum((len(of) - 1) * variance(of) for of in known.values()) / max(freedom, 1)
     p = PRIOR_FREEDOM if len(known) > 1 else 0
     found: dict[str, Interval | None] = dict.fromkeys(values)
+    found |= {name: Interval(0.0, 0.0) for name in same if len(values[name]) > 1}
     for name, of in known.items():
         n = len(of) - 1
         own = max(variance(of), (p * pooled + n * variance(of)) / (n + p))

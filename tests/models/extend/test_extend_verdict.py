@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from posenc.lab.intervals import Interval
 from posenc.models.extend.cells import Cell
 from posenc.models.extend.intervals import differences, wilson
 from posenc.models.extend.summary import found
@@ -128,4 +129,7 @@ def test_intervals_of_several_hold_together_and_none_is_tinier_than_luck() -> No
     own = sum((x - 0.8 / 3) ** 2 for x in spread) / 2
     assert a.half == pytest.approx(stats.t.ppf(1 - 0.05 / 4, 4) * math.sqrt(own / 3))
     assert b.half == pytest.approx(stats.t.ppf(1 - 0.05 / 4, 4) * math.sqrt(own / 4 / 3))
+    alike = differences({"a": spread, "b": [0.0, 0.0, 0.0]})
+    assert alike["a"] == differences({"a": spread})["a"]
+    assert alike["b"] == Interval(0.0, 0.0)
     assert differences({"a": [0.1], "b": [0.2]}) == {"a": None, "b": None}
