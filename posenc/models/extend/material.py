@@ -79,10 +79,10 @@ class Material:
         drawn = random.Random(seed)
         key = "".join(drawn.choices("0123456789", k=DIGITS))
         start = drawn.randrange(len(self.haystack))
-        question = _tokens(self.tokenizer, QUESTION)
         whole = _tokens(self.tokenizer, f"{QUESTION} {key}")
-        # Where a tokenizer joins the blank to the first digit, the answer begins with it.
-        same = _alike(question, whole)
+        # The blank is given, unless the tokenizer joins it to the first digit: a model that says
+        # the key in quotes or on a line of its own has found it too.
+        same = _alike(_tokens(self.tokenizer, f"{QUESTION} "), whole)
         needle = [] if depth is None else _tokens(self.tokenizer, NEEDLE.format(key=key))
         room = length - len(self.opening) - len(needle) - len(whole)
         if room < 0:

@@ -1,6 +1,7 @@
 """Each measure against a direct computation, and passkeys on a model that is built to copy."""
 
 import math
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -121,8 +122,8 @@ def test_a_prompt_is_as_long_as_it_is_told(length: int, material: Material) -> N
     blind = material.passkey(length, None, "0/0")
     assert len(shallow.ids) == len(deep.ids) == len(blind.ids) == length
     said = [material.tokenizer.decode(x.ids[len(material.opening) :]) for x in (shallow, deep)]
-    key = material.tokenizer.decode(blind.ids[blind.first :]).strip()
-    assert len(key) == 5
+    key = material.tokenizer.decode(blind.ids[blind.first :])
+    assert re.fullmatch(r"\d{5}", key)
     assert all(text.count(key) == 3 for text in said)
     assert said[0].startswith(f"\nThe pass key is {key}.")
     assert said[1].endswith(
