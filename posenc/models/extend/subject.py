@@ -9,9 +9,8 @@ from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.models.attach import attach
 from posenc.models.extend.methods import Reach, encodings, settled
-from posenc.models.keys import load
 from posenc.models.loading import load_model
-from posenc.models.read import configuration, read
+from posenc.models.read import read, read_with_values
 from posenc.models.spec import ModelSpec
 
 # What a folder's outputs depend on.
@@ -20,23 +19,14 @@ FILES = ("config.json", "tokenizer*", "*.safetensors", "*.bin", "*.gguf")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model with its tokenizer, what it does with positions, and how far each method reaches."""
+    """A model with its tokenizer, what it does with positions, and its config.json's values."""
 
     model: Any
     tokenizer: Any
     spec: ModelSpec
     trained: int
     identity: str
-    folder: Path | None = None
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Its config.json; of a GGUF file, what transformers makes of it."""
-        values = dict(self.model.config.to_dict())
-        values.pop("quantization_config", None)
-        # What attach notes of an encoding that is under the model at the moment.
-        values.pop("posenc", None)
-        return values if self.folder is None else load(configuration(self.folder))
+    values: dict[str, Any]
 
     def layers(self, method: str, target: int, length: int) -> list[list[Encoding]]:
         """What `attach` puts into each layer for inputs of this length."""
@@ -101,8 +91,12 @@ def load_subject(source: Path) -> Subject:
     for parameter in loaded.model.parameters():
         parameter.requires_grad_(False)
     spec = read(loaded.model.config.to_dict())
-    folder = source if source.is_dir() and (source / "config.json").exists() else None
-    return Subject(loaded.model, loaded.tokenizer, spec, trained, identity(source), folder)
+    _, values = read_with_values(source)
+    if values is None:
+        # Of a GGUF file, what transformers makes of it.
+        values = dict(loaded.model.config.to_dict())
+        values.pop("quantization_config", None)
+    return Subject(loaded.model, loaded.tokenizer, spec, trained, identity(source), values)
 
 
 def identity(source: Path) -> str:
