@@ -43,10 +43,11 @@ def _basis(data: Data) -> str:
     said = (
         f"Decided from the last {data['scored']:,} tokens of {spans} of text, which every length "
         "and method scores, and of which only the text before them grows. Differences are taken "
-        f"span by span, and hold together at {data['level']:.0%} (Student's t). {needles} hidden "
-        "at each depth and length. That is little, as much as a few cores can do: what is called "
-        "a tie may be none where more is read (--spans, --needles)."
+        f"span by span, and hold together at {data['level']:.0%} (Student's t). That is little, as "
+        "much as a few cores can do: what is called a tie may be none where more is read (--spans)."
     )
+    if any(one["passkey"] for one in data["methods"].values()):
+        said += f" {needles} hidden at each depth and length (--needles)."
     if data["done"] < data["planned"]:
         said += (
             f" {data['done']} of {data['planned']} cells are finished: the rest is missing here."
@@ -119,8 +120,8 @@ def _what_was_run(data: Data) -> Child:
         "text": f"{read['source']}, {read['bytes']:,} bytes, sha256 {read['sha256']}",
         "spans, passkeys": f"{data['spans']}, {data['needles']} (seed {data['seed']})",
         "cells": f"{data['done']} of {data['planned']} done",
-        "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, "
-        f"{machine['system']}",
+        "machine": f"{machine['cpu']}, {machine['cores']} cores, "
+        f"{count(machine['threads'], 'thread')}, {machine['system']}",
         "versions": f"posenc {machine['posenc']}, torch {machine['torch']}, "
         f"Python {machine['python']}",
     }
