@@ -185,10 +185,17 @@ def test_what_the_tokenizer_adds_is_no_place() -> None:
 
 
 def test_layers_that_posenc_cannot_enter_are_told_of() -> None:
-    config = transformers.BloomConfig(hidden_size=32, n_layer=1, n_head=2, vocab_size=97)
-    data = looked_at(transformers.BloomForCausalLM(config).eval(), tokens=16)
+    config = transformers.GPTJConfig(n_embd=32, n_layer=1, n_head=2, rotary_dim=8, vocab_size=97)
+    data = looked_at(transformers.GPTJForCausalLM(config).eval(), tokens=16)
     assert data["layers"] == []
     assert any("Layers were not looked at" in note for note in data["notes"])
+
+
+def test_a_model_that_takes_no_positions_is_not_shifted() -> None:
+    config = transformers.BloomConfig(hidden_size=32, n_layer=1, n_head=2, vocab_size=97)
+    data = looked_at(transformers.BloomForCausalLM(config).eval(), tokens=16)
+    assert [layer["layer"] for layer in data["layers"]] == [0]
+    assert data["shifts"]["changes"] == []
     assert any("takes no position_ids" in note for note in data["notes"])
 
 
