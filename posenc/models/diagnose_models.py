@@ -173,7 +173,7 @@ def _encoding(model: Any, number: int | None) -> Encoding | None:
     if number is None:
         return None
     try:
-        layer = read(model.config.to_dict()).layers[number]
+        layer = read(model.config).layers[number]
         return layer.rotary.build() if layer is not None and layer.rotary is not None else None
     except PosencError:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from posenc.errors import ConfigError
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS
@@ -271,3 +272,15 @@ def test_a_tower_turns_as_in_transformers(name: str) -> None:
         made, _ = frequencies(type(layer.rotary)("rotary", plain))
     made = torch.as_tensor(made, dtype=torch.float64)
     torch.testing.assert_close(made, expected, rtol=1e-6, atol=0)
+
+
+def test_a_configuration_of_transformers_is_read_as_its_values_are() -> None:
+    config = transformers.LlamaConfig(rope_parameters={"rope_type": "default", "rope_theta": 5e5})
+    spec = read(config)
+    assert spec.layers == read(config.to_dict()).layers
+    assert spec.origin == "LlamaConfig"
+    assert spec.layers[0] is not None
+    assert spec.layers[0].rotary is not None
+    assert spec.layers[0].rotary.settings["base"] == 5e5
+    with pytest.raises(ConfigError, match="a path, a folder or an object"):
+        read(transformers.LlamaConfig)

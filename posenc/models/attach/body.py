@@ -89,7 +89,7 @@ def spec_of(model: Any) -> ModelSpec:
         raise UnsupportedError(
             f"attach({type(model).__name__}): a model of transformers, with its config, is needed"
         )
-    return read(config.to_dict())
+    return read(config)
 
 
 _TABLES = frozenset({"position_embeddings", "wpe", "embed_positions"})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from posenc.errors import ConfigError, UnknownNameError, shown
 from posenc.models.keys import Keys, load
@@ -18,8 +18,16 @@ _LONGEST_NAME = 100
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
-def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
+class Configuration(Protocol):
+    """As transformers has it: `model.config`."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def read(source: str | PathLike[str] | Mapping[str, Any] | Configuration) -> ModelSpec:
     """What a model does with positions: of a config.json, its folder, its values, or a GGUF file.
+
+    transformers' own `model.config` serves as well as the values do.
 
     Of a folder without config.json its GGUF file is read. Of a GGUF file the spec says what
     llama.cpp does, whose layout of pairs may not be that of the checkpoint it was made of.
@@ -33,7 +41,7 @@ def read(source: str | PathLike[str] | Mapping[str, Any]) -> ModelSpec:
 
 
 def read_with_values(
-    source: str | PathLike[str] | Mapping[str, Any],
+    source: str | PathLike[str] | Mapping[str, Any] | Configuration,
 ) -> tuple[ModelSpec, dict[str, Any] | None]:
     """What `read` makes of a source, and a copy of the values that it was made of.
 
@@ -46,6 +54,8 @@ def read_with_values(
         if is_gguf(file):
             return read_gguf(file), None
         values, origin = load(file), str(file)
+    elif hasattr(source, "to_dict") and not isinstance(source, type):
+        values, origin = plain_values(source.to_dict()), type(source).__name__
     else:
         raise ConfigError(f"read({shown(source)}): a path, a folder or an object is needed")
     return _from_values(values, origin), values
