@@ -76,7 +76,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     Padding, packing, caches, `generate`, checkpointing and compiling go on as before. What is
     learned in the encoding becomes a part of the model, by the name "posenc", and its config tells
     of it: of a model that was saved so, attach(model) brings the encoding back. A model that has
-    posenc already gets the new encoding in place of the old.
+    posenc already gets the new encoding in place of the old; after an error it has none.
 
     Raises UnsupportedError for a model that no route leads into and for an encoding that its code
     has no room for, and says why; UnknownNameError and ConfigError as `read` does.
@@ -217,12 +217,15 @@ def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | No
     """The rotation that all layers of this kind share and that cos and sin of tokens can do."""
     if body.rotary is None:
         return None
-    of_kind = [parts for parts, x in zip(layers, body.kinds, strict=True) if x == kind]
-    rotations = [[x for x in parts if turns_before_scores(x)] for parts in of_kind]
-    first = next((x[0] for x in rotations if x), None)
-    for parts, turning in zip(of_kind, rotations, strict=True):
-        # A layer whose code does not turn, SmolLM3's every fourth, has none.
-        if parts and turning != [first]:
+    of_kind = [
+        ([part for part in parts if turns_before_scores(part)], parts, layer)
+        for parts, layer, x in zip(layers, body.layers, body.kinds, strict=True)
+        if x == kind
+    ]
+    first = next((turning[0] for turning, _, _ in of_kind if turning), None)
+    for turning, parts, layer in of_kind:
+        # The code of some layers does not turn, as of SmolLM3's every fourth.
+        if parts and (turning != [first] or layer.rotary is None):
             return None
     return first
 

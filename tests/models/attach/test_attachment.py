@@ -103,3 +103,16 @@ def test_a_tower_of_pictures_keeps_its_own_attention_setting() -> None:
     pe.attach(model)
     detach(model)
     assert model.config._attn_implementation == "eager"
+
+
+def test_a_rotation_reaches_layers_whose_code_does_not_turn() -> None:
+    """SmolLM3's code turns in two of these three layers; a rotation that is asked for, in all."""
+    config = FAMILIES["smollm3"].config()
+    model = transformers.SmolLM3ForCausalLM(config).eval()
+    everywhere = type(config)(**config.to_dict() | {"no_rope_layers": [1, 1, 1]})
+    theirs = transformers.SmolLM3ForCausalLM(everywhere).eval()
+    theirs.load_state_dict(model.state_dict())
+    expected = logits(theirs, text())
+    assert_differ(logits(model, text()), expected, "a layer without position")
+    pe.attach(model, pe.Rotary(config.head_dim, base=config.rope_parameters["rope_theta"]))
+    assert_same(logits(model, text()), expected)
