@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from posenc.conversion.header import Entry, read_header
 from posenc.errors import ConfigError
@@ -98,23 +98,54 @@ def judge_weights(path: Path, spec: ModelSpec, target: int) -> Iterator[Finding]
 
 def _stored(file: Path, entry: Entry, spec: ModelSpec, target: int) -> Iterator[Finding]:
     """Frequencies in the file that no layer of the configuration has."""
-    stored = _numbers(file, entry)
+    words = Words(
+        "{name} in {file} is none of the configuration's: it was made by other settings, "
+        "or rounded when the model was cast. Leave it out of the file.",
+        "{file} 中的 {name} 与配置不符：它由其他设置生成，或在转换模型精度时被舍入。请从文件中删去它。",
+    )
+    numbers = {"name": entry.name, "file": file.name}
+    yield from _judged("stored-frequencies", _numbers(file, entry), spec, target, words, numbers)
+
+
+def judge_buffers(model: Any, spec: ModelSpec, target: int) -> Iterator[Finding]:
+    """Frequencies that a model of transformers holds and that no layer of its configuration has."""
+    for name, buffer in model.named_buffers():
+        # What it was made with is kept beside it, and turns nothing.
+        if not _FREQUENCIES.search(name) or "original_" in name or buffer.ndim != 1:
+            continue
+        dtype = str(buffer.dtype).removeprefix("torch.")
+        words = Words(
+            "{name} ({dtype}) is none of the configuration's: it was made by other settings, or "
+            "rounded when the model was cast. Load it in the dtype that it is to have, or "
+            "posenc.attach(model), whose angles are exact.",
+            "{name}（{dtype}）与配置不符：它由其他设置生成，或在转换模型精度时被舍入。请直接以所需精度加载模型，"
+            "或使用 posenc.attach(model)，其角度是精确的。",
+        )
+        numbers = {"name": name, "dtype": dtype}
+        held = buffer.double().tolist()
+        yield from _judged("live-frequencies", held, spec, target, words, numbers)
+
+
+def _judged(
+    rule: str,
+    held: list[float],
+    spec: ModelSpec,
+    target: int,
+    words: Words,
+    numbers: dict[str, Any],
+) -> Iterator[Finding]:
     layers = [x for x in spec.layers if x is not None and x.rotary]
-    errors = [_off(stored, layer, target) for layer in layers]
+    errors = [_off(held, layer, target) for layer in layers]
     largest, pairs = min(errors, default=(0.0, 0))
     if largest > LARGE:
-        effect = Effect(target - 1, largest, pairs, len(stored), 1.0, 1)
+        effect = Effect(target - 1, largest, pairs, len(held), 1.0, 1)
         yield Finding(
-            "stored-frequencies",
+            rule,
             "error",
-            Words(
-                "{name} in {file} is none of the configuration's: it was made by other settings, "
-                "or rounded when the model was cast. Leave it out of the file.",
-                "{file} 中的 {name} 与配置不符：它由其他设置生成，或在转换模型精度时被舍入。请从文件中删去它。",
-            ),
-            keys=(entry.name,),
+            words,
+            keys=(numbers["name"],),
             effect=effect if math.isfinite(largest) else None,
-            numbers={"name": entry.name, "file": file.name},
+            numbers=numbers,
             link="https://github.com/huggingface/transformers/issues/48892",
         )
 
