@@ -14,6 +14,7 @@ from typer import Argument, Option
 from posenc.commands.app import errors
 from posenc.errors import SettingError
 from posenc.models.extend.options import MEASURES, METHODS, Options
+from posenc.models.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
 
 
 def extend(
@@ -44,7 +45,26 @@ def extend(
     needles: Annotated[
         int, Option(help="Passkeys that are hidden at each depth and length.")
     ] = Options.needles,
-    seed: Annotated[int, Option(help="Of the passkeys.")] = Options.seed,
+    seed: Annotated[int, Option(help="Of the passkeys, and of training.")] = Options.seed,
+    tune: Annotated[
+        int | None,
+        Option(
+            help="Train each method on for so many steps besides, at positions that skip ahead "
+            "to the farthest length (PoSE)."
+        ),
+    ] = None,
+    tune_length: Annotated[
+        int | None,
+        Option(help="Tokens of a training window.", show_default=f"the trained length or {WINDOW}"),
+    ] = None,
+    tune_lr: Annotated[
+        float | None,
+        Option(help="AdamW's rate.", show_default=f"{LORA_RATE:g}, of all weights {FULL_RATE:g}"),
+    ] = None,
+    tune_rank: Annotated[
+        str | None,
+        Option(help=f"Rank of LoRA, or {FULL}: all weights.", show_default=str(RANK)),
+    ] = None,
     write: Annotated[
         str | None,
         Option(help="Write the config.json of this method into the folder of the results."),
@@ -68,6 +88,7 @@ def extend(
             needles=needles,
             seed=seed,
             write=write,
+            tuning=_tuning(tune, length=tune_length, rate=tune_lr, rank=tune_rank),
         )
         # From here on Ctrl-C has a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -96,6 +117,31 @@ def _lengths(text: str | None) -> tuple[int, ...]:
         ) from None
 
 
+def _tuning(
+    steps: int | None, *, length: int | None, rate: float | None, rank: str | None
+) -> Tuning | None:
+    if steps is None:
+        given = {"length": length, "lr": rate, "rank": rank}
+        for name, value in given.items():
+            if value is not None:
+                raise SettingError(
+                    f"extend --tune-{name} {value}: nothing is trained; give --tune STEPS too"
+                )
+        return None
+    return Tuning(steps, length, rate, _rank(rank))
+
+
+def _rank(text: str | None) -> int | None:
+    if text is None or text == FULL:
+        return None if text else RANK
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingError(
+            f"extend --tune-rank {text}: a whole number is needed, or {FULL}"
+        ) from None
+
+
 def _print_report(report: dict[str, Any]) -> None:
     """Losses on fixed targets, passkeys, and the verdict's sentences."""
     longest = str(max(report["to"]))
@@ -113,6 +159,11 @@ def _print_report(report: dict[str, Any]) -> None:
     if base:
         table.add_row("sliding window", *(_loss(base.get(str(n))) for n in lengths), "-", "-")
     Console().print(table)
+    for name, method in report["methods"].items():
+        course = method.get("tuning")
+        if course:
+            losses = f"from {course['first']:.3f} to {course['last']:.3f}"
+            print(f"{name}: training took its loss {losses} in {course['seconds']:.1f} s")
     for sentence in report["verdict"]["sentences"]:
         print(sentence)
     for name, reason in {**report["unavailable"], **report["failed"]}.items():

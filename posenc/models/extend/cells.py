@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from posenc.models.extend.options import PROTOCOL
+from posenc.report.numbers import count
 
 # Tokens that are scored with growing context, and how many times as much each context holds.
 TARGETS = 256
@@ -21,7 +23,7 @@ class Cell:
     """One number or a few: a method, a measure, how many tokens are read, and which of its repeats.
 
     index is the span of a loss and the seed of a passkey; depth is where that is hidden, None for
-    a control without one.
+    a control without one. steps is how many the method was trained on for, 0 for none.
     """
 
     method: str
@@ -29,17 +31,23 @@ class Cell:
     length: int
     index: int
     depth: float | None = None
+    steps: int = 0
 
     @property
     def hides(self) -> bool:
         """Whether it is about passkeys."""
         return self.measure in ("passkey", "control")
 
+    @property
+    def row(self) -> str:
+        """What the method is called in the report."""
+        return row_name(self.method, self.steps)
+
     def __str__(self) -> str:
         if not self.hides:
-            return f"{self.method}: {self.measure} at {self.length}, span {self.index}"
+            return f"{self.row}: {self.measure} at {self.length}, span {self.index}"
         where = "" if self.depth is None else f", depth {self.depth:g}"
-        return f"{self.method}: {self.measure} at {self.length}{where}, seed {self.index}"
+        return f"{self.row}: {self.measure} at {self.length}{where}, seed {self.index}"
 
 
 @dataclass(frozen=True)
@@ -79,29 +87,43 @@ class Lengths:
         return (*range(0, self.trained, near), *range(self.trained, longest, far), longest)
 
 
+def row_name(method: str, steps: int) -> str:
+    return f"{method} (tuned {count(steps, 'step')})" if steps else method
+
+
 def plan(
     methods: tuple[str, ...],
     measures: tuple[str, ...],
     lengths: Lengths,
     spans: int,
     needles: int,
+    tuned: Mapping[str, int] | None = None,
 ) -> list[Cell]:
-    """All cells, repeat by repeat, so that an early end has every method once."""
+    """All cells, repeat by repeat, so that an early end has every method once.
+
+    tuned names those methods that are measured trained on too, each with its steps.
+    """
+    steps = tuned or {}
+    variants = [
+        (method, trained_on)
+        for method in methods
+        for trained_on in dict.fromkeys((0, steps.get(method, 0)))
+    ]
     cells = []
     for index in range(max(spans, needles)):
         if index < spans:
             if "sliding" in measures:
                 cells += [Cell(OWN, "sliding", n, index) for n in lengths.to]
-            for method in methods:
+            for method, on in variants:
                 if "short" in measures:
-                    cells.append(Cell(method, "short", lengths.short, index))
+                    cells.append(Cell(method, "short", lengths.short, index, steps=on))
                 if "targets" in measures:
-                    cells += [Cell(method, "targets", n, index) for n in lengths.contexts]
+                    cells += [Cell(method, "targets", n, index, steps=on) for n in lengths.contexts]
                 if "windows" in measures or "targets" in measures:
-                    cells += [Cell(method, "windows", n, index) for n in lengths.to]
+                    cells += [Cell(method, "windows", n, index, steps=on) for n in lengths.to]
         if index < needles and "passkey" in measures:
-            for method in methods:
-                cells.append(Cell(method, "control", lengths.passkeys[0], index))
+            for method, on in variants:
+                cells.append(Cell(method, "control", lengths.passkeys[0], index, steps=on))
                 cells += [
                     Cell(method, "passkey", n, index, depth)
                     for n in lengths.passkeys
@@ -114,8 +136,9 @@ def key(cell: Cell, depends: dict[str, Any]) -> str:
     """The first 16 hex digits of the sha256 of a cell and of all that its numbers depend on.
 
     `depends` says what the method built instead of its name, so that methods that build the same
-    for a length share their cells.
+    for a length share their cells, and of training all that shaped the weights.
     """
-    fields = {name: value for name, value in asdict(cell).items() if name != "method"}
+    told = ("method", "steps")
+    fields = {name: value for name, value in asdict(cell).items() if name not in told}
     text = json.dumps({"protocol": PROTOCOL, **fields, **depends}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -29,25 +29,33 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Material:
-    """Spans of text in tokens, text to hide needles in, and the tokenizer's opening token."""
+    """Spans of text in tokens, text to hide needles in, and the tokenizer's opening token.
+
+    rests are tokens that stand behind the haystack and behind each span, which nothing measures.
+    """
 
     tokenizer: Any
     opening: tuple[int, ...]
     spans: tuple[Int[Tensor, "t"], ...]
     haystack: Int[Tensor, "t"]
+    rests: tuple[Int[Tensor, "t"], ...] = ()
 
     @classmethod
-    def of(cls, tokenizer: Any, text: str, spans: int, longest: int) -> "Material":
+    def of(cls, tokenizer: Any, text: str, spans: int, longest: int, beyond: int = 0) -> "Material":
         """A haystack of `longest` tokens from the text's beginning, then spans evenly spread.
+
+        `beyond` is how many tokens more are wanted behind each; a rest is shorter where its part of
+        the text ends. Spans are the same for any.
 
         Raises LabError where the text is too short for that.
         """
         opening = tuple(_opening(tokenizer))
-        pieces = []
+        pieces, rests = [], []
         for i in range(spans + 1):
             begin = len(text) * i // (spans + 1)
             end = len(text) * (i + 1) // (spans + 1)
-            piece = _tokens(tokenizer, text[begin : min(end, begin + LETTERS_PER_TOKEN * longest)])
+            head = min(end, begin + LETTERS_PER_TOKEN * longest)
+            piece = _tokens(tokenizer, text[begin:head])
             if len(piece) < longest:
                 raise LabError(
                     f"the text is too short: {spans} spans and a haystack of {longest} tokens each "
@@ -55,7 +63,12 @@ class Material:
                     "more with --text, fewer --spans, or a shorter --to"
                 )
             pieces.append(torch.tensor(piece[:longest]))
-        return cls(tokenizer, opening, tuple(pieces[1:]), pieces[0])
+            if len(piece) < longest + beyond:
+                piece += _tokens(
+                    tokenizer, text[head : min(end, head + LETTERS_PER_TOKEN * beyond)]
+                )
+            rests.append(torch.tensor(piece[longest : longest + beyond], dtype=torch.long))
+        return cls(tokenizer, opening, tuple(pieces[1:]), pieces[0], tuple(rests))
 
     def digest(self, span: int | None) -> str:
         """The sha256 of a span, or, for None, of what passkeys are hidden in and asked with."""

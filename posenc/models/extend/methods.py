@@ -2,7 +2,7 @@
 
     factor = target / trained
 
-No method trains anything: each is another encoding under the same weights.
+No method trains anything: each is another encoding under the same weights (`tune` trains those).
 """
 
 from collections.abc import Callable, Mapping

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.errors import SettingError, one_of, whole
+from posenc.models.extend.tune.settings import Tuning, tunable
 
 PROTOCOL = 1
 """Raised whenever the same choices would no longer give the same numbers."""
@@ -21,7 +22,8 @@ class Options:
     """Everything that a person can choose; the defaults are `posenc extend MODEL`.
 
     Lengths count tokens; `to` empty is twice the trained length. spans is how many stretches of
-    text are read, needles how many passkeys are hidden at each depth and length. Raises
+    text are read, needles how many passkeys are hidden at each depth and length. tuning
+    trains those methods that it can, which are measured beside the methods as they are. Raises
     SettingError for values that no run can have.
     """
 
@@ -35,6 +37,7 @@ class Options:
     needles: int = 2
     seed: int = 0
     write: str | None = None
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         for option, names, known in (
@@ -48,6 +51,8 @@ class Options:
         if self.write is not None:
             # The model's own configuration says the model as it is.
             one_of("extend", [name for name in METHODS if name != "none"], write=self.write)
+        if self.tuning is not None:
+            tunable(self.methods)
         whole("extend", spans=self.spans, needles=self.needles)
         whole("extend", 0, seed=self.seed)
         for length in self.to:
@@ -63,5 +68,6 @@ class Options:
             words += ["--text", str(path)]
         words += ["--out", str(self.out), "--spans", str(self.spans)]
         words += ["--needles", str(self.needles), "--seed", str(self.seed)]
+        words += self.tuning.words() if self.tuning else []
         words += ["--write", self.write] if self.write else []
         return shlex.join(words)

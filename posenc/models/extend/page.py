@@ -4,7 +4,12 @@ from typing import Any
 
 from posenc.lab import figures
 from posenc.models.extend import curves
-from posenc.models.extend.page_tables import methods_table, passkey_table, targets_table
+from posenc.models.extend.page_tables import (
+    methods_table,
+    passkey_table,
+    targets_table,
+    training_table,
+)
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, facts, small, table, tag, text
 from posenc.report.numbers import count
@@ -18,6 +23,7 @@ def page(data: Data) -> Markup:
     if any(one["targets"] or one["short"] for one in data["methods"].values()):
         parts.append(methods_table(data))
     parts += [_pictures(data), targets_table(data), passkey_table(data)]
+    parts.append(training_table(data))
     parts += [_without_result(data), _what_was_run(data)]
     return Markup("\n".join(part for part in map(text, parts) if part))
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from posenc.models.extend.cells import OWN
 from posenc.models.extend.curves import SLIDING, names
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, small, table, tag
-from posenc.report.numbers import DASH, number, signed
+from posenc.report.numbers import DASH, count, number, signed
 
 Data = dict[str, Any]
 CHIPS = {
@@ -67,6 +68,30 @@ def targets_table(data: Data) -> Child:
         table(heads, rows, "Loss by how much is read"),
         small(note),
     ]
+
+
+def training_table(data: Data) -> Child:
+    """How the training of each method went, where any was trained on."""
+    courses = {name: one.get("tuning") for name, one in data["methods"].items()}
+    known = {name: course for name, course in courses.items() if course}
+    if not known:
+        return None
+    rows = []
+    for name, course in known.items():
+        values = [number(course[end], 3) for end in ("first", "last")]
+        values += [number(course["seconds"], 1), course["file"]]
+        rows.append(tag("tr", _name_cell(data, name), [tag("td", value) for value in values]))
+    one = next(iter(known.values()))
+    trained = "all weights" if one["rank"] is None else f"LoRA of rank {one['rank']}"
+    note = (
+        f"{count(one['steps'], 'step')} of one window of {one['length']:,} tokens, of "
+        f"{count(one['windows'], 'window')} of text that nothing here is measured on: {trained}, "
+        f"AdamW at {one['rate']:g}. Positions skip ahead once in a window, up to "
+        f"{max(data['to']):,} (PoSE). Losses are means of the first and the last tenth of the "
+        f"steps, and also tell of the text: compare a tuned row with that of {OWN}, tuned as long."
+    )
+    heads = ["Method", "First loss", "Last loss", "Seconds", "Weights"]
+    return [tag("h2", "Training"), table(heads, rows, "Training"), small(note)]
 
 
 def passkey_table(data: Data) -> Child:

@@ -1,6 +1,7 @@
 """What report.json holds beside what was found: what was run, on what, and how to repeat it."""
 
 import platform
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ def record(
     options: Options, work: Work, text: dict[str, Any], cells: list[Cell], rows: Rows
 ) -> dict[str, Any]:
     """The whole of report.json, but for what could not be measured."""
-    methods = tuple(dict.fromkeys(cell.method for cell in cells if cell.method in options.methods))
+    rows_of = {cell.row: cell for cell in cells if cell.measure != "sliding"}
     data: dict[str, Any] = {
         "version": VERSION,
         "command": options.command(),
@@ -44,10 +45,24 @@ def record(
         "done": len(rows),
         "planned": len(cells),
     }
-    data |= found(rows, methods)
+    data |= found(rows, tuple(rows_of))
     for name, method in data["methods"].items():
-        method["encoding"] = encoding_of(work, name)
+        cell = rows_of[name]
+        method["encoding"] = encoding_of(work, cell.method)
+        if cell.steps:
+            method["tuning"] = training_of(work, cell.method)
     return data | {"verdict": verdict(data)}
+
+
+def training_of(work: Work, method: str) -> dict[str, Any] | None:
+    """The settings and the course of a method's training; None where it has not come to an end."""
+    assert work.tuner is not None
+    course = work.tuner.course(method)
+    if course is None:
+        return None
+    file = work.tuner.path(method).name
+    windows = len(work.tuner.windows)
+    return asdict(work.tuner.tuning) | asdict(course) | {"windows": windows, "file": file}
 
 
 def encoding_of(work: Work, method: str) -> str:

@@ -11,11 +11,15 @@ from posenc.errors import LabError, PosencError, SettingError
 from posenc.lab.folder import append_row, locked, read_rows
 from posenc.lab.text import read_text, standard_library
 from posenc.models.attach import detach
-from posenc.models.extend.cells import Cell, Lengths, plan
+from posenc.models.extend.cells import Cell, Lengths, plan, row_name
 from posenc.models.extend.material import Material
 from posenc.models.extend.methods import Reach
 from posenc.models.extend.options import Options
-from posenc.models.extend.subject import check_rotary, load_subject
+from posenc.models.extend.subject import Subject, check_rotary, load_subject
+from posenc.models.extend.tune.lora import projections
+from posenc.models.extend.tune.settings import UNTUNABLE, Tuning
+from posenc.models.extend.tune.text import training_windows
+from posenc.models.extend.tune.tuner import Tuner
 from posenc.models.extend.work import Work
 from posenc.models.extend.write import write_config
 
@@ -55,28 +59,48 @@ def extend(options: Options, tell: Tell) -> Outcome:
             f"extend --to {min(lengths.to)}: the model was trained on {trained} tokens and reads "
             "as many by itself; give more"
         )
+    tuning = options.tuning and options.tuning.settled(trained, max(lengths.to))
     corpus = read_text(options.text) if options.text else standard_library()
     _make_folder(options.out)
     with locked(options.out, wait=False):
         subject = load_subject(options.model)
         text = (corpus.train + corpus.test).decode("utf-8", "replace")
-        material = Material.of(subject.tokenizer, text, options.spans, max(lengths.to))
+        beyond = tuning.tokens(options.spans + 1) if tuning else 0
+        material = Material.of(subject.tokenizer, text, options.spans, max(lengths.to), beyond)
         if "passkey" in options.measures:
             # Refused before the hours that losses take.
             material.passkey(min(lengths.passkeys), 0.0, "")
-        work = Work(subject, material, lengths, options.seed, options.out / CELLS)
+        tuner = _tuner(subject, material, tuning, lengths, options) if tuning else None
+        work = Work(subject, material, lengths, options.seed, options.out / CELLS, tuner)
         written = None
         if options.write is not None:
             reach = Reach(trained, work.target)
             written = write_config(options.out, subject.values, options.write, reach)
         unavailable = _unavailable(work, options.methods)
         methods = tuple(name for name in options.methods if name not in unavailable)
-        cells = plan(methods, options.measures, lengths, options.spans, options.needles)
+        steps = tuning.steps if tuning else 0
+        tuned = {name: steps for name in methods if steps and name not in UNTUNABLE}
+        unavailable |= {
+            row_name(name, steps): UNTUNABLE[name]
+            for name in methods
+            if steps and name in UNTUNABLE
+        }
+        cells = plan(methods, options.measures, lengths, options.spans, options.needles, tuned)
         rows, failed, interrupted = _carry_out(work, cells, tell)
         data = record(options, work, corpus.summary, cells, rows)
         data |= {"unavailable": unavailable, "failed": failed}
         report = write_report(options.out, data)
     return Outcome(report, data, interrupted, failed, written)
+
+
+def _tuner(
+    subject: Subject, material: Material, tuning: Tuning, lengths: Lengths, options: Options
+) -> Tuner:
+    """Raises PosencError where the text is too short, or LoRA has no place in the model."""
+    assert tuning.length is not None
+    windows = training_windows(material, tuning.length)
+    beside = () if tuning.rank is None else projections(subject.model)
+    return Tuner(subject, windows, tuning, max(lengths.to), options.seed, options.out, beside)
 
 
 def _unavailable(work: Work, methods: tuple[str, ...]) -> dict[str, str]:
@@ -104,11 +128,13 @@ def _carry_out(
     left = sum(cell.length for cell in cells if keys[cell] not in by_key)
     tell(f"{len(cells)} cells, of which {sum(x in by_key for x in keys.values())} are done already")
     failed: dict[str, str] = {}
-    tokens, began = 0, time.perf_counter()
-    told = began
+    trained_on = {cell.row: cell.method for cell in cells if cell.steps}
+    tokens, told = 0, time.perf_counter()
     try:
+        failed |= _train(work, trained_on, tell)
+        began = time.perf_counter()
         for number, cell in enumerate(cells, 1):
-            if keys[cell] in by_key:
+            if keys[cell] in by_key or cell.row in failed:
                 continue
             try:
                 row = work.measure(cell)
@@ -131,6 +157,18 @@ def _carry_out(
     finally:
         detach(work.subject.model)
     return _found(by_key, keys), failed, False
+
+
+def _train(work: Work, rows: dict[str, str], tell: Tell) -> dict[str, str]:
+    """Train the method of each of these rows; returns the reasons of those that broke down."""
+    failed = {}
+    for row, method in rows.items():
+        assert work.tuner is not None
+        try:
+            work.tuner.train(method, tell)
+        except (PosencError, RuntimeError, MemoryError) as error:
+            failed[row] = str(error).partition("\n")[0]
+    return failed
 
 
 def _found(by_key: dict[str, Any], keys: dict[Cell, str]) -> dict[Cell, dict[str, Any]]:

@@ -4,6 +4,8 @@
     model, text, machine  what was read, on what
     trained, to, targets, short, spans, needles, seed, level
     methods               by name: the encoding of its first layer that turns, and what was found
+        tuning            of a row that was trained on: {"steps", "length", "rate", "rank",
+                          "windows", "first", "last", "seconds", "file"}
         short             {"spans", "mean", "change"}
         windows           by length: {"edges", "bins", "spans", "mean"}
         targets           by length: {"spans", "mean", "behind_sliding"}
@@ -73,7 +75,7 @@ def against(base: Data, others: Mapping[str, Data | None]) -> dict[str, Data | N
 
 
 def _method(rows: Rows, name: str) -> Data:
-    own = {cell: row for cell, row in rows.items() if cell.method == name}
+    own = {cell: row for cell, row in rows.items() if cell.row == name}
     short = _by_length(own, ("short",), _losses("loss"))
     return {
         "short": next(iter(short.values()), None),

@@ -1,6 +1,7 @@
 """All that cells are measured with."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from posenc.models.extend.material import Material
 from posenc.models.extend.measures import MEASURES
 from posenc.models.extend.peak import peak_memory
 from posenc.models.extend.subject import Subject
+from posenc.models.extend.tune.tuner import Tuner
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Work:
     lengths: Lengths
     seed: int
     file: Path
+    tuner: Tuner | None = None
 
     @property
     def target(self) -> int:
@@ -35,6 +38,8 @@ class Work:
             "layers": repr(layers),
             "text": self.material.digest(None if cell.hides else cell.index),
         }
+        if cell.steps and self.tuner is not None:
+            depends["tuned"] = self.tuner.key(cell.method)
         if cell.hides:
             depends["seed"] = self.seed
         else:
@@ -44,8 +49,9 @@ class Work:
     def measure(self, cell: Cell) -> dict[str, Any]:
         """The cell's row: its numbers, seconds, and memory (1e6 bytes) beyond what was held."""
         self.subject.attach(cell.method, self.target, cell.length)
+        trained = self.tuner.put(cell.method) if cell.steps and self.tuner else nullcontext()
         began = time.perf_counter()
-        with peak_memory() as peak:
+        with trained, peak_memory() as peak:
             result = MEASURES[cell.measure](
                 self.subject.model, self.material, self.lengths, self.seed, cell
             )

@@ -1,0 +1,1 @@
+"""Methods that are trained on for a few steps before they are measured."""

@@ -1,0 +1,105 @@
+"""Trained weights of methods: made once, kept in the folder of the results, put into the model."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import safetensors
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from posenc.lab.checkpoint import save_tensors
+from posenc.models.extend.subject import Subject
+from posenc.models.extend.tune import lora
+from posenc.models.extend.tune.settings import Tuning
+from posenc.models.extend.tune.train import Course, train
+from posenc.models.extend.tune.weights import replaced, trainable
+
+PROTOCOL = 1
+"""Raised whenever the same choices would no longer train the same weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """A model, its windows of text, and how methods are trained on; files lie in `folder`.
+
+    tuning has no default left to fill in, and target is the farthest length.
+    """
+
+    subject: Subject
+    windows: Int[Tensor, "n t"]
+    tuning: Tuning
+    target: int
+    seed: int
+    folder: Path
+    # Beside which LoRA stands; found before anything is attached.
+    projections: tuple[str, ...]
+
+    def key(self, method: str) -> str:
+        """The first 16 hex digits of the sha256 of all that the trained weights depend on."""
+        depends = {
+            "protocol": PROTOCOL,
+            "model": self.subject.identity,
+            "layers": repr(self.subject.layers(method, self.target, self.windows.shape[1])),
+            "text": hashlib.sha256(self.windows.numpy().tobytes()).hexdigest(),
+            "target": self.target,
+            "seed": self.seed,
+            **asdict(self.tuning),
+        }
+        return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
+
+    def path(self, method: str) -> Path:
+        return self.folder / f"tuned-{method}-{self.key(method)}.safetensors"
+
+    def course(self, method: str) -> Course | None:
+        """How the training that is kept went; None where none is kept that can be read."""
+        try:
+            with safetensors.safe_open(self.path(method), framework="pt") as file:
+                return Course(**json.loads(file.metadata()["course"]))
+        except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError):
+            return None
+
+    def train(self, method: str, tell: Callable[[str], None]) -> None:
+        """Train the method and keep what came of it; what is kept already is not trained again.
+
+        Every method sees the same windows at the same positions.
+        """
+        if self.course(method) is not None:
+            return
+        self.subject.attach(method, self.target, self.windows.shape[1])
+        model = self.subject.model
+        # Windows and positions are drawn apart from LoRA's matrices, whose number depends on rank.
+        drawn, begun = (torch.Generator().manual_seed(self.seed) for _ in range(2))
+        with self._opened(model, begun) as parameters:
+            course = train(
+                model,
+                list(parameters.values()),
+                self.windows,
+                self.target,
+                self.tuning,
+                drawn,
+                lambda line: tell(f"{method}: {line}"),
+            )
+            tensors = {name: x.detach() for name, x in parameters.items()}
+            save_tensors(self.path(method), tensors, {"course": json.dumps(asdict(course))})
+
+    @contextlib.contextmanager
+    def put(self, method: str) -> Iterator[None]:
+        """The method's trained weights in the model, until the block ends."""
+        tensors = safetensors.torch.load_file(self.path(method))
+        model = self.subject.model
+        weights = tensors if self.tuning.rank is None else lora.merged(model, tensors)
+        with replaced(model, weights):
+            yield
+
+    def _opened(
+        self, model: nn.Module, generator: torch.Generator
+    ) -> contextlib.AbstractContextManager[dict[str, nn.Parameter]]:
+        """What is trained, by name."""
+        if self.tuning.rank is None:
+            return trainable(model)
+        return lora.adapters(model, self.projections, self.tuning.rank, generator)
