@@ -166,7 +166,7 @@ def _train(work: Work, rows: dict[str, str], tell: Tell) -> dict[str, str]:
         assert work.tuner is not None
         try:
             work.tuner.train(method, tell)
-        except (PosencError, RuntimeError, MemoryError) as error:
+        except (PosencError, OSError, RuntimeError, MemoryError) as error:
             failed[row] = str(error).partition("\n")[0]
     return failed
 

@@ -43,7 +43,7 @@ def train(
     """Change the parameters by AdamW, one window a step, to predict each next token.
 
     The rate rises over the first tenth of the steps, then stays; gradients are clipped to norm 1.
-    Raises LabError where the loss is no finite number.
+    Raises LabError where a loss or a gradient is no finite number.
 
     Source: Zhu et al. 2024 (PoSE), arXiv:2309.10400, section 3.2.
     """
@@ -56,14 +56,14 @@ def train(
         skipped = Positions.skipping(len(ids), longest=target, generator=generator)
         loss = loss_of(model, ids, skipped.keys.position)
         losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
-            raise LabError(
-                f"training broke down: the loss of step {step} is {losses[-1]}; give a lower "
-                f"--tune-lr than {tuning.rate:g}"
-            )
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
+        norm = nn.utils.clip_grad_norm_(parameters, 1.0).item()
+        if not math.isfinite(losses[-1] + norm):
+            raise LabError(
+                f"training broke down at step {step} (loss {losses[-1]:g}, gradient {norm:g}); "
+                f"give a lower --tune-lr than {tuning.rate:g}"
+            )
         for group in optimizer.param_groups:
             group["lr"] = tuning.rate * min(1.0, step / part)
         optimizer.step()
