@@ -132,8 +132,10 @@ def _tuning(
 
 
 def _rank(text: str | None) -> int | None:
-    if text is None or text == FULL:
-        return None if text else RANK
+    if text is None:
+        return RANK
+    if text == FULL:
+        return None
     try:
         return int(text)
     except ValueError:

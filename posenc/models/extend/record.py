@@ -20,7 +20,7 @@ def record(
     options: Options, work: Work, text: dict[str, Any], cells: list[Cell], rows: Rows
 ) -> dict[str, Any]:
     """The whole of report.json, but for what could not be measured."""
-    rows_of = {cell.row: cell for cell in cells if cell.measure != "sliding"}
+    rows_of = {cell.row: cell for cell in cells if cell.method in options.methods}
     data: dict[str, Any] = {
         "version": VERSION,
         "command": options.command(),

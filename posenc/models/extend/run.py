@@ -78,13 +78,14 @@ def extend(options: Options, tell: Tell) -> Outcome:
             written = write_config(options.out, subject.values, options.write, reach)
         unavailable = _unavailable(work, options.methods)
         methods = tuple(name for name in options.methods if name not in unavailable)
-        steps = tuning.steps if tuning else 0
-        tuned = {name: steps for name in methods if steps and name not in UNTUNABLE}
-        unavailable |= {
-            row_name(name, steps): UNTUNABLE[name]
-            for name in methods
-            if steps and name in UNTUNABLE
-        }
+        tuned = {}
+        if tuning is not None:
+            tuned = {name: tuning.steps for name in methods if name not in UNTUNABLE}
+            unavailable |= {
+                row_name(name, tuning.steps): UNTUNABLE[name]
+                for name in methods
+                if name in UNTUNABLE
+            }
         cells = plan(methods, options.measures, lengths, options.spans, options.needles, tuned)
         rows, failed, interrupted = _carry_out(work, cells, tell)
         data = record(options, work, corpus.summary, cells, rows)

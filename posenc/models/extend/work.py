@@ -50,12 +50,12 @@ class Work:
         """The cell's row: its numbers, seconds, and memory (1e6 bytes) beyond what was held."""
         self.subject.attach(cell.method, self.target, cell.length)
         trained = self.tuner.put(cell.method) if cell.steps and self.tuner else nullcontext()
-        began = time.perf_counter()
         with trained, peak_memory() as peak:
+            began = time.perf_counter()
             result = MEASURES[cell.measure](
                 self.subject.model, self.material, self.lengths, self.seed, cell
             )
-        seconds = round(time.perf_counter() - began, 3)
+            seconds = round(time.perf_counter() - began, 3)
         return {"kind": "cell", "key": self.key(cell), "result": result} | {
             "seconds": seconds,
             "peak_mb": peak.mb,
