@@ -19,6 +19,7 @@ from posenc.models.extend.run import extend
 from posenc.models.extend.tune import tuner as tuners
 from posenc.models.extend.tune.settings import Tuning
 from posenc.models.extend.work import Work
+from posenc.models.loading import load_model
 
 run = CliRunner().invoke
 TUNED = "yarn (tuned 12 steps)"
@@ -131,8 +132,6 @@ def test_the_model_has_its_own_weights_for_every_other_cell(
 
     monkeypatch.setattr(Work, "measure", keeping)
     quietly(replace(given, methods=("yarn", "none"), tuning=Tuning(5, length=32, rank=rank)))
-    from posenc.models.loading import load_model
-
     own = load_model(given.model).model.state_dict()
     assert {cell.steps for cell, _ in seen} == {0, 5}
     for _, weights in seen:
