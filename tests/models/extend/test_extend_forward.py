@@ -83,8 +83,9 @@ def test_logits_are_made_of_scored_tokens_only(model: Any, ids: Tensor) -> None:
 
 def test_the_peak_is_what_was_held_at_most() -> None:
     with peak_memory() as peak:
-        held = torch.ones(8_000_000)
+        # More than malloc ever keeps of what was freed before.
+        held = torch.ones(20_000_000)
         del held
     if peak.mb is None:
         pytest.skip("this Python has no way to set the high-water mark of memory back")
-    assert 30 < peak.mb < 40
+    assert 75 < peak.mb < 95
