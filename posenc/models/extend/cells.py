@@ -125,7 +125,7 @@ def plan(
             for method, on in variants:
                 cells.append(Cell(method, "control", lengths.passkeys[0], index, steps=on))
                 cells += [
-                    Cell(method, "passkey", n, index, depth)
+                    Cell(method, "passkey", n, index, depth, on)
                     for n in lengths.passkeys
                     for depth in DEPTHS
                 ]

@@ -12,8 +12,8 @@ import torch
 from typer.testing import CliRunner
 
 from posenc.commands import app
-from posenc.models.extend.cells import Cell
-from posenc.models.extend.options import Options
+from posenc.models.extend.cells import Cell, Lengths, plan
+from posenc.models.extend.options import MEASURES, Options
 from posenc.models.extend.page import page
 from posenc.models.extend.run import extend
 from posenc.models.extend.tune import tuner as tuners
@@ -51,6 +51,14 @@ def quietly(options: Options) -> dict[str, Any]:
 
 def losses(data: dict[str, Any]) -> dict[str, Any]:
     return {name: one["short"]["spans"] for name, one in data["methods"].items()}
+
+
+def test_a_tuned_row_is_measured_as_the_one_beside_it() -> None:
+    lengths = Lengths(64, (128, 256))
+    cells = plan(("none", "yarn"), MEASURES, lengths, 2, 2, {"yarn": 12})
+    assert len(set(cells)) == len(cells)
+    tuned = {replace(cell, steps=0) for cell in cells if cell.steps}
+    assert tuned == {cell for cell in cells if cell.method == "yarn" and not cell.steps}
 
 
 def test_tuned_rows_stand_beside_the_others(given: Options) -> None:
