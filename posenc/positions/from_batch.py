@@ -22,8 +22,8 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
     cu_seq_lens_q   (documents + 1,) of one row, also by the name cu_seqlens
     seq_idx         (b, t): a number for each document
     position_ids    (b, t), or (axes, b, t) as for images in text: coordinates. Where nothing else
-                    tells documents, one begins at each real token whose position does not rise; a
-                    leap ahead begins none
+                    tells documents, one begins at each real token whose position falls or is the
+                    row's smallest again; a leap ahead begins none, nor do ties farther on
 
     Documents do not see each other. Raises PositionsError for a batch of none of these keys nor
     tokens, keys that contradict each other, and masks of four dimensions.
@@ -40,7 +40,7 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
     if mask is not None and told is None and reading_values() and bool((mask > 1).any()):
         told = mask.long()
     if told is None and ids is not None and ids.ndim == 2:
-        told = _falling(ids, mask)
+        told = runs(ids, None if mask is None else mask.bool())
     counted = Positions.build(
         length, causal=causal, attention_mask=mask, documents=told, device=_device(batch)
     )
@@ -86,11 +86,16 @@ def _begins(numbers: Tensor) -> Tensor:
     return numbers[:, 1:] != numbers[:, :-1]
 
 
-def _falling(ids: Tensor, mask: Tensor | None) -> Tensor | None:
-    """A number for each run of rising positions; None where there is but one."""
-    begins = ids[:, 1:] <= ids[:, :-1]
-    if mask is not None:
-        real = mask.bool()
+def runs(ids: Tensor, real: Tensor | None = None) -> Tensor | None:
+    """A number (b, t) for each run of positions (b, t); None where there is but one.
+
+    One begins at a real token whose position falls, or is the row's smallest again, which is where
+    documents of a single token begin. Tokens of an image may share a position farther on.
+    transformers begins one at every tie and every leap ahead, too.
+    """
+    least = ids if real is None else ids.masked_fill(~real, torch.iinfo(ids.dtype).max)
+    begins = (ids[:, 1:] < ids[:, :-1]) | (ids[:, 1:] == least.amin(dim=1, keepdim=True))
+    if real is not None:
         begins = begins & real[:, 1:] & real[:, :-1]
     if reading_values() and not bool(begins.any()):
         return None

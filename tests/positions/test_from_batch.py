@@ -68,12 +68,12 @@ def test_padding_is_hidden_and_not_taken_for_a_document() -> None:
     assert positions.unit_step
 
 
-def test_a_leap_ahead_begins_no_document_and_keeps_its_coordinates() -> None:
-    ids = torch.tensor([[0, 1, 2, 100, 101]])
-    positions = pe.positions_from({"position_ids": ids})
+@pytest.mark.parametrize("ids", [[0, 1, 2, 100, 101], [0, 1, 30, 30, 31]], ids=["leap", "ties"])
+def test_leaps_and_ties_begin_no_document_and_keep_their_coordinates(ids: list[int]) -> None:
+    positions = pe.positions_from({"position_ids": torch.tensor([ids])})
     assert positions.keys.document is None
-    assert torch.equal(positions.keys.position, ids)
-    assert positions.extent == 102
+    assert positions.keys.position.tolist() == [ids]
+    assert positions.extent == ids[-1] + 1
     assert torch.equal(visible(positions), torch.ones(5, 5).tril().bool()[None])
 
 

@@ -3,10 +3,10 @@
 from inspect import signature
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from posenc.models.attach.sight import Given
+from posenc.positions.from_batch import runs
 
 
 class ReadGiven:
@@ -28,15 +28,4 @@ class ReadGiven:
         # transformers reads documents off them too, but not where the model makes itself a cache,
         # as it does unless it is told use_cache=False, and in some models (gpt-oss, OPT) never.
         if ids.ndim == 2 and cache is None and told.get("attention_mask") is None:
-            self.given.documents = _documents(ids)
-
-
-def _documents(ids: Tensor) -> Tensor | None:
-    """A number (1|b, t) for each run of positions; None where there is but one.
-
-    A run ends where positions fall or are 0 again; tied ones, as of an image, are one run.
-    """
-    begins = (ids[:, 1:] < ids[:, :-1]) | (ids[:, 1:] == 0)
-    if not torch.compiler.is_compiling() and not bool(begins.any()):
-        return None
-    return torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)
+            self.given.documents = runs(ids)
