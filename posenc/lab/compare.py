@@ -12,7 +12,7 @@ from typing import Any
 from posenc.atomic_files import replace_file
 from posenc.errors import LabError, SettingError
 from posenc.lab.config import Comparison, RunConfig
-from posenc.lab.folder import Run, locked, read_run
+from posenc.lab.folder import Run, locked, make_folder, read_run
 from posenc.lab.hardware import cores
 from posenc.lab.leftovers import own_prefix, remove_leftovers
 from posenc.lab.progress import Display
@@ -58,7 +58,7 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
     corpus = read_text(comparison.text) if comparison.text else standard_library()
     configs = plan(comparison, corpus)
     out = comparison.out
-    _make_folder(out)
+    make_folder(out, "runs")
     with locked(out, wait=False):
         stopped = _carry_out(comparison, configs, corpus, display)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
@@ -169,15 +169,3 @@ def _jobs(comparison: Comparison) -> int:
     """How many runs go at a time: as many as there are cores, unless chosen."""
     runs = len(dict.fromkeys(comparison.encodings)) * comparison.seeds
     return min(comparison.jobs or cores(), runs)
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        (out / "runs").mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise LabError(
-            f"--out {out}: results cannot be written there ({error.strerror}); choose another "
-            "folder with --out"
-        ) from None

@@ -53,7 +53,7 @@ def mean(values: Iterable[float]) -> float:
     return fmean(values) if all(map(math.isfinite, values)) else math.inf
 
 
-def described(curves: Sequence[Curve], unit: str) -> str:
+def described(curves: Sequence[Curve], against: str, per: str = "byte") -> str:
     """What a screen reader says of a picture: where each line starts and ends."""
     said = [
         f"{curve.label} {number(curve.y[0])} at {curve.x[0]:g} and {number(curve.y[-1])} at "
@@ -61,7 +61,7 @@ def described(curves: Sequence[Curve], unit: str) -> str:
         for curve in curves
         if curve.x
     ]
-    return f"Loss in nats per byte against {unit}. {'; '.join(said)}."
+    return f"Loss in nats per {per} against {against}. {'; '.join(said)}."
 
 
 def _row_curves(study: Study, read: Any) -> list[Curve]:

@@ -13,6 +13,7 @@ import contextlib
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +114,19 @@ def append_row(path: Path, row: dict[str, Any]) -> None:
             with contextlib.suppress(OSError):
                 file.truncate(size)
             raise
+
+
+def make_folder(out: Path, inside: str = "") -> None:
+    """Make a folder of results, and one inside it; LabError where nothing can be written there."""
+    try:
+        (out / inside).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise LabError(
+            f"--out {out}: results cannot be written there ({error.strerror}); choose another "
+            "folder with --out"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import posenc as pe
+
 VOCABULARY = 97
 # Relative to the largest number: both round every layer's numbers to float32.
 TOLERANCE = 1e-5
@@ -89,6 +91,12 @@ class OwnCode:
                 if parameter.ndim == 1 or "bias" in name:
                     parameter += 0.3 * torch.randn(parameter.shape)
         return model.eval()
+
+    def pair(self, **settings: Any) -> tuple[Any, Any]:
+        """The model twice, the second with posenc under it."""
+        theirs, ours = self.build(**settings), self.build(**settings)
+        pe.attach(ours)
+        return theirs, ours
 
 
 MODELS = {

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from posenc.lab.figures import Curve
-from posenc.report.numbers import number
 
 SLIDING = "sliding"
 # A word that gets e^3, twenty times less than from the best, tells no more of who is good.
@@ -56,17 +55,6 @@ def by_position(data: dict[str, Any]) -> list[Curve]:
 def highest(curves: Sequence[Curve]) -> float:
     """Where a picture ends, so that what broke does not flatten the rest."""
     return min((y for curve in curves for _, y in curve.finite), default=0.0) + ABOVE_BEST
-
-
-def described(curves: Sequence[Curve], unit: str) -> str:
-    """What a screen reader says of a picture: where each line starts and ends."""
-    said = [
-        f"{curve.label} {number(curve.y[0])} at {curve.x[0]:g} and {number(curve.y[-1])} at "
-        f"{curve.x[-1]:g}"
-        for curve in curves
-        if curve.x
-    ]
-    return f"Loss in nats per token against {unit}. {'; '.join(said)}."
 
 
 def _of(data: dict[str, Any], name: str) -> dict[str, Any]:

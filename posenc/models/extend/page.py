@@ -3,6 +3,7 @@
 from typing import Any
 
 from posenc.lab import figures
+from posenc.lab.curves import described
 from posenc.models.extend import curves
 from posenc.models.extend.page_tables import (
     methods_table,
@@ -70,7 +71,7 @@ def _pictures(data: Data) -> Child:
             contexts,
             data["trained"],
             lengths,
-            curves.described(contexts, "tokens read"),
+            described(contexts, "tokens read", "token"),
             unit="tokens",
             highest=curves.highest(contexts),
         )
@@ -83,7 +84,7 @@ def _pictures(data: Data) -> Child:
         picture = figures.by_position(
             positions,
             data["trained"],
-            curves.described(positions, "position in the longest window"),
+            described(positions, "position in the longest window", "token"),
             unit="tokens",
             highest=curves.highest(positions),
         )

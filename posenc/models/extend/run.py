@@ -1,6 +1,5 @@
 """Measure what is not measured yet in the output folder, then write the report there."""
 
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import LabError, PosencError, SettingError
-from posenc.lab.folder import append_row, locked, read_rows
+from posenc.lab.folder import append_row, locked, make_folder, read_rows
 from posenc.lab.text import read_text, standard_library
 from posenc.models.attach import detach
 from posenc.models.extend.cells import Cell, Lengths, plan, row_name
@@ -61,7 +60,7 @@ def extend(options: Options, tell: Tell) -> Outcome:
         )
     tuning = options.tuning and options.tuning.settled(trained, max(lengths.to))
     corpus = read_text(options.text) if options.text else standard_library()
-    _make_folder(options.out)
+    make_folder(options.out)
     with locked(options.out, wait=False):
         subject = load_subject(options.model)
         text = (corpus.train + corpus.test).decode("utf-8", "replace")
@@ -180,15 +179,3 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise LabError(
-            f"--out {out}: results cannot be written there ({error.strerror}); choose another "
-            "folder with --out"
-        ) from None

@@ -36,7 +36,7 @@ def config_of(values: Mapping[str, Any], method: str, reach: Reach) -> dict[str,
 
     It states the target as the longest input, but for dynamic, which goes on from the trained
     length. Raises UnsupportedError for a method that no config.json can say: zones and masks are
-    code, which `posenc.models.attach.attach` puts under a model.
+    code, which `posenc.attach` puts under a model.
     """
     spec = read(values)
     replaced = iter(encodings(spec, method, reach))
@@ -60,7 +60,7 @@ def _spec(part: Encoding, method: str) -> EncodingSpec:
     if not isinstance(part, Rotary):
         raise UnsupportedError(
             f"extend --write {method}: no config.json can say {part!r}; put it under the model "
-            "with posenc.models.attach.attach(model, encoding)"
+            "with posenc.attach(model, encoding)"
         )
     settings = {name: x for name, x in part.settings().items() if x is not None}
     if part.scaling is not None:

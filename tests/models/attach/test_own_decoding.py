@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import posenc as pe
 from tests.support.own_code import MODELS, WRITERS, assert_same, output, right_padding, text
 
 transformers = pytest.importorskip("transformers")
@@ -22,9 +21,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def pair(name: str) -> tuple[Any, Any]:
-    theirs, ours = MODELS[name].build(), MODELS[name].build()
-    pe.attach(ours)
-    return theirs, ours
+    return MODELS[name].pair()
 
 
 def dynamic(model: Any) -> Any:

@@ -23,9 +23,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def pair(name: str) -> tuple[Any, Any]:
-    theirs, ours = MODELS[name].build(), MODELS[name].build()
-    pe.attach(ours)
-    return theirs, ours
+    return MODELS[name].pair()
 
 
 @torch.no_grad()

@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-import posenc as pe
 from tests.support.own_code import MODELS, assert_same, inputs, output, text
 
 pytest.importorskip("transformers")
 
 
 def pair(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
-    theirs, ours = MODELS[name].build(**settings), MODELS[name].build(**settings)
-    pe.attach(ours)
+    theirs, ours = MODELS[name].pair(**settings)
     return theirs, ours
 
 

@@ -1,6 +1,5 @@
 """BLOOM: ALiBi."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -9,10 +8,9 @@ from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.own.parts import (
+    attend_without_bias,
     body_of,
-    choose_posenc,
     inside,
-    no_bias,
     of_configuration,
 )
 from posenc.models.spec import ModelSpec
@@ -27,11 +25,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
-    choose_posenc(body, attachment)
-    backbone = inside(body.model, "BloomModel")
-    attachment.put(backbone, "build_alibi_tensor", partial(no_bias, backbone))
-    for attention in body.attentions:
-        attachment.put(attention, "forward", partial(_forward, attention))
+    attend_without_bias(body, attachment, "BloomModel", "build_alibi_tensor", _forward)
 
 
 def _forward(

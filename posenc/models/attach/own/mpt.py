@@ -1,6 +1,5 @@
 """MPT: ALiBi, its slopes as large as its configuration says."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -10,10 +9,9 @@ from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.own.parts import (
+    attend_without_bias,
     body_of,
-    choose_posenc,
     inside,
-    no_bias,
     of_configuration,
 )
 from posenc.models.spec import ModelSpec
@@ -33,11 +31,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
 
 
 def _enter(body: Body, attachment: "Attachment") -> None:
-    choose_posenc(body, attachment)
-    backbone = inside(body.model, "MptModel")
-    attachment.put(backbone, "build_mpt_alibi_tensor", partial(no_bias, backbone))
-    for attention in body.attentions:
-        attachment.put(attention, "forward", partial(_forward, attention))
+    attend_without_bias(body, attachment, "MptModel", "build_mpt_alibi_tensor", _forward)
 
 
 def _forward(

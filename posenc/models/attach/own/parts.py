@@ -1,6 +1,7 @@
 """What families with attention code of their own share, to find their parts and replace them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -34,6 +35,17 @@ def inside(model: nn.Module, name: str) -> Any:
 
 def no_bias(owner: nn.Module, *told: object, **named: object) -> None:
     """In place of a method that makes a bias, or distances, of every pair."""
+
+
+def attend_without_bias(
+    body: Body, attachment: "Attachment", owner: str, maker: str, forward: Callable[..., Any]
+) -> None:
+    """Each attention goes by `forward(attention, ...)`, and the owner's method makes no bias."""
+    choose_posenc(body, attachment)
+    backbone = inside(body.model, owner)
+    attachment.put(backbone, maker, partial(no_bias, backbone))
+    for attention in body.attentions:
+        attachment.put(attention, "forward", partial(forward, attention))
 
 
 def of_configuration(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
