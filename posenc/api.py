@@ -49,8 +49,8 @@ from posenc.mask_decoder import EnhancedMaskDecoder as EnhancedMaskDecoder
 from posenc.model import Attention as Attention
 from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding
-from posenc.models.attach.attachment import attach as attach
-from posenc.models.attach.attachment import detach as detach
+from posenc.models.attach.attaching import attach as attach
+from posenc.models.attach.attaching import detach as detach
 from posenc.models.diagnose_models import diagnose_models as diagnose_models
 from posenc.models.read import read as read
 from posenc.models.spec import ModelSpec as ModelSpec

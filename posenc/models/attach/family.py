@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc.encoding import Encoding
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.spec import ModelSpec
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +21,6 @@ class Family:
     """
 
     body: Callable[[Any, ModelSpec], Body]
-    encodings: "Callable[[Body, Attachment], list[tuple[Encoding, ...]]]"
-    enter: "Callable[[Body, Attachment], None]"
+    encodings: Callable[[Body, Attachment], list[tuple[Encoding, ...]]]
+    enter: Callable[[Body, Attachment], None]
     no_room: str = ""

@@ -1,16 +1,14 @@
 """The way into models that ask transformers' AttentionInterface."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc.encoding import Encoding
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.mask import posenc_mask
 from posenc.models.spec import EncodingSpec
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 NAME = "posenc"
 
@@ -31,7 +29,7 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, posenc_mask)
 
 
-def _rotations(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+def _rotations(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
     """The rotation of each layer, as its configuration has it; all else is in the model's code."""
     built: list[tuple[EncodingSpec, Encoding]] = []
     layers: list[tuple[Encoding, ...]] = []
@@ -47,7 +45,7 @@ def _rotations(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...
     return layers
 
 
-def _choose(body: Body, attachment: "Attachment") -> None:
+def _choose(body: Body, attachment: Attachment) -> None:
     """Make transformers' code call posenc, by the name that `register` gave it."""
     before = _implementations(body.model.config)
     body.model.set_attn_implementation(NAME)

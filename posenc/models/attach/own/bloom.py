@@ -1,9 +1,10 @@
 """BLOOM: ALiBi."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
@@ -15,16 +16,13 @@ from posenc.models.attach.own.parts import (
 )
 from posenc.models.spec import ModelSpec
 
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
-
 
 def _body(model: Any, spec: ModelSpec) -> Body:
     attentions = [block.self_attention for block in inside(model, "BloomModel").h]
     return body_of(model, spec, spec.layers, attentions)
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     attend_without_bias(body, attachment, "BloomModel", "build_alibi_tensor", _forward)
 
 

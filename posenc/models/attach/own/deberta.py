@@ -4,7 +4,7 @@ Letters: b batch, h heads, t tokens, d head dimension, c model dimension.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.func import functional_call
 from posenc.encoding import Context, Encoding
 from posenc.encodings._weights import linear_in_dtype
 from posenc.errors import UnsupportedError
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.mask import posenc_mask
@@ -23,9 +24,6 @@ from posenc.models.spec import EncodingSpec, ModelSpec
 from posenc.positions import as_positions
 from posenc.terms import Term
 from posenc.torch_modes import arithmetic
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 
 class Lowering(nn.Module):
@@ -58,11 +56,11 @@ def _encoding(body: Body) -> Encoding:
         return EncodingSpec(said.name, settings).build()
 
 
-def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+def _encodings(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
     return [(_encoding(body),)] * len(body.layers)
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     choose_posenc(body, attachment)
     encoder = inside(body.model, "DebertaV2Encoder")
     attachment.put(encoder, "get_attention_mask", partial(_sight, encoder))

@@ -1,10 +1,11 @@
 """Falcon: rotary or ALiBi, and one key head, a few, or one per head."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body, Place
 from posenc.models.attach.family import Family
@@ -16,9 +17,6 @@ from posenc.models.attach.own.parts import (
 )
 from posenc.models.spec import ModelSpec
 
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
-
 
 def _body(model: Any, spec: ModelSpec) -> Body:
     backbone = inside(model, "FalconModel")
@@ -28,7 +26,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     return body_of(model, spec, spec.layers, attentions, rotary)
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     choose_posenc(body, attachment)
     # Else its code would add a bias to the mask, pair by pair.
     attachment.put(inside(body.model, "FalconModel"), "use_alibi", False)

@@ -1,10 +1,11 @@
 """MPT: ALiBi, its slopes as large as its configuration says."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
@@ -15,9 +16,6 @@ from posenc.models.attach.own.parts import (
     of_configuration,
 )
 from posenc.models.spec import ModelSpec
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 
 def _body(model: Any, spec: ModelSpec) -> Body:
@@ -30,7 +28,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     return body_of(model, spec, spec.layers, attentions)
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     attend_without_bias(body, attachment, "MptModel", "build_mpt_alibi_tensor", _forward)
 
 

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from posenc.encoding import Encoding
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body, Place
 from posenc.models.attach.interface import NAME
 from posenc.models.spec import LayerSpec, ModelSpec
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 
 def body_of(
@@ -38,7 +36,7 @@ def no_bias(owner: nn.Module, *told: object, **named: object) -> None:
 
 
 def attend_without_bias(
-    body: Body, attachment: "Attachment", owner: str, maker: str, forward: Callable[..., Any]
+    body: Body, attachment: Attachment, owner: str, maker: str, forward: Callable[..., Any]
 ) -> None:
     """Each attention goes by `forward(attention, ...)`, and the owner's method makes no bias."""
     choose_posenc(body, attachment)
@@ -48,7 +46,7 @@ def attend_without_bias(
         attachment.put(attention, "forward", partial(forward, attention))
 
 
-def of_configuration(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+def of_configuration(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
     """What the configuration says of each layer; layers of which it says the same share it."""
     built: dict[str, tuple[Encoding, ...]] = {}
     for layer in body.layers:
@@ -56,7 +54,7 @@ def of_configuration(body: Body, attachment: "Attachment") -> list[tuple[Encodin
     return [built[repr(layer.encodings)] for layer in body.layers]
 
 
-def choose_posenc(body: Body, attachment: "Attachment") -> None:
+def choose_posenc(body: Body, attachment: Attachment) -> None:
     """Make transformers' mask functions give a Sight, though the model's code asks no interface."""
     configs = {id(x.config): x.config for x in body.model.modules() if hasattr(x, _SET_BY)}
     for config in configs.values():

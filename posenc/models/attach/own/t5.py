@@ -5,19 +5,17 @@ Their code hands scores to the attention function of transformers, and beside th
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from posenc.encoding import Encoding
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.own.parts import body_of, choose_posenc, no_bias
 from posenc.models.spec import LayerSpec, ModelSpec
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 
 class Tie:
@@ -47,7 +45,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     return body_of(model, spec, layers, attentions)
 
 
-def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...]]:
+def _encodings(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
     """The buckets of each layer, of its own table or of that of a layer before it."""
     layers: list[tuple[Encoding, ...]] = []
     attentions: tuple[Any, ...] = body.attentions
@@ -65,7 +63,7 @@ def _encodings(body: Body, attachment: "Attachment") -> list[tuple[Encoding, ...
     return layers
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     choose_posenc(body, attachment)
     for stack in _stacks(body.model):
         for block in stack.block:

@@ -7,7 +7,7 @@ s segments. XLNet has tokens before the batch.
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from posenc.encodings._rotary import geometric
 from posenc.errors import UnsupportedError
+from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
 from posenc.models.attach.mask import posenc_mask
@@ -28,9 +29,6 @@ from posenc.models.attach.own.parts import (
 from posenc.models.attach.sight import Sight
 from posenc.models.spec import ModelSpec
 from posenc.terms import GatherTable
-
-if TYPE_CHECKING:
-    from posenc.models.attach.attachment import Attachment
 
 _BASE = 10_000.0
 _OTHER_WAYS = ("mems", "perm_mask", "target_mapping", "output_attentions")
@@ -55,7 +53,7 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     return body_of(model, spec, spec.layers, attentions)
 
 
-def _enter(body: Body, attachment: "Attachment") -> None:
+def _enter(body: Body, attachment: Attachment) -> None:
     choose_posenc(body, attachment)
     backbone, told = inside(body.model, "XLNetModel"), Told()
     reading = Reading(told, causal=backbone.attn_type == "uni")

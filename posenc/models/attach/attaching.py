@@ -1,0 +1,215 @@
+"""`attach` and `detach`: posenc under a transformers model, and the model as it was."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+
+from posenc.encoding import Encoding
+from posenc.errors import ConfigError, UnsupportedError
+from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
+from posenc.models.attach.attachment import Attachment
+from posenc.models.attach.body import Body
+from posenc.models.attach.entry import entry
+from posenc.models.attach.given import ReadGiven
+from posenc.models.attach.interface import register
+from posenc.models.attach.record import load_parameters, recorded, restored
+from posenc.models.attach.sight import Given, Plan
+from posenc.models.attach.table import Vectors
+from posenc.models.attach.waves import Waves, turns_before_scores
+from posenc.models.spec import LayerSpec
+
+Choice = Lowerable | Callable[[int], Lowerable]
+_Parts = tuple[Encoding, ...]
+
+
+def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> Attachment:
+    """Put posenc under a transformers model: its rotations, its masks and its attention.
+
+    encoding   None keeps what config.json says. Else an encoding, a list that composes some, or a
+               function of the layer's number that gives one, in place of the model's own; T5's
+               decoder goes on counting where its encoder ends
+    raw_keys   keep keys in caches as they are projected, and turn them where they are attended to,
+               as is always done for what cos and sin of each token cannot do; `watch` shows them
+
+    Padding, packing, caches, `generate`, checkpointing and compiling go on as before. What is
+    learned in the encoding becomes a part of the model, by the name "posenc", and its config tells
+    of it: of a model that was saved so, attach(model) brings the encoding back. A model that has
+    posenc already gets the new encoding in place of the old; after an error it has none.
+
+    Raises UnsupportedError for a model that no route leads into and for an encoding that its code
+    has no room for, and says why; UnknownNameError and ConfigError as `read` does.
+
+    Example:
+
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        print(posenc.attach(model))
+    """
+    detach(model)
+    family, body = entry(model)
+    record = getattr(model.config, "posenc", None)
+    own = encoding is None and record is None
+    if family.no_room and not own:
+        raise UnsupportedError(
+            f"attach({type(model).__name__}, {encoding!r}): no other encoding has room in its "
+            f"code: {family.no_room}; leave the encoding out to keep its own"
+        )
+    attachment = Attachment(body.spec)
+    try:
+        if own:
+            layers = family.encodings(body, attachment)
+        else:
+            chosen = restored(record or {}) if encoding is None else _chosen(body, encoding)
+            layers = _checked(body, chosen)
+            _own_parameters(body, layers, attachment, saved=encoding is None)
+        register()
+        family.enter(body, attachment)
+        if not own and body.table is not None:
+            layers = _put_into_table(body, layers, attachment)
+        _put_into_layers(body, layers, attachment, raw_keys)
+    except BaseException:
+        attachment.leave()
+        raise
+    model.__dict__["_posenc"] = attachment
+    return attachment
+
+
+def detach(model: Any) -> None:
+    """Give a model its own positions and attention back; one without posenc stays as it is."""
+    attachment = model.__dict__.pop("_posenc", None)
+    if attachment is not None:
+        attachment.leave()
+
+
+def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
+    """What the user gave for each layer."""
+    numbers = range(len(body.layers))
+    of_layer = encoding if isinstance(encoding, FunctionType) else lambda number: encoding
+    return [tuple(encodings_in(of_layer(number), "attach")) for number in numbers]
+
+
+def _checked(body: Body, layers: list[_Parts]) -> list[_Parts]:
+    if len(layers) != len(body.layers):
+        raise ConfigError(
+            f"config.posenc tells of {len(layers)} layers with attention, and the model has "
+            f"{len(body.layers)}"
+        )
+    for parts, layer in zip(layers, body.layers, strict=True):
+        for part in parts:
+            check_fits(part, heads=layer.heads, head_dim=layer.head_dim)
+            _check(part, layer, body)
+        if len(turning := list(filter(_turns, parts))) > 1:
+            raise UnsupportedError(
+                f"attach: {len(turning)} rotations in one layer, {turning}: queries and keys can "
+                "be rotated once, choose one"
+            )
+    return layers
+
+
+def _check(part: Encoding, layer: LayerSpec, body: Body) -> None:
+    if part.tags.needs_context:
+        raise UnsupportedError(
+            f"attach: {part!r} reads the input of its layer, which transformers does not hand to "
+            "the attention function; posenc.Transformer does"
+        )
+    if embeds_only(part) and body.table is None:
+        raise UnsupportedError(
+            f"attach: {part!r} is added to embeddings, and {body.spec.model_type} adds no "
+            "positions there; give an encoding that acts in attention"
+        )
+    if part.tags.causal_only and not layer.causal:
+        raise UnsupportedError(
+            f"attach: {part!r} is defined for causal attention only, and tokens of "
+            f"{body.spec.model_type} see those behind them"
+        )
+    layout = getattr(part, "layout", None) if _turns(part) else None
+    if layout is not None and body.layout not in (None, layout):
+        raise UnsupportedError(
+            f"attach: {part!r} pairs dimensions by layout {layout!r}, and the weights of "
+            f"{body.spec.model_type} lie by {body.layout!r}: give layout={body.layout!r}"
+        )
+
+
+def _turns(part: Encoding) -> bool:
+    return part.family == "rotary"
+
+
+def _put_into_table(body: Body, layers: list[_Parts], attachment: Attachment) -> list[_Parts]:
+    """Absolute vectors, or zeros, where the model looks its table up; what is left for layers."""
+    absolute = {id(part): part for parts in layers for part in parts if embeds_only(part)}
+    if len(absolute) > 1:
+        raise UnsupportedError(
+            f"attach: {len(absolute)} encodings of embeddings, {list(absolute.values())}: there "
+            "is one table of positions"
+        )
+    assert body.table is not None
+    assert isinstance(body.table.module, nn.Embedding)
+    vectors = Vectors(next(iter(absolute.values()), None), body.table.module)
+    attachment.replace(body.table, vectors)
+    return [tuple(part for part in parts if not embeds_only(part)) for parts in layers]
+
+
+def _put_into_layers(
+    body: Body, layers: list[_Parts], attachment: Attachment, raw_keys: bool
+) -> None:
+    """Rotations into the model's cos and sin where its code can turn by them; else into attend."""
+    turned: dict[str | None, Encoding | None] = dict.fromkeys(body.kinds)
+    if not raw_keys:
+        turned = {kind: _turned(body, layers, kind) for kind in turned}
+    if body.rotary is not None:
+        attachment.replace(body.rotary, Waves(turned, body.rotary.module))
+    given, plans = Given(), {}
+    for module, parts, kind in zip(body.attentions, layers, body.kinds, strict=True):
+        before = turned[kind] if turned[kind] in parts else None
+        rest = tuple(part for part in parts if part is not before)
+        plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
+        module.posenc_plan = plan
+        attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
+        attachment.routes.append(_route(before, rest))
+    hook = body.backbone.register_forward_pre_hook(
+        ReadGiven(given, body.backbone), with_kwargs=True
+    )
+    attachment.at_leaving(hook.remove)
+
+
+def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | None:
+    """The rotation that all layers of this kind share and that cos and sin of tokens can do."""
+    if body.rotary is None:
+        return None
+    of_kind = [
+        ([part for part in parts if turns_before_scores(part)], parts, layer)
+        for parts, layer, x in zip(layers, body.layers, body.kinds, strict=True)
+        if x == kind
+    ]
+    first = next((turning[0] for turning, _, _ in of_kind if turning), None)
+    for turning, parts, layer in of_kind:
+        # The code of some layers does not turn, as of SmolLM3's every fourth.
+        if parts and (turning != [first] or layer.rotary is None):
+            return None
+    return first
+
+
+def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, saved: bool) -> None:
+    """The model's config tells of the encodings, and what is learned becomes the model's."""
+    model = body.model
+    model.config.posenc = recorded(layers)
+    attachment.at_leaving(lambda: delattr(model.config, "posenc"))
+    distinct = {id(part): part for parts in layers for part in parts}
+    learned = nn.ModuleList(x for x in distinct.values() if any(True for _ in x.parameters()))
+    if not learned:
+        return
+    if saved:
+        load_parameters(learned, Path(model.config._name_or_path))
+    model.posenc = learned.to(model.device)
+    attachment.at_leaving(lambda: delattr(model, "posenc"))
+
+
+def _route(turned: Encoding | None, rest: _Parts) -> str:
+    said = []
+    if turned is not None:
+        said.append(f"{turned!r} as cos and sin")
+    if rest:
+        said.append(f"{', '.join(map(repr, rest))} in attention")
+    return "; ".join(said) or "attention"
