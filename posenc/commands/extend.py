@@ -13,8 +13,8 @@ from typer import Argument, Option
 
 from posenc.commands.app import errors
 from posenc.errors import SettingError
-from posenc.models.extend.options import MEASURES, METHODS, Options
-from posenc.models.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
+from posenc.extend.options import MEASURES, METHODS, Options
+from posenc.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
 
 
 def extend(
@@ -75,7 +75,7 @@ def extend(
 ) -> None:
     """Measure how far a trained rotary model reads with each method, and write a report."""
     with errors():
-        from posenc.models.extend.run import extend as run
+        from posenc.extend.run import extend as run
 
         options = Options(
             model=model,

@@ -9,11 +9,11 @@ from torch import Tensor
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPTNeoXConfig, GPTNeoXForCausalLM
 
 from posenc.errors import UnsupportedError
+from posenc.extend.forward import score
+from posenc.extend.methods import Reach, encodings, settled
+from posenc.extend.options import METHODS
+from posenc.extend.peak import peak_memory
 from posenc.models.attach import attach
-from posenc.models.extend.forward import score
-from posenc.models.extend.methods import Reach, encodings, settled
-from posenc.models.extend.options import METHODS
-from posenc.models.extend.peak import peak_memory
 from posenc.models.read import read
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import LabError
-from posenc.models.extend.material import Material
+from posenc.extend.material import Material
 
 
 def training_windows(material: Material, length: int) -> Int[Tensor, "n t"]:

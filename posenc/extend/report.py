@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc.atomic_files import write_json
 from posenc.errors import LabError
-from posenc.models.extend.page import page
+from posenc.extend.page import page
 from posenc.report.page import write_page
 
 
@@ -15,7 +15,7 @@ def write_report(out: Path, data: dict[str, Any]) -> Path:
 
     Raises LabError where `out` cannot be written.
     """
-    kit = resources.files("posenc.models.extend")
+    kit = resources.files("posenc.extend")
     try:
         write_json(out / "report.json", data)
         return write_page(

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.errors import LabError
-from posenc.models.extend.tune.settings import Tuning
+from posenc.extend.tune.settings import Tuning
 from posenc.positions import Positions
 
 # Of the steps: those at which the rate still rises, and those that first and last losses average.

@@ -7,8 +7,8 @@ from typing import Any
 
 from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
+from posenc.extend.methods import Reach, encodings, settled
 from posenc.models.attach import attach
-from posenc.models.extend.methods import Reach, encodings, settled
 from posenc.models.loading import load_model
 from posenc.models.read import read, read_with_values
 from posenc.models.spec import ModelSpec

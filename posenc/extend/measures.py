@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.models.extend.cells import Cell, Lengths
-from posenc.models.extend.forward import score
-from posenc.models.extend.material import Material
+from posenc.extend.cells import Cell, Lengths
+from posenc.extend.forward import score
+from posenc.extend.material import Material
 
 Measure = Callable[[Any, Material, Lengths, int, Cell], dict[str, Any]]
 

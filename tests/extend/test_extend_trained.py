@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from posenc.extend.cells import Cell, Lengths
+from posenc.extend.material import Material
+from posenc.extend.measures import MEASURES
 from posenc.models.attach import attach
-from posenc.models.extend.cells import Cell, Lengths
-from posenc.models.extend.material import Material
-from posenc.models.extend.measures import MEASURES
 from posenc.models.loading import load_model
 from tests.support.trained import smollm2
 
@@ -13,7 +13,7 @@ from tests.support.trained import smollm2
 def test_smollm2_finds_keys_where_they_are() -> None:
     model, tokenizer = load_model(smollm2())
     attach(model)
-    text = (Path(__file__).parents[3] / "docs" / "en" / "howto" / "cache.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "en" / "howto" / "cache.md").read_text()
     material = Material.of(tokenizer, text, spans=1, longest=600)
     lengths = Lengths(8192, (10_240,))
 

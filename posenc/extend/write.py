@@ -12,7 +12,7 @@ from posenc.encoding import Encoding
 from posenc.encodings import Rotary
 from posenc.encodings.scaling import DynamicNTK, Scaling
 from posenc.errors import UnsupportedError
-from posenc.models.extend.methods import Reach, encodings
+from posenc.extend.methods import Reach, encodings
 from posenc.models.read import read
 from posenc.models.spec import EncodingSpec, LayerSpec, ScalingSpec
 from posenc.models.spellings import text

@@ -8,8 +8,8 @@ from extend_models import tiny_model
 from torch import Tensor, nn
 
 from posenc.errors import UnsupportedError
-from posenc.models.extend.tune.lora import adapters, merged, projections
-from posenc.models.extend.tune.weights import replaced, trainable
+from posenc.extend.tune.lora import adapters, merged, projections
+from posenc.extend.tune.weights import replaced, trainable
 
 EMBEDDED = "model.embed_tokens.weight"
 IDS = torch.arange(40)[None] * 5 % 257

@@ -12,13 +12,13 @@ import torch
 from typer.testing import CliRunner
 
 from posenc.commands import app
-from posenc.models.extend.cells import Cell, Lengths, plan
-from posenc.models.extend.options import MEASURES, Options
-from posenc.models.extend.page import page
-from posenc.models.extend.run import extend
-from posenc.models.extend.tune import tuner as tuners
-from posenc.models.extend.tune.settings import Tuning
-from posenc.models.extend.work import Work
+from posenc.extend.cells import Cell, Lengths, plan
+from posenc.extend.options import MEASURES, Options
+from posenc.extend.page import page
+from posenc.extend.run import extend
+from posenc.extend.tune import tuner as tuners
+from posenc.extend.tune.settings import Tuning
+from posenc.extend.work import Work
 from posenc.models.loading import load_model
 
 run = CliRunner().invoke

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from posenc.models.extend.options import PROTOCOL
+from posenc.extend.options import PROTOCOL
 from posenc.report.numbers import count
 
 # Tokens that are scored with growing context, and how many times as much each context holds.

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from posenc.models.extend.cells import Cell
-from posenc.models.extend.options import Options
-from posenc.models.extend.run import CELLS, Outcome, extend
-from posenc.models.extend.work import Work
+from posenc.extend.cells import Cell
+from posenc.extend.options import Options
+from posenc.extend.run import CELLS, Outcome, extend
+from posenc.extend.work import Work
 
 
 @pytest.fixture

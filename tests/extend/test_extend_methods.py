@@ -10,11 +10,11 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.errors import UnsupportedError
+from posenc.extend.forward import score
+from posenc.extend.methods import TABLE, Reach, encodings, settled
+from posenc.extend.options import METHODS
+from posenc.extend.write import config_of
 from posenc.models.attach import attach
-from posenc.models.extend.forward import score
-from posenc.models.extend.methods import TABLE, Reach, encodings, settled
-from posenc.models.extend.options import METHODS
-from posenc.models.extend.write import config_of
 from posenc.models.read import read
 
 REACH = Reach(TRAINED, 4 * TRAINED)

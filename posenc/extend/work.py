@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.models.extend.cells import Cell, Lengths, key
-from posenc.models.extend.material import Material
-from posenc.models.extend.measures import MEASURES
-from posenc.models.extend.peak import peak_memory
-from posenc.models.extend.subject import Subject
-from posenc.models.extend.tune.tuner import Tuner
+from posenc.extend.cells import Cell, Lengths, key
+from posenc.extend.material import Material
+from posenc.extend.measures import MEASURES
+from posenc.extend.peak import peak_memory
+from posenc.extend.subject import Subject
+from posenc.extend.tune.tuner import Tuner
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.extend.subject import Subject
+from posenc.extend.tune import lora
+from posenc.extend.tune.settings import Tuning
+from posenc.extend.tune.train import Course, train
+from posenc.extend.tune.weights import replaced, trainable
 from posenc.lab.checkpoint import save_tensors
-from posenc.models.extend.subject import Subject
-from posenc.models.extend.tune import lora
-from posenc.models.extend.tune.settings import Tuning
-from posenc.models.extend.tune.train import Course, train
-from posenc.models.extend.tune.weights import replaced, trainable
 
 PROTOCOL = 1
 """Raised whenever the same choices would no longer train the same weights."""

@@ -13,16 +13,16 @@ from torch.testing import assert_close
 
 import posenc as pe
 from posenc.errors import LabError
+from posenc.extend.forward import score
+from posenc.extend.material import Material
+from posenc.extend.methods import Reach, encodings
+from posenc.extend.options import METHODS
+from posenc.extend.tune.lora import adapters, projections
+from posenc.extend.tune.settings import UNTUNABLE, Tuning
+from posenc.extend.tune.text import training_windows
+from posenc.extend.tune.train import Course, loss_of, shuffled, train
 from posenc.models.attach import attach, detach
 from posenc.models.attach.waves import Waves, turns_before_scores
-from posenc.models.extend.forward import score
-from posenc.models.extend.material import Material
-from posenc.models.extend.methods import Reach, encodings
-from posenc.models.extend.options import METHODS
-from posenc.models.extend.tune.lora import adapters, projections
-from posenc.models.extend.tune.settings import UNTUNABLE, Tuning
-from posenc.models.extend.tune.text import training_windows
-from posenc.models.extend.tune.train import Course, loss_of, shuffled, train
 from posenc.models.read import read
 
 TARGET = 4 * TRAINED

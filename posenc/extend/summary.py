@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
-from posenc.models.extend.cells import DEPTHS, OWN, Cell
-from posenc.models.extend.intervals import differences, wilson
+from posenc.extend.cells import DEPTHS, OWN, Cell
+from posenc.extend.intervals import differences, wilson
 
 VERSION = 1
 Rows = dict[Cell, dict[str, Any]]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from posenc.extend.cells import Cell
+from posenc.extend.intervals import differences, wilson
+from posenc.extend.summary import found
+from posenc.extend.verdict import verdict
 from posenc.lab.intervals import Interval
-from posenc.models.extend.cells import Cell
-from posenc.models.extend.intervals import differences, wilson
-from posenc.models.extend.summary import found
-from posenc.models.extend.verdict import verdict
 
 LONG = 512
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.errors import SettingError, one_of, whole
-from posenc.models.extend.tune.settings import Tuning, tunable
+from posenc.extend.tune.settings import Tuning, tunable
 
 PROTOCOL = 1
 """Raised whenever the same choices would no longer give the same numbers."""

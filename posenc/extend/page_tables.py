@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from posenc.models.extend.cells import OWN
-from posenc.models.extend.curves import SLIDING, names
+from posenc.extend.cells import OWN
+from posenc.extend.curves import SLIDING, names
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, small, table, tag
 from posenc.report.numbers import DASH, count, number, signed

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from posenc.lab import figures
-from posenc.lab.curves import described
-from posenc.models.extend import curves
-from posenc.models.extend.page_tables import (
+from posenc.extend import curves
+from posenc.extend.page_tables import (
     methods_table,
     passkey_table,
     targets_table,
     training_table,
 )
+from posenc.lab import figures
+from posenc.lab.curves import described
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, facts, small, table, tag, text
 from posenc.report.numbers import count

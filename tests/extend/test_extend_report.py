@@ -10,9 +10,9 @@ from lab_runs import HOSTILE, Page
 from typer.testing import CliRunner
 
 from posenc.commands import app
-from posenc.models.extend.options import METHODS, Options
-from posenc.models.extend.page import page
-from posenc.models.extend.run import extend
+from posenc.extend.options import METHODS, Options
+from posenc.extend.page import page
+from posenc.extend.run import extend
 
 run = CliRunner().invoke
 

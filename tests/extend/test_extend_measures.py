@@ -11,9 +11,9 @@ from extend_models import TRAINED, Copier, byte_tokenizer, some_text, tiny_model
 from torch import Tensor
 
 from posenc.errors import LabError
-from posenc.models.extend.cells import DEPTHS, Cell, Lengths
-from posenc.models.extend.material import Material
-from posenc.models.extend.measures import MEASURES
+from posenc.extend.cells import DEPTHS, Cell, Lengths
+from posenc.extend.material import Material
+from posenc.extend.measures import MEASURES
 
 LENGTHS = Lengths(TRAINED, (256,))
 

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import LabError, PosencError, SettingError
+from posenc.extend.cells import Cell, Lengths, plan, row_name
+from posenc.extend.material import Material
+from posenc.extend.methods import Reach
+from posenc.extend.options import Options
+from posenc.extend.subject import Subject, check_rotary, load_subject
+from posenc.extend.tune.lora import projections
+from posenc.extend.tune.settings import UNTUNABLE, Tuning
+from posenc.extend.tune.text import training_windows
+from posenc.extend.tune.tuner import Tuner
+from posenc.extend.work import Work
+from posenc.extend.write import write_config
 from posenc.lab.folder import append_row, locked, make_folder, read_rows
 from posenc.lab.text import read_text, standard_library
 from posenc.models.attach import detach
-from posenc.models.extend.cells import Cell, Lengths, plan, row_name
-from posenc.models.extend.material import Material
-from posenc.models.extend.methods import Reach
-from posenc.models.extend.options import Options
-from posenc.models.extend.subject import Subject, check_rotary, load_subject
-from posenc.models.extend.tune.lora import projections
-from posenc.models.extend.tune.settings import UNTUNABLE, Tuning
-from posenc.models.extend.tune.text import training_windows
-from posenc.models.extend.tune.tuner import Tuner
-from posenc.models.extend.work import Work
-from posenc.models.extend.write import write_config
 
 CELLS = "cells.jsonl"
 QUIET_SECONDS = 2.0
@@ -48,8 +48,8 @@ def extend(options: Options, tell: Tell) -> Outcome:
     text or an option cannot be used. After Ctrl-C the report holds what is finished, and the same
     command goes on from there.
     """
-    from posenc.models.extend.record import record
-    from posenc.models.extend.report import write_report
+    from posenc.extend.record import record
+    from posenc.extend.report import write_report
 
     trained = check_rotary(options.model)
     lengths = Lengths(trained, tuple(sorted({*options.to})) or (2 * trained,))

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 import posenc
+from posenc.extend.cells import Cell
+from posenc.extend.options import Options
+from posenc.extend.summary import VERSION, Rows, found
+from posenc.extend.verdict import verdict
+from posenc.extend.work import Work
 from posenc.lab.hardware import hardware
 from posenc.lab.intervals import LEVEL
-from posenc.models.extend.cells import Cell
-from posenc.models.extend.options import Options
-from posenc.models.extend.summary import VERSION, Rows, found
-from posenc.models.extend.verdict import verdict
-from posenc.models.extend.work import Work
 
 
 def record(

@@ -7,8 +7,8 @@ losses are told to be alike. Passkeys and short text are told beside.
 import math
 from typing import Any
 
-from posenc.models.extend.cells import OWN
-from posenc.models.extend.summary import against
+from posenc.extend.cells import OWN
+from posenc.extend.summary import against
 from posenc.report.numbers import count, listed, number, signed
 
 Data = dict[str, Any]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from extend_models import save_tiny, some_text
 
-from posenc.models.extend.options import Options
+from posenc.extend.options import Options
 
 
 @pytest.fixture(scope="session")
