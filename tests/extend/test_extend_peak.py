@@ -1,0 +1,44 @@
+"""The peak of a block's memory, and silence where the system cannot tell it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc.extend import peak
+
+
+def measured() -> float | None:
+    with peak.peak_memory() as found:
+        # More than malloc ever keeps of what was freed before.
+        held = torch.ones(20_000_000)
+        del held
+    return found.mb
+
+
+def test_the_peak_is_what_was_held_at_most() -> None:
+    found = measured()
+    # None on a system without such a mark, whose ways are the tests below.
+    assert found is None or 75 < found < 95
+
+
+def test_a_mark_that_cannot_be_set_back_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peak, "CLEAR", tmp_path / "taken")
+    assert measured() is None
+    monkeypatch.setattr(peak, "CLEAR", tmp_path / "no folder" / "refused")
+    assert measured() is None
+
+
+def test_a_mark_that_follows_what_is_held_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = tmp_path / "status"
+    status.write_text("VmHWM:\t  200000 kB\n")
+    monkeypatch.setattr(peak, "STATUS", status)
+    assert measured() is None
+    status.write_text("Name:\tpython\n")
+    assert measured() is None
+    status.unlink()
+    assert measured() is None
