@@ -12,6 +12,7 @@ from posenc.attention import attend
 from posenc.attention_parts import scores
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered
+from posenc.models.attach.mask import slots
 from posenc.models.attach.sight import Plan, Sight
 from posenc.positions import Positions, Tokens, as_positions
 from posenc.torch_modes import arithmetic
@@ -36,7 +37,7 @@ def posenc_attention(
     the module says whether it is causal: a mask that nobody made lets nobody see the future.
     """
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
-    sight = _sight(module, query, key, attention_mask, is_causal)
+    sight = _sight(module, query, key, attention_mask, is_causal, plan.given.before)
     softcap, sinks = told.get("softcap"), told.get("s_aux")
     if plan.given.cache is not None:
         if softcap is not None or sinks is not None:
@@ -70,12 +71,20 @@ def _sight(
     key: Tensor,
     attention_mask: Tensor | Sight | None,
     is_causal: bool | None,
+    before: int | Tensor | None,
 ) -> Sight:
     if isinstance(attention_mask, Sight):
         return attention_mask
     q_len, k_len = query.shape[2], key.shape[2]
     if attention_mask is not None:
-        return Sight(_last(q_len, k_len, query.device), seen=attention_mask[..., :k_len])
+        if before is None:
+            positions = _last(q_len, k_len, query.device)
+        else:
+            # A static cache has slots behind the queries, and a window has dropped some before.
+            dropped = before + q_len - k_len
+            dropped = max(0, dropped) if isinstance(dropped, int) else dropped.clamp(min=0)
+            positions = slots(q_len, k_len, before, dropped, query.device)
+        return Sight(positions, seen=attention_mask[..., :k_len])
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     if causal:
         return Sight(as_positions(None, q_len, k_len, causal=True, device=query.device))

@@ -45,7 +45,7 @@ def posenc_mask(
         seen = sdpa_mask(
             *sizes, attention_mask, allow_is_causal_skip=False, use_vmap=use_vmap, device=device
         )
-        return Sight(_slots(*sizes[1:5], device), seen=seen)
+        return Sight(slots(*sizes[1:5], device), seen=seen)
     causal = "allow_is_bidirectional_skip" not in told
     # Of both sides it reaches `local_size` tokens far; behind, the token itself is counted.
     window = local_size if local_size is None or causal else local_size + 1
@@ -63,10 +63,10 @@ def posenc_mask(
     if documents is None and attention_mask is None and counted and q_length <= kv_length:
         place = torch.device(device)
         return Sight(as_positions(None, q_length, kv_length, causal=causal, device=place), window)
-    return Sight(_slots(*sizes[1:5], device, causal, attention_mask, documents), window)
+    return Sight(slots(*sizes[1:5], device, causal, attention_mask, documents), window)
 
 
-def _slots(
+def slots(
     q_length: int,
     kv_length: int,
     q_offset: int | Tensor,

@@ -21,11 +21,12 @@ class Given:
     """What the forward pass that runs was given beside its tokens.
 
     ids (1|b, tq) are its position_ids, (1|b, tq, axes) for images in text; documents (1|b, tq) a
-    number for each packed document that they tell; cache of_layer(number) gives posenc's own
-    caches, where it has such.
+    number for each packed document that they tell; before is how many tokens its cache holds;
+    cache of_layer(number) gives posenc's own caches, where it has such.
     """
 
     ids: Tensor | None = None
+    before: int | Tensor | None = None
     documents: Tensor | None = None
     cache: Any = None
 

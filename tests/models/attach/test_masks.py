@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import posenc as pe
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_differ, assert_same, logits, text
 
@@ -134,3 +135,22 @@ def test_a_decoder_that_looks_both_ways(name: str) -> None:
     told = {"attention_mask": PADDED, "use_cache": False}
     made, expected = (logits(model, IDS, **told)[:, :-1] for model in (ours, theirs))
     assert_same(made, expected)
+
+
+@pytest.mark.parametrize("raw_keys", [False, True])
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_a_mask_of_every_pair_in_front_of_a_cache(cache: str, raw_keys: bool) -> None:
+    """Slots that nothing was written to yet stand behind the queries of a static cache."""
+    theirs, ours = FAMILIES["llama"].pair()
+    pe.attach(ours, raw_keys=raw_keys)
+    seen = torch.nn.functional.pad(allowed(), (0, 4))
+    made, expected = [], []
+    for model, out in ((ours, made), (theirs, expected)):
+        held: Any = transformers.DynamicCache()
+        if cache == "static":
+            held = transformers.StaticCache(config=model.config, max_cache_len=LENGTH + 4)
+        for part in torch.arange(LENGTH).split([7, 4, 1]):
+            slots = LENGTH + 4 if cache == "static" else int(part[-1]) + 1
+            mask = seen[:, :, part, :slots]
+            out.append(logits(model, IDS[:, part], attention_mask=mask, past_key_values=held))
+    assert_same(torch.cat(made, dim=1), torch.cat(expected, dim=1))
