@@ -48,6 +48,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         print(posenc.attach(model))
     """
     detach(model)
+    _check_device(model)
     family, body = entry(model)
     record = getattr(model.config, "posenc", None)
     own = encoding is None and record is None
@@ -74,6 +75,18 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         raise
     model.__dict__["_posenc"] = attachment
     return attachment
+
+
+def _check_device(model: Any) -> None:
+    # What accelerate keeps on the processor or on disk is brought to the one device that computes.
+    places = dict.fromkeys(getattr(model, "hf_device_map", {}).values())
+    devices = [place for place in places if str(place) not in ("cpu", "disk")]
+    if len(devices) > 1:
+        raise UnsupportedError(
+            f"attach({type(model).__name__}) with layers on {', '.join(map(str, devices))}: what a "
+            "forward pass says of positions is made once, for one device; load the model on one, "
+            "device_map={'': 0} say"
+        )
 
 
 def detach(model: Any) -> None:

@@ -136,3 +136,13 @@ def test_positions_that_leap_behind_a_cache() -> None:
     logits(model, text()[:, :5], past_key_values=cache)
     with pytest.raises(PosencError, match="needs cached tokens"):
         logits(model, text()[:, 5:6], past_key_values=cache, position_ids=torch.tensor([[9]]))
+
+
+def test_a_model_spread_over_devices_is_refused() -> None:
+    model = FAMILIES["llama"].build()
+    model.hf_device_map = {"model.layers.0": 0, "model.layers.1": 1, "lm_head": "cpu"}
+    with pytest.raises(UnsupportedError, match=r"LlamaForCausalLM\) with layers on 0, 1"):
+        pe.attach(model)
+    # Offloaded layers come to the device that computes.
+    model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "cpu", "lm_head": "disk"}
+    pe.attach(model)
