@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from posenc.extend.cells import Cell, Lengths
 from posenc.extend.material import Material
 from posenc.extend.measures import MEASURES
 from posenc.models.attach import attach
 from posenc.models.loading import load_model
 from tests.support.trained import smollm2
+
+pytestmark = pytest.mark.trained
 
 
 def test_smollm2_finds_keys_where_they_are() -> None:

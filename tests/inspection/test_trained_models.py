@@ -8,6 +8,8 @@ from posenc.inspection.run import inspect_model
 from posenc.models.loading import load_model
 from tests.support.trained import minilm, smollm2
 
+pytestmark = pytest.mark.trained
+
 
 @pytest.fixture(scope="module")
 def encoder() -> dict[str, Any]:

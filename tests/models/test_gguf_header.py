@@ -168,6 +168,7 @@ def test_any_damage_is_read_or_refused(
         pass
 
 
+@pytest.mark.trained
 def test_the_real_header_is_what_ggufs_own_reader_says() -> None:
     path = smollm2_gguf()
     header, theirs = read_gguf_header(path), gguf_package().GGUFReader(path)

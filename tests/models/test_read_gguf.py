@@ -264,6 +264,7 @@ def test_no_name_is_in_two_places() -> None:
     assert not set(ARCHITECTURES) & (STATEFUL | ENCODER_DECODERS)
 
 
+@pytest.mark.trained
 def test_the_real_file_says_what_its_configuration_does() -> None:
     own, other = read(smollm2_gguf()), read(facts("smollm2-135m-instruct")["config"])
     assert (own.model_type, own.unread) == (other.model_type, ())

@@ -10,6 +10,8 @@ import posenc as pe
 from posenc.models.loading import load_model
 from tests.support.trained import minilm, smollm2
 
+pytestmark = pytest.mark.trained
+
 TEXT = "Position encoding tells a Transformer where its tokens are. " * 3
 PROMPTS = ["The capital of France is", "Here is a list of the planets of the solar system:"]
 
