@@ -110,8 +110,8 @@ export const panel = {
     en: {
       title: "Make your own wave",
       question: "Replace the sine by a triangle, sawtooth or square wave. Which of the six properties do you expect to lose first?",
-      answer: "The linear shift, and with it the pure dependence on distance: only sine with its cosine turns by a matrix.",
-      more: "The square wave, flat for half a turn, soon repeats rows as well.",
+      answer: "The linear shift, and the pure dependence on distance as well: only sine with its cosine moves on by a rotation, which keeps inner products.",
+      more: "The formula exp(-t) keeps the linear shift and not the distance: a matrix moves it, but shrinks it too. The square wave, flat for half a turn, soon repeats rows as well.",
       source: "Wave from",
       typed: "a formula",
       drawn: "a drawn curve",
@@ -165,8 +165,8 @@ export const panel = {
     zh: {
       title: "自制波形",
       question: "把正弦换成三角波、锯齿波或方波，六条性质中你猜最先失去哪一条？",
-      answer: "线性平移，以及由它而来的“只依赖距离”：只有正弦配上余弦，才能用一个矩阵转到下一个位置。",
-      more: "方波半圈不变，很快还会出现相同的行。",
+      answer: "线性平移，同时还有“只看距离”：只有正弦配上余弦，才是用旋转走到下一个位置，而旋转不改变内积。",
+      more: "公式 exp(-t) 保住了线性平移，却不是“只看距离”：一个矩阵就能移动它，但也把它缩小。方波半圈不变，很快还会出现相同的行。",
       source: "波形来源",
       typed: "公式",
       drawn: "手画曲线",

@@ -41,6 +41,7 @@ WAVES: tuple[tuple[dict[str, Any], Callable[[Turns], Turns]], ...] = (
     (typed("square(t)"), lambda t: 1 - 2 * (t % 1 >= 0.5).double()),
     (typed("max(-0.5, min(sin(2*PI*t), frac(t)))^3 / 2"), lambda t: mixed(t)),
     (typed("t / 100"), lambda t: t / 100),
+    (typed("exp(-t)"), lambda t: (-t).exp()),
     ({"source": "drawn", "points": POINTS}, through_points),
 )
 
