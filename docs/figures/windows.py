@@ -7,7 +7,7 @@ from posenc.lowering import Lowerable
 
 TEXTS = {
     "mask": ("One layer, W = 4", "一层，W = 4"),
-    "sinks": ("The same, with 2 sinks", "同上，加 2 个注意力汇"),
+    "sinks": ("The same, with 2 sinks", "同上，加 2 个汇点"),
     "field": ("Layers needed to reach", "传到所需的层数"),
     "key": ("key", "键"),
     "query": ("query", "查询"),

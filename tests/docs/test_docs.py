@@ -1,6 +1,7 @@
 """The pages: their code runs, both languages have the same ones, their links lead somewhere."""
 
 import ast
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -100,6 +101,16 @@ def test_every_lesson_is_listed() -> None:
         text = (DOCS / language / "learn" / "index.md").read_text()
         listed = re.findall(r"^(\w+)$", text, re.MULTILINE)
         assert sorted(listed) == [name.stem for name in LESSONS]
+
+
+@pytest.mark.parametrize(("language", "opening"), [("en", "Next: "), ("zh", "下一课：")])
+def test_each_lesson_ends_with_a_link_to_the_next(language: str, opening: str) -> None:
+    folder = DOCS / language / "learn"
+    order = re.findall(r"^(\w+)$", (folder / "index.md").read_text(), re.MULTILINE)
+    for lesson, following in itertools.pairwise(order):
+        last = (folder / f"{lesson}.md").read_text().rstrip().rpartition("\n")[2]
+        assert last.startswith(f"{opening}["), lesson
+        assert f"]({following}.md)" in last, lesson
 
 
 @pytest.mark.parametrize("page", [*PAGES, *FRONT], ids=lambda page: str(page.relative_to(ROOT)))

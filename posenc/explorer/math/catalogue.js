@@ -186,7 +186,7 @@ const written = {
   },
   sinks: {
     kind: "Sinks", family: "mask", settings: () => ({ count: 4 }),
-    label: { en: "attention sinks", zh: "注意力汇点" },
+    label: { en: "attention sinks", zh: "汇点" },
   },
   temperature: {
     kind: "Temperature", family: "scale",
