@@ -144,6 +144,14 @@ def test_chinese_is_punctuated_as_chinese(page: Path) -> None:
     assert not wrong, "python tools/punctuate.py mends this"
 
 
+@pytest.mark.parametrize("name", CHINESE, ids=str)
+def test_comments_in_chinese_pages_are_chinese(name: Path) -> None:
+    comments = re.findall(r"(?:^|\s)# (.+)$", "".join(blocks(CHINESE[name])), re.MULTILINE)
+    words = (comment for comment in comments if re.search(r"[a-z]{2,} [a-z]{2,}", comment))
+    # What has an equals sign is a formula.
+    assert [comment for comment in words if not re.search(r"[=\u4e00-\u9fff]", comment)] == []
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     text = "".join(path.read_text() for path in (DOCS / "en/reference/api").glob("*.md"))
     described = set(re.findall(r":: posenc\.(\w+)(?:\(.*\))?$", text, re.MULTILINE))
