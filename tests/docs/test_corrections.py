@@ -33,10 +33,12 @@ def test_each_entry_blames_the_same_notes_in_both_languages_and_proves_it() -> N
     for english, chinese in zip(entries(ENGLISH), entries(CHINESE), strict=True):
         theirs = re.match(r"\*(\w+)，([^*]+)\*。", chinese)
         ours = re.match(r"\*(\w+); ([^*]+)\.\* ", english)
-        assert ours and theirs, english[:80]
+        assert ours, english[:80]
+        assert theirs, chinese[:80]
         assert VERDICTS[ours[1]] == theirs[1], english[:80]
         assert [NAMES[name] for name in ours[2].split(", ")] == theirs[2].split("、"), english[:80]
-        assert "assert" in english and "assert" in chinese, english[:80]
+        assert "\nassert " in english, english[:80]
+        assert "\nassert " in chinese, chinese[:80]
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["en", "zh"])
