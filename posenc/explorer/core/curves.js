@@ -64,6 +64,8 @@ export function curves(page) {
         {},
         ...styles().map((style, i) => ({
           label: spec.series[i].label,
+          // Rounded to whole pixels, a straight line wobbles and a wave has kinks.
+          pxAlign: 0,
           stroke: style.color,
           width: style.width,
           dash: style.dash ?? undefined,

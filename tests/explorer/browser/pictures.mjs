@@ -138,6 +138,20 @@ test("a curve that fills its picture is a band, on every screen", async () => {
     await turn(tab, "#panel=waves&length=4096&d=128&waves.span=64");
     const few = await tab.locator(".curves .legend li").allTextContents();
     assert.ok(few.length === 4 && !few.some((row) => row.includes("band")), few.join());
+    // A path that is rounded to pixels has kinks.
+    const whole = await tab.evaluate(async () => {
+      const places = [];
+      const { lineTo } = Path2D.prototype;
+      Path2D.prototype.lineTo = function (x, y) {
+        places.push(x, y);
+        lineTo.call(this, x, y);
+      };
+      location.hash += "&d=32";
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      Path2D.prototype.lineTo = lineTo;
+      return places.filter(Number.isInteger).length / places.length;
+    });
+    assert.ok(whole < 0.5, `${whole} of the numbers in a path are whole`);
     await close(tab);
   }
 });
