@@ -49,14 +49,17 @@ export function heatmap(page) {
     const names = { row: spec.rowLabel?.(row) ?? row, column: spec.colLabel?.(column) ?? column };
     return page.say("cell", { ...names, value: named });
   }
-  shell.plot.addEventListener("pointermove", (event) => {
+  function point(event) {
     const bounds = canvas.getBoundingClientRect();
     const column = Math.floor(
       ((event.clientX - bounds.left - frame.left) / frame.width) * spec.cols,
     );
     const row = Math.floor(((event.clientY - bounds.top - frame.top) / frame.height) * spec.rows);
     if (row >= 0 && column >= 0 && row < spec.rows && column < spec.cols) read(row, column);
-  });
+  }
+  // A finger that taps goes down and up, and never moves.
+  for (const touched of ["pointerdown", "pointermove"])
+    shell.plot.addEventListener(touched, point);
   shell.plot.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[
       event.key

@@ -129,9 +129,12 @@ test("every encoding can be A and B in every panel that shows them", async () =>
   await close(tab);
 });
 
-test("a curve that fills its picture is a band, on every screen", async () => {
+test("on every screen a curve that fills its picture is a band, and a finger reads cells", async () => {
   for (const deviceScaleFactor of [1, 2]) {
-    const tab = await open("#panel=waves&length=4096&d=128&waves.span=4096", { deviceScaleFactor });
+    const tab = await open("#panel=waves&length=4096&d=128&waves.span=4096", {
+      deviceScaleFactor,
+      hasTouch: true,
+    });
     await settled(tab);
     const rows = await tab.locator(".curves .legend li").allTextContents();
     assert.ok(rows.length === 4 && rows.every((row) => row.includes("band")), rows.join());
@@ -152,6 +155,8 @@ test("a curve that fills its picture is a band, on every screen", async () => {
       return places.filter(Number.isInteger).length / places.length;
     });
     assert.ok(whole < 0.5, `${whole} of the numbers in a path are whole`);
+    await tab.locator(".heatmap canvas").first().tap({ position: { x: 90, y: 90 } });
+    assert.match(await tab.locator(".heatmap .readout").first().textContent(), /dimension/);
     await close(tab);
   }
 });
