@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { clamped, read, stops, write } from "../../posenc/explorer/core/controls.js";
 import { csv } from "../../posenc/explorer/core/csv.js";
 import { GLOBALS } from "../../posenc/explorer/core/globals.js";
-import { logTicks, short, ticks } from "../../posenc/explorer/core/numbers.js";
+import { areCounts, logTicks, padded, short, ticks } from "../../posenc/explorer/core/numbers.js";
 import { Recorder, escape } from "../../posenc/explorer/core/recorder.js";
 import { hash, parse, settle } from "../../posenc/explorer/core/settings.js";
 import { TEXT, speaker } from "../../posenc/explorer/core/text.js";
@@ -166,6 +166,12 @@ test("both languages say the same things, in words of their own", () => {
   for (const [name, { label }] of Object.entries(catalogue)) assert.ok(label.en && label.zh, name);
 });
 
+test("labels have no signs too small to read", () => {
+  for (const { id, text } of [{ id: "page", text: TEXT }, ...PANELS])
+    for (const [key, line] of Object.values(text).flatMap(Object.entries))
+      assert.ok(!/[\u1d62-\u1d6a\u2080-\u209c]/.test(line), `${id}.${key}: ${line}`);
+});
+
 test("sliders of large ranges stop at round values", () => {
   const s = {};
   for (const control of GLOBALS.filter(({ kind }) => kind === "range")) {
@@ -207,6 +213,8 @@ test("numbers read well", () => {
   assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
   assert.deepEqual(ticks(0, 3, 10, true), [0, 1, 2, 3]);
   assert.deepEqual(logTicks(1, 1000), [1, 10, 100, 1000]);
+  assert.deepEqual([padded(0, 100), padded(50, 50), padded(-50, -50)], [[-6, 106], [0, 53], [-53, 0]]);
+  assert.deepEqual([areCounts([[1, null, 3], [NaN]]), areCounts([[1], [2.5]])], [true, false]);
 });
 
 test("CSV survives what words may hold", () => {

@@ -2,7 +2,7 @@ import { band, trace } from "#core/band.js";
 import { plotCurves } from "#core/curves_svg.js";
 import { element } from "#core/dom.js";
 import { figure } from "#core/figure.js";
-import { short } from "#core/numbers.js";
+import { areCounts, padded, short } from "#core/numbers.js";
 import { seriesStyle } from "#core/palette.js";
 import uPlot from "#vendor/uplot.js";
 
@@ -10,7 +10,7 @@ const HEIGHT = 280;
 const MOST_NAMES = 12;
 const MARK = 15;
 const FONT = "12px system-ui, sans-serif";
-// Nobody counts in halves of a token: where x is whole, so are its marks.
+// Nobody counts in halves of a token: where values are whole, so are an axis's marks.
 const WHOLE = [0, 1, 2, 3, 4, 5, 6, 7].flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power));
 
 /** Curves over a shared x, drawn by uPlot; see `stage.curves` for what `spec` holds. */
@@ -24,7 +24,8 @@ export function curves(page) {
   let at = null;
   let bands = [];
 
-  const whole = () => Number.isInteger(spec.x[0]) && spec.x.every(Number.isInteger);
+  const wholeX = () => !spec.logX && areCounts([spec.x]);
+  const wholeY = () => !spec.logY && areCounts(spec.series.map(({ y }) => y));
   const styles = () => spec.series.map((series, i) => seriesStyle(series, i, page.colors));
 
   function options(width, height) {
@@ -55,8 +56,9 @@ export function curves(page) {
         y: { distr: spec.logY ? 3 : 1, ...(spec.logY && !spec.yRange ? {} : { range: yRange }) },
       },
       axes: [
-        axis(spec.xLabel, { size: 34, ...(whole() && !spec.logX ? { incrs: WHOLE } : {}) }),
+        axis(spec.xLabel, { size: 34, ...(wholeX() ? { incrs: WHOLE } : {}) }),
         axis(spec.yLabel, {
+          ...(wholeY() ? { incrs: WHOLE } : {}),
           size: (_, values) => 18 + 7 * Math.max(2, ...(values ?? [""]).map((v) => v.length)),
         }),
       ],
@@ -101,8 +103,7 @@ export function curves(page) {
   function yRange(_, low, high) {
     if (spec.yRange) return spec.yRange;
     if (low === null || high === null) return [0, 1];
-    const room = (high - low || Math.abs(high) || 1) * 0.06;
-    return [low - room, high + room];
+    return padded(low, high);
   }
   /** Lines at marked places; their names stand above the plot, where they hide no curve. */
   function drawMarks(self) {
@@ -175,7 +176,7 @@ export function curves(page) {
       const { xLabel, yLabel, logX, logY, yRange, marks } = spec;
       const points = spec.series.map((each) => each.points);
       const shape = JSON.stringify([
-        [xLabel, yLabel, logX, logY, Boolean(yRange), marks?.length, whole()],
+        [xLabel, yLabel, logX, logY, Boolean(yRange), marks?.length, wholeX(), wholeY()],
         [series, styles(), points, page.theme, page.lang],
       ]);
       const data = [spec.x, ...spec.series.map(({ y }) => gaps(y, spec.logY))];

@@ -1,5 +1,5 @@
 import { band, trace } from "#core/band.js";
-import { extent, logTicks, short, ticks } from "#core/numbers.js";
+import { areCounts, extent, logTicks, padded, short, ticks } from "#core/numbers.js";
 import { seriesStyle } from "#core/palette.js";
 
 const LEFT = 58;
@@ -12,11 +12,9 @@ const MARK = 15;
 export function plotCurves(context, spec, width, height, colors) {
   const top = TOP + MARK * (spec.marks?.length ?? 0);
   const frame = { left: LEFT, top, width: width - LEFT - RIGHT, height: height - top - BOTTOM };
-  const x = scale(spec.xRange ?? extent([spec.x]), spec.logX, frame.left, frame.width);
-  const found =
-    spec.yRange ??
-    padded(extent(spec.series.map(({ y }) => (spec.logY ? Array.from(y, above) : y))), spec.logY);
-  const y = scale(found, spec.logY, frame.top + frame.height, -frame.height);
+  const x = scale(spec.xRange ?? extent([spec.x]), spec.logX, areCounts([spec.x]), frame.left, frame.width);
+  const counts = areCounts(spec.series.map(({ y }) => y));
+  const y = scale(spec.yRange ?? yRange(spec), spec.logY, counts, frame.top + frame.height, -frame.height);
   context.font = "12px sans-serif";
   axes(context, spec, frame, x, y, colors);
   marks(context, spec, frame, x, colors);
@@ -36,17 +34,16 @@ export function plotCurves(context, spec, width, height, colors) {
 
 const above = (value) => (value > 0 ? value : null);
 
-function padded([low, high], log) {
-  if (log) return [low, high];
-  const room = (high - low || Math.abs(high) || 1) * 0.06;
-  return [low - room, high + room];
+function yRange(spec) {
+  const lists = spec.series.map(({ y }) => (spec.logY ? Array.from(y, above) : y));
+  return spec.logY ? extent(lists) : padded(...extent(lists));
 }
 
-function scale([low, high], log, start, size) {
+function scale([low, high], log, whole, start, size) {
   const [from, to] = log ? [Math.log10(low), Math.log10(high)] : [low, high];
   const place = (value) =>
     start + (((log ? Math.log10(value) : value) - from) / (to - from || 1)) * size;
-  return Object.assign(place, { ticks: log ? logTicks(low, high) : ticks(low, high) });
+  return Object.assign(place, { ticks: log ? logTicks(low, high) : ticks(low, high, 6, whole) });
 }
 
 function axes(context, spec, frame, x, y, colors) {

@@ -37,6 +37,20 @@ export function logTicks(low, high, count = 6) {
   return found.length ? found : [low, high];
 }
 
+/** Whether all values there are, in all lists, are whole: counts, which have no halves to mark. */
+export function areCounts(lists) {
+  return lists.every((list) =>
+    list.every((value) => !Number.isFinite(value) || Number.isInteger(value)),
+  );
+}
+
+/** What an axis spans for values from low to high: a little more; from 0 where all are one value. */
+export function padded(low, high) {
+  if (low === high && low !== 0) return low > 0 ? [0, 1.06 * low] : [1.06 * low, 0];
+  const room = (high - low || 1) * 0.06;
+  return [low - room, high + room];
+}
+
 /** The least and the greatest finite value of all lists; [0, 1] where there is none. */
 export function extent(lists) {
   let low = Infinity;

@@ -55,7 +55,7 @@ function draw(stage, data, s, say) {
     hover: (row, col) => say(at(row, col) ? "reached" : "unreached", { query: row, key: col, layer: at(row, col) }),
   });
   const series = [{ label: say("counted"), y: reach, width: 2.5 }];
-  if (showsFormula(data, s)) series.push({ label: say("by_formula"), y: data.predicted, dash: [6, 4], color: "ink" });
+  if (showsFormula(data, s)) series.push({ label: say(`by_formula_${s.convention}`), y: data.predicted, dash: [6, 4], color: "ink" });
   stage.curves("reach", {
     title: say("reach_figure", { query }),
     x: reach.map((_, layer) => layer + 1),
@@ -134,7 +134,8 @@ export const panel = {
       reached: "{query} hears {key} from layer {layer} on",
       unreached: "{query} does not hear {key}",
       counted: "counted",
-      by_formula: "L (w - 1) + 1",
+      by_formula_included: "L (w - 1) + 1",
+      by_formula_besides: "L w + 1",
       tokens_reached: "tokens",
       summary: "{pairs} of {all} pairs are computed in each layer. After {layers} layers {count} tokens have reached token {query}.",
     },
@@ -170,7 +171,8 @@ export const panel = {
       reached: "{query} 从第 {layer} 层起听到 {key}",
       unreached: "{query} 听不到 {key}",
       counted: "逐对数出",
-      by_formula: "L (w - 1) + 1",
+      by_formula_included: "L (w - 1) + 1",
+      by_formula_besides: "L w + 1",
       tokens_reached: "词元数",
       summary: "每层计算 {all} 对中的 {pairs} 对。经过 {layers} 层，有 {count} 个词元的信息到达词元 {query}。",
     },

@@ -72,7 +72,11 @@ function draw(stage, data, s, say) {
   stage.curves("by_position", {
     title: say("by_position"),
     x: data.x,
-    series: data.series.map(({ pair, y }) => ({ label: say("pair_n", { pair }), y: shown(y) })),
+    series: data.series.map(({ pair, y }) => ({
+      // A logarithmic axis has no place for an error of zero.
+      label: say(y.some(Boolean) ? "pair_n" : "pair_exact", { pair }),
+      y: shown(y),
+    })),
     xLabel: say("position"),
     yLabel: unit,
     logY: true,
@@ -156,6 +160,7 @@ export const panel = {
       by_pair: "Worst error of each pair",
       pair: "pair",
       pair_n: "pair {pair}",
+      pair_exact: "pair {pair}: exact, nothing to draw",
       position: "position",
       angle_error: "error of the angle (radians)",
       value_error: "error of cosine and sine",
@@ -191,6 +196,7 @@ export const panel = {
       by_pair: "每一对的最大误差",
       pair: "维度对",
       pair_n: "第 {pair} 对",
+      pair_exact: "第 {pair} 对：没有误差，无曲线",
       position: "位置",
       angle_error: "角度误差（弧度）",
       value_error: "余弦与正弦的误差",
