@@ -1,6 +1,7 @@
 // Stretched rotations and config.json files against posenc, and what is refused of them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { used } from "../../posenc/explorer/core/uses.js";
 import { frequencies } from "../../posenc/explorer/math/scaling.js";
 import { readConfig } from "../../posenc/explorer/math/rope_config.js";
 import { panel as stretching } from "../../posenc/explorer/panels/stretching.js";
@@ -97,6 +98,29 @@ const HOSTILE = [
 test("a config.json that cannot be used gives a clear message", () => {
   for (const [config, key] of HOSTILE) message(stretching, { method: "config", config }, key);
   assert.equal({}.polluted, undefined);
+});
+
+test("a config.json leaves to the page what it does not say", () => {
+  const whole = stretching.controls.find(({ id }) => id === "config").value;
+  const cases = [
+    [whole, []],
+    ["{}", ["d", "trained", "factor"]],
+    ['{"head_dim": 8}', ["trained", "factor"]],
+    ['{"rope_scaling": {"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 64}}', ["d"]],
+    ["{", []],
+  ];
+  const row = (s) => stretching.compute(s).rows[1];
+  for (const [config, expected] of cases) {
+    const s = settingsFor(stretching, { method: "config", config });
+    assert.deepEqual(used(stretching, s), expected, config);
+    const factor = stretching.controls.find(({ id }) => id === "factor");
+    assert.equal(factor.show(s), expected.includes("factor"), config);
+    if (config === "{") continue;
+    for (const [key, other] of Object.entries({ d: 32, base: 7, trained: 20, factor: 9 })) {
+      const same = JSON.stringify(row({ ...s, [key]: other })) === JSON.stringify(row(s));
+      assert.equal(same, !expected.includes(key), `${key} of ${config}`);
+    }
+  }
 });
 
 test("methods that cannot work with the sliders say so", () => {

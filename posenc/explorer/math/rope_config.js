@@ -1,6 +1,7 @@
 // What a model's config.json says of its rotary encoding, as transformers 4 and 5 write it: flat or by
 // layer type, under rope_parameters or rope_scaling, of a text model or inside a multimodal one.
 import { UserError } from "#core/errors.js";
+import { watch } from "#core/watch.js";
 import { rampEnds } from "#math/scaling.js";
 
 // Names that mean what `scaling.js` calls otherwise; mrope only says which axis a pair reads.
@@ -69,6 +70,19 @@ export function readConfig(text, page) {
   if (given !== undefined && !isObject(given)) throw new UserError("config_rope", { key, given: shown(given) });
   const rope = given ?? (bare ? config : {});
   return byLayer(rope, config).map(([layer, each]) => read(layer, each, config, page));
+}
+
+/** Which of page's settings stand in for what a config.json leaves out. */
+export function standIns(text, page) {
+  const { watched, seen } = watch(page);
+  try {
+    readConfig(text, watched);
+  } catch (error) {
+    // Of what cannot be used there is nothing to stand in for.
+    if (error instanceof UserError) return [];
+    throw error;
+  }
+  return [...seen];
 }
 
 function parsed(text) {
@@ -143,9 +157,9 @@ function turnedOf(rope, config, headDim) {
 function trainedOf(name, rope, config, most, page) {
   const key = "original_max_position_embeddings";
   const length = { least: 2, most: LONGEST, whole: true };
-  if (!["yarn", "longrope", "llama3"].includes(name)) return most ?? number([rope], key, { otherwise: page.trained, ...length });
+  if (!["yarn", "longrope", "llama3"].includes(name)) return most ?? number([rope], key, { otherwise: null, ...length }) ?? page.trained;
   // Phi-3 has it beside the scaling, where it wins.
-  return number([config, rope], key, { otherwise: most ?? page.trained, ...length });
+  return number([config, rope], key, { otherwise: null, ...length }) ?? most ?? page.trained;
 }
 
 const factorOf = (rope, otherwise) => number([rope], "factor", { otherwise, least: 1, most: 1e6 });

@@ -1,7 +1,7 @@
 import { UserError } from "#core/errors.js";
 import { short } from "#core/numbers.js";
 import { wavelengths } from "#math/frequencies.js";
-import { checkRamp, readConfig } from "#math/rope_config.js";
+import { checkRamp, readConfig, standIns } from "#math/rope_config.js";
 import { ropeInPython } from "#math/rope_python.js";
 import { frequencies } from "#math/scaling.js";
 
@@ -130,7 +130,7 @@ function python(s) {
 export const panel = {
   id: "stretching",
   lesson: "learn/scaling",
-  uses: ["d", "base", "trained"],
+  uses: (s) => (s.method === "config" ? standIns(s.config, s) : ["d", "base", "trained"]),
   formula: `<math display="block"><msub><mi>θ</mi><mi>i</mi></msub><mo>=</mo><msup><mi>base</mi><mrow><mo>−</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup><mo>,</mo><mspace width="1em"/><msub><mi>λ</mi><mi>i</mi></msub><mo>=</mo><mfrac><mrow><mn>2</mn><mi>π</mi></mrow><msub><mi>h</mi><mi>i</mi></msub></mfrac><mo>,</mo><mspace width="1em"/><msub><mi>h</mi><mi>i</mi></msub><mo>=</mo><msub><mi>share</mi><mi>i</mi></msub><msub><mi>θ</mi><mi>i</mi></msub><mo>+</mo><mo stretchy="false">(</mo><mn>1</mn><mo>−</mo><msub><mi>share</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mfrac><msub><mi>θ</mi><mi>i</mi></msub><mi>factor</mi></mfrac></math>`,
   text: {
     en: {
@@ -262,7 +262,10 @@ export const panel = {
   },
   controls: [
     { id: "method", kind: "select", options: [...METHODS, "config"], value: "yarn" },
-    { id: "factor", kind: "range", min: 1, max: 64, step: 0.1, scale: "log", value: 4, show: (s) => s.method !== "config" },
+    {
+      id: "factor", kind: "range", min: 1, max: 64, step: 0.1, scale: "log", value: 4,
+      show: (s) => s.method !== "config" || standIns(s.config, s).includes("factor"),
+    },
     { id: "overlay", kind: "toggle", value: true, show: (s) => s.method !== "config" },
     { id: "beta_slow", kind: "range", min: 0.5, max: 8, step: 0.5, value: 1, show: (s) => s.method === "yarn" },
     {
