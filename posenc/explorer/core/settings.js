@@ -18,7 +18,8 @@ export function defaults(panels, preferred) {
   };
 }
 
-function initial(panel) {
+/** A panel's own settings as they begin. */
+export function initial(panel) {
   return Object.fromEntries(panel.controls.map((control) => [control.id, control.value]));
 }
 

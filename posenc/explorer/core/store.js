@@ -1,4 +1,7 @@
-import { defaults, hash, parse, settle } from "#core/settings.js";
+import { defaults, hash, initial, parse, settle } from "#core/settings.js";
+
+// Marks the entries of the history that the page has seen.
+const SEEN = "posenc";
 
 /**
  * The one place that holds settings: changed here, told to listeners, kept in the address.
@@ -9,18 +12,30 @@ export function createStore(panels, preferred) {
   const listeners = [];
   let { settings, problems } = parse(location.hash, panels, preferred);
   let waiting = null;
+  let returned = false;
 
   const address = (other = {}) => hash({ ...settings, ...other }, panels, preferred);
   const keep = () => {
+    clearTimeout(waiting);
     waiting = null;
-    if (location.hash !== address()) history.replaceState(null, "", address());
+    if (location.hash === address()) return;
+    // What one went back from has the values of then: a change leads away from it.
+    if (returned) enter();
+    else history.replaceState(SEEN, "", address());
+  };
+  const enter = () => {
+    returned = false;
+    if (location.hash !== address()) history.pushState(SEEN, "", address());
   };
   // Browsers refuse more than about a hundred addresses in ten seconds.
   const keepSoon = () => (waiting ??= setTimeout(keep, 250));
   const tell = (what) => listeners.forEach((listener) => listener(what));
 
   window.addEventListener("pagehide", keep);
+  history.replaceState(SEEN, "");
   window.addEventListener("hashchange", () => {
+    returned = history.state === SEEN;
+    history.replaceState(SEEN, "");
     ({ settings, problems } = parse(location.hash, panels, preferred));
     tell("all");
   });
@@ -53,7 +68,7 @@ export function createStore(panels, preferred) {
       if (waiting) keep();
       problems = [];
       settings = { ...settings, panel: id };
-      history.pushState(null, "", address());
+      enter();
       tell("all");
     },
     setShared(id, value) {
@@ -67,12 +82,15 @@ export function createStore(panels, preferred) {
       keepSoon();
       tell("values");
     },
-    /** Everything as it began; panel, language and theme stay. */
+    /** The shared settings and those of the panel shown as they began; Back undoes it. */
     reset() {
-      const { panel, lang, theme, embed } = settings;
-      settings = { ...defaults(panels, preferred), panel, lang, theme, embed };
+      if (waiting) keep();
+      const { shared } = defaults(panels, preferred);
+      const panel = panels.find(({ id }) => id === settings.panel);
+      const own = new Map(settings.own).set(panel.id, initial(panel));
+      settings = { ...settings, shared, own };
       problems = [];
-      keepSoon();
+      enter();
       tell("all");
     },
     dismiss() {

@@ -1,0 +1,77 @@
+// What the store leaves in the address and the history, in a browser's stead.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createStore } from "../../posenc/explorer/core/store.js";
+import { PANELS } from "../../posenc/explorer/panels/index.js";
+
+/** A store on a page of its own, and the browser's buttons. */
+function begin(hash) {
+  const entries = [{ state: null, hash }];
+  const heard = {};
+  let at = 0;
+  const write = (state, address) => ({ state, hash: address ?? entries[at].hash });
+  const move = (by) => {
+    if (!entries[at + by]) return;
+    at += by;
+    heard.hashchange();
+  };
+  globalThis.window = { addEventListener: (event, listener) => (heard[event] = listener) };
+  globalThis.location = { get hash() { return entries[at].hash; } };
+  globalThis.history = {
+    get state() { return entries[at].state; },
+    replaceState: (state, _, address) => (entries[at] = write(state, address)),
+    pushState: (state, _, address) => entries.splice(++at, entries.length, write(state, address)),
+  };
+  const store = createStore(PANELS, { lang: "en", theme: "light" });
+  const settle = () => heard.pagehide();
+  const type = (address) => {
+    history.pushState(null, "", address);
+    heard.hashchange();
+  };
+  return { store, settle, type, back: () => move(-1), forward: () => move(1), entries };
+}
+
+test("Reset brings back this panel and the shared settings, and Back undoes it", () => {
+  const { store, settle, back } = begin("#panel=own_wave&own_wave.expression=exp(-t)&d=32");
+  store.show("circle");
+  store.setOwn("pair", 3);
+  settle();
+  const changed = store.settings;
+  store.reset();
+  assert.equal(store.settings.shared.d, 64);
+  assert.equal(store.settings.own.get("circle").pair, 8);
+  assert.equal(store.settings.own.get("own_wave").expression, "exp(-t)");
+  assert.match(location.hash, /own_wave\.expression=exp\(-t\)/);
+  back();
+  assert.deepEqual(store.settings, changed);
+});
+
+test("Reset of what is as it began leaves the history as it is", () => {
+  const { store, entries } = begin("#panel=circle");
+  store.reset();
+  assert.equal(entries.length, 1);
+});
+
+test("after Back and a change there is no Forward to the values of before", () => {
+  const { store, settle, back, forward, entries } = begin("#panel=circle");
+  store.show("clock");
+  back();
+  assert.equal(store.panel.id, "circle");
+  store.setShared("d", 16);
+  store.setShared("d", 8);
+  settle();
+  forward();
+  assert.deepEqual([store.panel.id, store.settings.shared.d], ["circle", 8]);
+  assert.deepEqual(entries.map(({ hash }) => hash), ["#panel=circle", "#panel=circle&d=8"]);
+});
+
+test("changes of a page that was just opened, or whose address was typed, make no entries", () => {
+  const { store, settle, type, entries } = begin("#panel=circle");
+  store.setShared("d", 16);
+  settle();
+  assert.equal(entries.length, 1);
+  type("#panel=clock&d=32");
+  store.setShared("d", 8);
+  settle();
+  assert.deepEqual(entries.map(({ hash }) => hash), ["#panel=circle&d=16", "#panel=clock&d=8"]);
+});
