@@ -6,6 +6,8 @@ import { speaker } from "#core/text.js";
 import { view } from "#core/view.js";
 
 const MOST_PROBLEMS = 4;
+// Of a sheet of A4 less the margins that browsers leave, in CSS pixels.
+const PAPER = 690;
 const NARROW = matchMedia("(max-width: 760px)");
 
 /** Put the page together and keep it in step with its settings. */
@@ -109,6 +111,15 @@ export function start(panels, root) {
     if (asked === null) requestAnimationFrame(draw);
     asked = what === "all" || asked === "all" ? "all" : "values";
   });
+  function dress(theme, wide) {
+    document.documentElement.dataset.theme = theme;
+    parts.view.dress(theme);
+    parts.view.fit(wide);
+    parts.view.redraw();
+  }
+  // Paper is light, and no wider than it is.
+  window.addEventListener("beforeprint", () => dress("light", PAPER));
+  window.addEventListener("afterprint", () => dress(store.settings.theme, width));
   // Narrow pages fold their lists, wide ones show them.
   NARROW.addEventListener("change", () => {
     parts.bar.element.open = !NARROW.matches && !store.settings.embed;

@@ -126,6 +126,10 @@ export function view(store, refuse, lessons) {
   }
   return {
     element: box,
+    /** Colours for what is drawn next. */
+    dress(other) {
+      Object.assign(page, { theme: other, colors: THEMES[other] });
+    },
     fit(width) {
       stage.width = width;
     },

@@ -147,7 +147,7 @@ test("what cannot be used in a field or a config is refused with a message", asy
   }
 });
 
-test("what one takes along: Python, SVG, CSV, a link", async () => {
+test("what one takes along: Python, SVG, CSV, a link, paper", async () => {
   const permissions = ["clipboard-read", "clipboard-write"];
   const tab = await open("", { permissions });
   const saved = async (button) => {
@@ -182,6 +182,32 @@ test("what one takes along: Python, SVG, CSV, a link", async () => {
     );
     assert.deepEqual(tab.faults, [], panel.id);
   }
+  await turn(tab, "#panel=bias&theme=dark");
+  const shown = await picture(tab);
+  const page = () =>
+    tab.evaluate(() => {
+      const across = (name) =>
+        [...document.querySelectorAll(name)].map((node) => node.getBoundingClientRect().right);
+      return {
+        background: getComputedStyle(document.documentElement).backgroundColor,
+        canvas: Math.max(...across("canvas")),
+        question: Math.max(...across(".question")),
+      };
+    });
+  // As a sheet of A4 is, and as the browser announces that it prints.
+  await tab.setViewportSize({ width: 717, height: 1000 });
+  await settled(tab);
+  await tab.emulateMedia({ media: "print" });
+  await tab.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  const paper = await page();
+  assert.equal(paper.background, "rgb(255, 255, 255)");
+  assert.ok(paper.canvas <= 717 && paper.question > 500, JSON.stringify(paper));
+  assert.notEqual(await picture(tab), shown);
+  await tab.emulateMedia({ media: "screen" });
+  await tab.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await tab.setViewportSize({ width: 1400, height: 900 });
+  await settled(tab);
+  assert.ok((await picture(tab)) === shown, "after printing the page is as it was");
   await close(tab);
 });
 
