@@ -2,12 +2,14 @@ import { csv } from "#core/csv.js";
 import { element } from "#core/dom.js";
 import { UserError } from "#core/errors.js";
 import { follow } from "#core/list.js";
+import { mathml } from "#core/mathml.js";
 import { THEMES } from "#core/palette.js";
 import { copy, download } from "#core/save.js";
 import { Stage } from "#core/stage.js";
 import { svg } from "#core/svg.js";
 import { speaker } from "#core/text.js";
 import { widget } from "#core/widgets.js";
+import { wordIn } from "#formulas/words.js";
 
 /** One panel on the page: its texts, its controls, its stage, and what can be taken from it. */
 export function view(store, refuse, lessons) {
@@ -81,7 +83,6 @@ export function view(store, refuse, lessons) {
     role: "group",
     "aria-label": pageSay("formula"),
   });
-  formula.innerHTML = panel.formula;
 
   const number = store.panels.indexOf(panel) + 1;
   const box = element(
@@ -115,6 +116,16 @@ export function view(store, refuse, lessons) {
     embed ? whole(store, pageSay) : further(store, pageSay, lessons),
   );
 
+  let written = "";
+  /** What is computed, as the settings have it; `data` is null where they cannot be used. */
+  function writeFormula() {
+    const rows = typeof panel.formula === "function" ? panel.formula(s, data) : panel.formula;
+    const markup = rows
+      .map((row) => `<div>${row.map((line) => mathml(line, wordIn(lang))).join("")}</div>`)
+      .join("");
+    if (markup !== written) formula.innerHTML = written = markup;
+    formula.hidden = !rows.flat().length;
+  }
   /** Some panels compute to write their code: it is written when somebody can read it. */
   function writeCode() {
     if (python.open) code.textContent = pythonOf(panel, s);
@@ -154,6 +165,7 @@ export function view(store, refuse, lessons) {
         message.hidden = false;
         if (!(error instanceof UserError)) console.error(error);
       }
+      writeFormula();
       writeCode();
       for (const action of ["save_svg", "save_csv"])
         actions.querySelector(`#${action}`).disabled = data === null;

@@ -1,4 +1,5 @@
 import { short } from "#core/numbers.js";
+import { partsFormula } from "#formulas/parts.js";
 import { make, python as encodingInPython } from "#math/catalogue.js";
 import { dot } from "#math/dot.js";
 import { noise } from "#math/noise.js";
@@ -146,7 +147,7 @@ export const panel = {
   id: "bias",
   lesson: "learn/four_parts",
   uses: (s) => ["heads", ...(KINDS[s.kind].uses ?? [])],
-  formula: `<math display="block"><mi>score</mi><mo>=</mo><munder><munder><mrow><mi>q</mi><mo>·</mo><mi>k</mi></mrow><mo>⏟</mo></munder><mrow><mi>token</mi><mo>,</mo><mi>token</mi></mrow></munder><mo>+</mo><munder><munder><mrow><mi>q</mi><mo>·</mo><msub><mi>r</mi><mrow><mi>j</mi><mo>−</mo><mi>i</mi></mrow></msub></mrow><mo>⏟</mo></munder><mrow><mi>token</mi><mo>,</mo><mi>position</mi></mrow></munder><mo>+</mo><munder><munder><mrow><msub><mi>s</mi><mrow><mi>j</mi><mo>−</mo><mi>i</mi></mrow></msub><mo>·</mo><mi>k</mi></mrow><mo>⏟</mo></munder><mrow><mi>position</mi><mo>,</mo><mi>token</mi></mrow></munder><mo>+</mo><munder><munder><msub><mi>b</mi><mrow><mi>j</mi><mo>−</mo><mi>i</mi></mrow></msub><mo>⏟</mo></munder><mrow><mi>position</mi><mo>,</mo><mi>position</mi></mrow></munder></math>`,
+  formula: (s) => partsFormula(namesOf(s)),
   text: {
     en: {
       title: "Bias matrices, term by term",

@@ -11,6 +11,13 @@ const VIEWS = {
   cosine: (p) => [p.cos],
   unequal: (p) => [p.other, p.sin],
 };
+// The same in the formula.
+const WAVES = {
+  both: "sin(p θ_i), cos(p θ_i)",
+  sine: "sin(p θ_i)",
+  cosine: "cos(p θ_i)",
+  unequal: "sin(p θ_i), cos(p θ_j)",
+};
 
 function compute(s) {
   const inverse = inverseFrequencies(s.d, s.base);
@@ -180,12 +187,7 @@ function python(s) {
 export const panel = {
   id: "circle", lesson: "learn/frequencies_and_pairs", compute, draw, table, python,
   uses: ["d", "base", "length"],
-  formula:
-    '<math display="block"><msub><mi mathvariant="normal">PE</mi><mi>i</mi></msub><mo>(</mo><mi>p</mi><mo>)</mo><mo>=</mo>' +
-    "<mo>(</mo><mi>sin</mi><mo>⁡</mo><mi>p</mi><msub><mi>θ</mi><mi>i</mi></msub><mo>,</mo>" +
-    "<mi>cos</mi><mo>⁡</mo><mi>p</mi><msub><mi>θ</mi><mi>i</mi></msub><mo>)</mo>" +
-    "<mspace width='1.5em'/><msub><mi>θ</mi><mi>i</mi></msub><mo>=</mo>" +
-    "<msup><mi>b</mi><mrow><mo>-</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup></math>",
+  formula: ({ view }) => [[`PE_i(p) = (${WAVES[view]})`, "θ_i = base^{-2i/d}"]],
   controls: [
     { id: "pair", kind: "range", min: 0, max: (s) => s.d / 2 - 1, value: 8 },
     {

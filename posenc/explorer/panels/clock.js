@@ -141,7 +141,10 @@ export const panel = {
   id: "clock",
   lesson: "learn/integers_and_binary",
   uses: (s) => (s.speeds === "geometric" ? ["length", "base"] : ["length"]),
-  formula: `<math display="block"><msub><mi>digit</mi><mi>i</mi></msub><mo>=</mo><mrow><mo>⌊</mo><mfrac><mi>n</mi><msup><mn>2</mn><mi>i</mi></msup></mfrac><mo>⌋</mo></mrow><mspace width="0.4em"/><mi>mod</mi><mspace width="0.4em"/><mn>2</mn><mo>,</mo><mspace width="1em"/><msub><mi>hand</mi><mi>i</mi></msub><mo>=</mo><mfrac><mi>n</mi><msub><mi>period</mi><mi>i</mi></msub></mfrac><mspace width="0.4em"/><mi>turns</mi></math>`,
+  formula: ({ speeds, count }) => {
+    const period = speeds === "digits" ? "2^{i+1}" : `2 π base^{2i/${2 * count}}`;
+    return [["digit_i = ⌊n / 2^i⌋ mod 2", "hand_i = {n}/{period_i} turns", `period_i = ${period}`]];
+  },
   text: {
     en: {
       title: "Binary digits and clock hands",

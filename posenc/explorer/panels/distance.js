@@ -186,7 +186,7 @@ export const panel = {
   id: "distance",
   lesson: "learn/decay",
   uses: (s) => ["a", "b", "d", "length", "trained", ...reads(s, s.a, s.b)],
-  formula: `<math display="block"><mi>p</mi><mo stretchy="false">(</mo><mi>m</mi><mo stretchy="false">)</mo><mo>·</mo><mi>p</mi><mo stretchy="false">(</mo><mi>n</mi><mo stretchy="false">)</mo><mo>=</mo><munder><mo>∑</mo><mi>i</mi></munder><mi>cos</mi><mo stretchy="false">(</mo><msub><mi>w</mi><mi>i</mi></msub><mo stretchy="false">(</mo><mi>m</mi><mo>−</mo><mi>n</mi><mo stretchy="false">)</mo><mo stretchy="false">)</mo></math>`,
+  formula: [["p_m · p_n = ∑_i cos(w_i (m - n))"]],
   text: {
     en: {
       title: "Inner product against distance",

@@ -1,3 +1,4 @@
+import { maskFormula } from "#formulas/masks.js";
 import { visible } from "#math/masks.js";
 import { firstReached } from "#math/receptive_field.js";
 
@@ -100,7 +101,7 @@ export const panel = {
   id: "masks",
   lesson: "learn/windows",
   uses: [],
-  formula: `<math display="block"><mi>sees</mi><mo stretchy="false">(</mo><mi>i</mi><mo>,</mo><mi>j</mi><mo stretchy="false">)</mo><mo>⇔</mo><mn>0</mn><mo>≤</mo><mi>i</mi><mo>−</mo><mi>j</mi><mo>&lt;</mo><mi>w</mi><mo>,</mo><mspace width="1em"/><mi>reach</mi><mo stretchy="false">(</mo><mi>L</mi><mo stretchy="false">)</mo><mo>=</mo><mi>L</mi><mo stretchy="false">(</mo><mi>w</mi><mo>−</mo><mn>1</mn><mo stretchy="false">)</mo><mo>+</mo><mn>1</mn></math>`,
+  formula: (s) => [maskFormula(s)],
   text: {
     en: {
       title: "Masks and receptive field",

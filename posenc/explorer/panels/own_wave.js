@@ -1,5 +1,6 @@
 import { UserError } from "#core/errors.js";
 import { short } from "#core/numbers.js";
+import { waveFormula } from "#formulas/waves.js";
 import { parse } from "#math/expression.js";
 import { columnsBeyond, distinctRows, fall, innerProducts, largest, shiftResidual, through } from "#math/own_wave.js";
 import { turnsPerToken, vector } from "#math/waveform.js";
@@ -105,7 +106,7 @@ export const panel = {
   id: "own_wave",
   lesson: "learn/waveforms",
   uses: (s) => (s.frequencies === "geometric" ? ["length", "base"] : ["length"]),
-  formula: `<math display="block"><msub><mi>p</mi><mrow><mi>n</mi><mo>,</mo><mi>j</mi></mrow></msub><mo>=</mo><mi>wave</mi><mrow><mo>(</mo><mfrac><mrow><mi>n</mi><msub><mi>f</mi><mi>j</mi></msub></mrow><mrow><mn>2</mn><mi>π</mi></mrow></mfrac><mo>+</mo><msub><mi>shift</mi><mi>j</mi></msub><mo>)</mo></mrow><mo>,</mo><mspace width="1em"/><msub><mi>shift</mi><mi>j</mi></msub><mo>∈</mo><mo>{</mo><mn>0</mn><mo>,</mo><mfrac><mn>1</mn><mn>4</mn></mfrac><mo>}</mo></math>`,
+  formula: waveFormula,
   text: {
     en: {
       title: "Make your own wave",

@@ -202,10 +202,7 @@ export const panel = {
   id: "permutation", lesson: "learn/why_position", compute, draw, table, python,
   uses: (s) =>
     s.with ? ["a", "d", ...reads(s, s.a).filter((key) => key !== "length")] : ["a", "d"],
-  formula:
-    '<math display="block"><mi mathvariant="normal">Attn</mi><mo>(</mo><mi>P</mi><mi>X</mi><mo>)</mo><mo>=</mo>' +
-    '<mi>P</mi><mspace width="0.2em"/><mi mathvariant="normal">Attn</mi><mo>(</mo><mi>X</mi><mo>)</mo>' +
-    "<mspace width='1.5em'/><msup><mi>P</mi><mi>T</mi></msup><mi>P</mi><mo>=</mo><mi>I</mi></math>",
+  formula: [["Attn(P X) = P Attn(X)", "P^⊤ P = I"]],
   controls: [
     { id: "words", kind: "text", value: "" },
     { id: "with", kind: "toggle", value: false },

@@ -4,6 +4,14 @@ import { dtypes } from "#math/precision.js";
 // More positions than these are sampled.
 const POINTS = 4096;
 const HALF_A_RADIAN = 0.5;
+// Half of the last bit that is kept, as a power of two of the number that is rounded.
+const BITS = { bfloat16: 8, float16: 11, float32: 24 };
+const ERRORS = {
+  positions: "error = |round(n) w_i - n w_i|",
+  frequencies: "error = |n round(w_i) - n w_i|",
+  angles: "error = |round(n w_i) - n w_i|",
+  table: "error = max(|round(cos(n w_i)) - cos(n w_i)|, |round(sin(n w_i)) - sin(n w_i)|)",
+};
 
 /** What is computed of a pair at a position once one of its parts is rounded, and what is right. */
 const rounded = {
@@ -138,7 +146,10 @@ export const panel = {
   id: "precision",
   lesson: "learn/rotary",
   uses: ["d", "base"],
-  formula: `<math display="block"><mi>error</mi><mo>=</mo><mo>|</mo><mi>round</mi><mo stretchy="false">(</mo><mi>n</mi><mo stretchy="false">)</mo><msub><mi>w</mi><mi>i</mi></msub><mo>−</mo><mi>n</mi><msub><mi>w</mi><mi>i</mi></msub><mo>|</mo><mo>,</mo><mspace width="1em"/><mo>|</mo><mi>round</mi><mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo><mo>−</mo><mi>x</mi><mo>|</mo><mo>≤</mo><msup><mn>2</mn><mrow><mo>−</mo><mn>8</mn></mrow></msup><mo>|</mo><mi>x</mi><mo>|</mo><mspace width="0.5em"/><mtext>(bfloat16, normal x)</mtext></math>`,
+  formula: ({ what, dtype, lang }) => {
+    const where = { en: `(${dtype}, normal x)`, zh: `（${dtype}，x 为正规数）` }[lang];
+    return [[ERRORS[what], `|round(x) - x| ≤ 2^{-${BITS[dtype]}} |x|`, `"${where}"`]];
+  },
   text: {
     en: {
       title: "Numbers break",

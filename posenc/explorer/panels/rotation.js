@@ -172,7 +172,7 @@ export const panel = {
   id: "rotation",
   lesson: "learn/rotary",
   uses: ["d", "base", "length"],
-  formula: `<math display="block"><msup><mrow><mo stretchy="false">(</mo><msub><mi>R</mi><mi>m</mi></msub><mi>q</mi><mo stretchy="false">)</mo></mrow><mo>⊤</mo></msup><mo stretchy="false">(</mo><msub><mi>R</mi><mi>n</mi></msub><mi>k</mi><mo stretchy="false">)</mo><mo>=</mo><msup><mi>q</mi><mo>⊤</mo></msup><msub><mi>R</mi><mrow><mi>n</mi><mo>−</mo><mi>m</mi></mrow></msub><mi>k</mi></math>`,
+  formula: [["{(R_m q)}^⊤ (R_n k) = q^⊤ R_{n-m} k"]],
   text: {
     en: {
       title: "Rotation lab",

@@ -1,5 +1,6 @@
 import { UserError } from "#core/errors.js";
 import { short } from "#core/numbers.js";
+import { scalingFormula } from "#formulas/scalings.js";
 import { wavelengths } from "#math/frequencies.js";
 import { checkRamp, readConfig, standIns } from "#math/rope_config.js";
 import { ropeInPython } from "#math/rope_python.js";
@@ -131,7 +132,7 @@ export const panel = {
   id: "stretching",
   lesson: "learn/scaling",
   uses: (s) => (s.method === "config" ? standIns(s.config, s) : ["d", "base", "trained"]),
-  formula: `<math display="block"><msub><mi>θ</mi><mi>i</mi></msub><mo>=</mo><msup><mi>base</mi><mrow><mo>−</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup><mo>,</mo><mspace width="1em"/><msub><mi>λ</mi><mi>i</mi></msub><mo>=</mo><mfrac><mrow><mn>2</mn><mi>π</mi></mrow><msub><mi>h</mi><mi>i</mi></msub></mfrac><mo>,</mo><mspace width="1em"/><msub><mi>h</mi><mi>i</mi></msub><mo>=</mo><msub><mi>share</mi><mi>i</mi></msub><msub><mi>θ</mi><mi>i</mi></msub><mo>+</mo><mo stretchy="false">(</mo><mn>1</mn><mo>−</mo><msub><mi>share</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mfrac><msub><mi>θ</mi><mi>i</mi></msub><mi>factor</mi></mfrac></math>`,
+  formula: scalingFormula,
   text: {
     en: {
       title: "Stretching the context",

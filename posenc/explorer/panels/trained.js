@@ -1,5 +1,6 @@
 import { short } from "#core/numbers.js";
 import data from "#data/trained.js";
+import { ENCODINGS } from "#formulas/encodings.js";
 import { dot } from "#math/dot.js";
 import { along, principal } from "#math/principal.js";
 
@@ -155,7 +156,9 @@ export const panel = {
   id: "trained",
   lesson: "learn/learned",
   uses: [],
-  formula: `<math display="block"><msub><mi>cos</mi><mrow><mi>m</mi><mo>,</mo><mi>n</mi></mrow></msub><mo>=</mo><mfrac><mrow><msub><mi>p</mi><mi>m</mi></msub><mo>·</mo><msub><mi>p</mi><mi>n</mi></msub></mrow><mrow><mo>|</mo><msub><mi>p</mi><mi>m</mi></msub><mo>|</mo><mo>|</mo><msub><mi>p</mi><mi>n</mi></msub><mo>|</mo></mrow></mfrac><mo>,</mo><mspace width="1em"/><mfrac><mrow><mi>d</mi><mi>p</mi></mrow><mrow><mi>d</mi><mi>t</mi></mrow></mfrac><mo>=</mo><mi>h</mi><mo stretchy="false">(</mo><mi>t</mi><mo>,</mo><mi>p</mi><mo stretchy="false">)</mo></math>`,
+  formula: ({ table }) => [
+    ["cos(m, n) = {p_m · p_n}/{|p_m| |p_n|}", ...ENCODINGS[table]()],
+  ],
   text: {
     en: {
       title: "Trained tables",

@@ -1,4 +1,5 @@
 import { reads } from "#core/reads.js";
+import { encodingFormula } from "#formulas/encodings.js";
 import { catalogue, make, python as constructed } from "#math/catalogue.js";
 import { dot } from "#math/dot.js";
 import { vectors } from "#math/vectors.js";
@@ -123,7 +124,7 @@ export const panel = {
   id: "waves",
   lesson: "learn/sinusoids",
   uses: (s) => ["a", "b", "d", "length", "trained", ...reads(s, s.a, s.b)],
-  formula: `<math display="block"><msub><mi>PE</mi><mrow><mi>n</mi><mo>,</mo><mn>2</mn><mi>i</mi></mrow></msub><mo>=</mo><mi>sin</mi><mo stretchy="false">(</mo><mi>n</mi><msub><mi>w</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mo>,</mo><mspace width="1em"/><msub><mi>PE</mi><mrow><mi>n</mi><mo>,</mo><mn>2</mn><mi>i</mi><mo>+</mo><mn>1</mn></mrow></msub><mo>=</mo><mi>cos</mi><mo stretchy="false">(</mo><mi>n</mi><msub><mi>w</mi><mi>i</mi></msub><mo stretchy="false">)</mo><mo>,</mo><mspace width="1em"/><msub><mi>w</mi><mi>i</mi></msub><mo>=</mo><msup><mi>base</mi><mrow><mo>−</mo><mn>2</mn><mi>i</mi><mo>/</mo><mi>d</mi></mrow></msup></math>`,
+  formula: (s) => [...new Set([s.a, s.b])].map((name) => encodingFormula(name, s)),
   text: {
     en: {
       title: "Waves and heatmap",

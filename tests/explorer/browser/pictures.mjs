@@ -64,6 +64,9 @@ test("every panel draws, in both languages and both themes, wide and narrow", as
           lang: document.documentElement.lang,
           answer: document.querySelector(".answer").open,
           formula: document.querySelector(".formula math")?.getBoundingClientRect().height ?? 0,
+          cut:
+            document.querySelector(".formula").scrollWidth -
+            document.querySelector(".formula").clientWidth,
         }));
         const where = `${id} ${lang} ${theme} ${width}`;
         assert.ok(seen.drawings > 0, `${where}: nothing is drawn`);
@@ -72,6 +75,7 @@ test("every panel draws, in both languages and both themes, wide and narrow", as
         assert.equal(seen.lang, { en: "en", zh: "zh-CN" }[lang]);
         assert.equal(seen.answer, false, `${where}: the answer shows before the prediction`);
         assert.ok(seen.formula > 10, `${where}: no formula`);
+        assert.ok(seen.cut <= 0, `${where}: the formula is cut by ${seen.cut}`);
       }
       await close(tab, `${lang} ${theme} ${width}`);
     }
