@@ -274,6 +274,12 @@ def test_panels_and_lessons_know_each_other() -> None:
         assert Path(f"{lesson}.md") in ENGLISH, path.name
 
 
+def test_the_explorer_leads_to_pages_that_are_there() -> None:
+    source = (ROOT / "posenc" / "explorer" / "core" / "elsewhere.js").read_text()
+    (listed,) = re.findall(r"PAGES = \{(.*?)\}", source)
+    assert {Path(f"{page}.md") for page in re.findall(r'"([\w/]+)"', listed)} <= set(ENGLISH)
+
+
 def test_both_readmes_have_the_same_sections() -> None:
     levels = [
         [level for level, _ in HEADING.findall(FENCE.sub("", page.read_text()))]

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { clamped, read, stops, write } from "../../posenc/explorer/core/controls.js";
 import { csv } from "../../posenc/explorer/core/csv.js";
+import { elsewhere } from "../../posenc/explorer/core/elsewhere.js";
 import { GLOBALS } from "../../posenc/explorer/core/globals.js";
 import { areCounts, logTicks, padded, short, ticks } from "../../posenc/explorer/core/numbers.js";
 import { Recorder, escape } from "../../posenc/explorer/core/recorder.js";
@@ -169,6 +170,14 @@ test("labels have no signs too small to read", () => {
   for (const { id, text } of [{ id: "page", text: TEXT }, ...PANELS])
     for (const [key, line] of Object.values(text).flatMap(Object.entries))
       assert.ok(!/[\u1d62-\u1d6a\u2080-\u209c]/.test(line), `${id}.${key}: ${line}`);
+});
+
+test("the front page leads to the docs, where there are any", () => {
+  assert.deepEqual(elsewhere("../{page}.html", "zh"), [
+    ["docs", "../zh/index.html"],
+    ["install", "../zh/start/index.html"],
+  ]);
+  assert.deepEqual(elsewhere("", "en"), []);
 });
 
 test("sliders of large ranges stop at round values", () => {

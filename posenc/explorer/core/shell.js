@@ -1,5 +1,6 @@
 import { bar } from "#core/bar.js";
 import { element } from "#core/dom.js";
+import { elsewhere } from "#core/elsewhere.js";
 import { list } from "#core/list.js";
 import { createStore } from "#core/store.js";
 import { speaker } from "#core/text.js";
@@ -72,7 +73,7 @@ export function start(panels, root) {
       parts.view.element,
     );
     const body = element("div", { class: "columns" }, embed ? null : parts.list.element, main);
-    root.replaceChildren(...(embed ? [] : head(store, say)), body);
+    root.replaceChildren(...(embed ? [] : head(store, say, lessons)), body);
     width = inside(main);
     parts.view.fit(width);
     const moved = built !== null && built !== store.panel.id;
@@ -130,7 +131,7 @@ export function start(panels, root) {
   performance.mark("posenc:first");
 }
 
-function head(store, say) {
+function head(store, say, lessons) {
   const { lang, theme } = store.settings;
   const switches = element(
     "div",
@@ -149,6 +150,7 @@ function head(store, say) {
       onclick: () => store.dress({ theme: theme === "dark" ? "light" : "dark" }),
     }),
   );
+  const links = elsewhere(lessons, lang).map(([key, href]) => element("a", { href }, say(key)));
   const skip = element(
     "a",
     {
@@ -162,7 +164,7 @@ function head(store, say) {
     say("skip"),
   );
   const title = element("h1", {}, element("span", { class: "name" }, "posenc"), " ", say("page"));
-  return [skip, element("header", {}, title, element("p", {}, say("page_line")), switches)];
+  return [skip, element("header", {}, title, element("p", {}, say("page_line")), ...links, switches)];
 }
 
 /** The width that a stage in `main` has. */

@@ -6,6 +6,8 @@ export const TEXT = {
     page: "See position",
     page_line:
       "How a Transformer knows where its tokens are: every encoding, computed as posenc computes it.",
+    docs: "Docs",
+    install: "Install",
     skip: "Skip to the picture",
     panels: "Panels",
     shared: "Shared settings",
@@ -68,6 +70,8 @@ export const TEXT = {
   zh: {
     page: "看见位置",
     page_line: "Transformer 怎样知道词元在哪里：每一种位置编码都按 posenc 的算法现场计算。",
+    docs: "文档",
+    install: "安装",
     skip: "跳到图",
     panels: "面板",
     shared: "公共设置",

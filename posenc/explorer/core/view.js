@@ -1,5 +1,6 @@
 import { csv } from "#core/csv.js";
 import { element } from "#core/dom.js";
+import { addressOf } from "#core/elsewhere.js";
 import { UserError } from "#core/errors.js";
 import { follow } from "#core/list.js";
 import { mathml } from "#core/mathml.js";
@@ -208,7 +209,7 @@ function further(store, say, lessons) {
   const lesson = lessons
     ? element(
         "a",
-        { class: "lesson", href: lessons.replace("{page}", `${lang}/${panel.lesson}`) },
+        { class: "lesson", href: addressOf(lessons, lang, panel.lesson) },
         say("lesson"),
       )
     : element("span", { class: "lesson" }, say("lesson_at", { path }));
