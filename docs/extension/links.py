@@ -4,7 +4,9 @@
 {explorer}`text <circle>` to a panel of the explorer, which is the front page of all.
 """
 
+from collections.abc import Mapping
 from html import escape
+from urllib.parse import urlencode
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -20,8 +22,12 @@ def root(docname: str) -> str:
     return "../" * (docname.count("/") + 1)
 
 
-def explorer(config: Config, docname: str, panel: str) -> str:
-    return f"{root(docname)}index.html#lang={language(config)}&panel={panel}"
+def explorer(
+    config: Config, docname: str, panel: str, settings: Mapping[str, str] | None = None
+) -> str:
+    """A panel of the explorer, with these settings of its address in place of its own."""
+    chosen = urlencode({"lang": language(config), "panel": panel, **(settings or {})})
+    return f"{root(docname)}index.html#{chosen}"
 
 
 class OtherLanguage(ReferenceRole):

@@ -1,4 +1,7 @@
-"""```{panel} NAME: a panel of the explorer, as a link, and on wide screens in the page itself."""
+"""```{panel} NAME SETTING=VALUE ...: a panel of the explorer, as a link and on wide screens itself.
+
+Settings may be left out, and are those of the panel's address: `a=sinusoidal`, `bias.kind=t5`.
+"""
 
 from html import escape
 
@@ -16,14 +19,27 @@ HTML = """<div class="panel">
 </div>"""
 
 
+def opened(argument: str) -> tuple[str, dict[str, str]]:
+    """The panel's name, and its settings by name. Raises ValueError for what is neither."""
+    name, *settings = argument.split()
+    if name not in panels():
+        raise ValueError(f"there is no {name!r}, but {', '.join(panels())}")
+    wrong = [setting for setting in settings if "=" not in setting]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no setting: write name=value")
+    return name, dict(setting.split("=", 1) for setting in settings)
+
+
 class Panel(SphinxDirective):
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        (name,) = self.arguments
-        if name not in panels():
-            raise self.error(f"panel: there is no {name!r}, but {', '.join(panels())}")
-        href = escape(explorer(self.config, self.env.docname, name))
+        try:
+            name, settings = opened(self.arguments[0])
+        except ValueError as error:
+            raise self.error(f"panel: {error}") from error
+        href = escape(explorer(self.config, self.env.docname, name, settings))
         html = HTML.format(href=href, text=word(self.config, "panel"))
         return [nodes.raw("", html, format="html")]
 

@@ -274,6 +274,18 @@ def test_panels_and_lessons_know_each_other() -> None:
         assert Path(f"{lesson}.md") in ENGLISH, path.name
 
 
+def test_lessons_open_their_panels_with_the_same_settings_in_both_languages() -> None:
+    from extension.panel import opened
+
+    fence = re.compile(r"^```\{panel\} (.*)$", re.MULTILINE)
+    for name in LESSONS:
+        english, chinese = (fence.findall(pages[name].read_text()) for pages in (ENGLISH, CHINESE))
+        assert [opened(line) for line in english] == [opened(line) for line in chinese], name
+    for wrong, message in (("circel", "no 'circel'"), ("circle pair", "'pair' is no setting")):
+        with pytest.raises(ValueError, match=message):
+            opened(wrong)
+
+
 def test_the_explorer_leads_to_pages_that_are_there() -> None:
     source = (ROOT / "posenc" / "explorer" / "core" / "elsewhere.js").read_text()
     (listed,) = re.findall(r"PAGES = \{(.*?)\}", source)

@@ -8,7 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.explorer.reference import bias, configs, copied, examples, functions, stretching, waves
+from tests.explorer.reference import (
+    bias,
+    configs,
+    copied,
+    examples,
+    functions,
+    lessons,
+    stretching,
+    waves,
+)
 
 PARTS: dict[str, Callable[[], Any]] = {
     "encodings": examples.encodings,
@@ -19,6 +28,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "stretching": lambda: [stretching.stretching(case) for case in stretching.STRETCHES],
     "configs": lambda: [configs.config(*case) for case in configs.configs()],
     "waves": lambda: [waves.wave(*case) for case in waves.WAVES],
+    "lessons": lessons.panels,
     "trained": lambda: [waves.trained(table) for table in ("learned", "floater")],
 }
 
