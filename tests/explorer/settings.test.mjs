@@ -32,6 +32,13 @@ test("what a hash holds comes back", () => {
   assert.deepEqual([s.d, s.base, s.a, s.pair, s.lang, s.theme], [128, 500, "t5", 3, "zh", "dark"]);
 });
 
+test("a language may have its country", () => {
+  for (const [text, lang] of [["zh-CN", "zh"], ["zh-Hans-SG", "zh"], ["ZH_tw", "zh"], ["en-GB", "en"]]) {
+    const { settings, problems } = parse(`#lang=${text}`, PANELS, { lang: "en", theme: "light" });
+    assert.deepEqual([settings.lang, problems], [lang, []], text);
+  }
+});
+
 test("an empty hash is the defaults, and the defaults are an empty hash", () => {
   for (const text of ["", "#", "#&&&"]) {
     const { settings, problems } = parsed(text);
@@ -54,6 +61,7 @@ test("a hostile hash gives messages and usable settings, and never throws", () =
     "#panel=<script>alert(1)</script>": "bad_value",
     "#panel=__proto__": "bad_value",
     "#lang=fr": "bad_value",
+    "#lang=zhuang": "bad_value",
     "#theme=%00": "bad_value",
     "#a=constructor": "bad_value",
     "#permutation.with=__proto__": "bad_value",

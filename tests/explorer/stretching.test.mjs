@@ -55,6 +55,8 @@ const HOSTILE = [
   ["null", "config_not_object"],
   ["3", "config_not_object"],
   ['"yarn"', "config_not_object"],
+  ['{"model_type": "gpt2", "n_embd": 768, "n_positions": 1024}', "config_unturned"],
+  ['{"text_config": {"model_type": "bert"}, "model_type": "other"}', "config_unturned"],
   ['{"rope_scaling": "yarn"}', "config_rope"],
   ['{"rope_scaling": []}', "config_rope"],
   ['{"head_dim": 7}', "config_odd"],

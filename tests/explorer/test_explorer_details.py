@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+import posenc
 from posenc.testing.suite import run_check
 from tests.explorer.reference import configs
 
@@ -45,6 +47,39 @@ def test_configs_are_read_as_transformers_reads_them() -> None:
         )
         compared += 1
     assert compared >= 5
+
+
+def test_models_that_turn_nothing_are_those_of_the_reader() -> None:
+    source = (EXPLORER / "math" / "rope_config.js").read_text()
+    (listed,) = re.findall(r"UNTURNED = \[(.*?)\]", source, re.DOTALL)
+    sizes = ("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "d_kv")
+    counts = (
+        "layers",
+        "num_hidden_layers",
+        "num_layers",
+        "n_layer",
+        "n_layers",
+        "num_decoder_layers",
+    )
+    heads = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+    config: dict[str, Any] = dict.fromkeys(sizes, 64) | dict.fromkeys(counts, 2)
+    config |= dict.fromkeys(heads, 4) | {"attention_types": [[["global"], 2]]}
+    config |= {
+        f"{side}_{key}": n
+        for side in ("encoder", "decoder")
+        for key, n in (("layers", 2), ("attention_heads", 4))
+    }
+
+    def names(model_type: str) -> set[str]:
+        spec = posenc.read(config | {"model_type": model_type})
+        layers = (layer for part in spec.parts.values() for layer in part.layers)
+        return {each.name for layer in layers for each in layer.encodings}
+
+    found = re.findall(r'"([\w-]+)"', listed)
+    assert len(found) == 20
+    for model_type in found:
+        assert "rotary" not in names(model_type), model_type
+    assert "rotary" in names("llama")
 
 
 WAVES = [

@@ -2,6 +2,8 @@ import { clamped, read, span, write } from "#core/controls.js";
 import { GLOBALS } from "#core/globals.js";
 
 const LANGUAGES = ["en", "zh"];
+/** Of a language and its country, zh-CN or en_GB, the language. */
+const spoken = (tag) => tag.toLowerCase().split(/[-_]/)[0];
 const COLOURS = ["light", "dark"];
 // What the address shows of a value that it got wrong is cut: it could be of any length.
 const shown = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);
@@ -59,7 +61,7 @@ export function parse(hash, panels, preferred) {
         text,
         panels.map((panel) => panel.id),
       );
-    else if (name === "lang") choose(name, text, LANGUAGES);
+    else if (name === "lang") choose(name, LANGUAGES.includes(spoken(text)) ? spoken(text) : text, LANGUAGES);
     else if (name === "theme") choose(name, text, COLOURS);
     else if (name === "embed") settings.embed = text === "1";
     else if (!known(name, panels)) problem("unknown_setting", { name: shown(name) });

@@ -10,6 +10,11 @@ const NAMES = {
   su: "longrope", llama3: "llama3", proportional: "proportional", mrope: "none",
 };
 const KNOWN = "default, linear, dynamic, yarn, longrope, llama3, proportional";
+// Model types whose code turns nothing, whatever their file says.
+const UNTURNED = [
+  "gpt2", "gpt_bigcode", "gpt_neo", "opt", "bert", "distilbert", "electra", "mobilebert", "roberta",
+  "xlm-roberta", "mpnet", "bart", "whisper", "bloom", "t5", "mt5", "umt5", "deberta", "deberta-v2", "xlnet",
+];
 const WIDEST = 4096;
 const LONGEST = 2 ** 31;
 
@@ -64,6 +69,7 @@ export function readConfig(text, page) {
   const whole = parsed(text);
   const inner = ["text_config", "language_config", "llm_config"].map((key) => whole[key]).find(isObject);
   const config = inner ? { ...whole, ...inner } : whole;
+  if (UNTURNED.includes(config.model_type)) throw new UserError("config_unturned", { type: config.model_type });
   // A scaling alone, without a model around it, will do.
   const bare = typeof (config.rope_type ?? config.type) === "string";
   const [key, given] = find([config], ["rope_parameters", "rope_scaling"]);
