@@ -126,6 +126,12 @@ test("precision: the formula rounds what is rounded, to the format chosen", () =
   assert.match(lines({ what: "table" })[0], /round\(cos\(n w_i\)\)/);
 });
 
+test("permutation: the two sides are equal where no output changes", () => {
+  assert.match(linesOf("permutation", {})[0], / = /);
+  assert.match(linesOf("permutation", { causal: true })[0], / ≠ /);
+  assert.match(linesOf("permutation", { with: true })[0], / ≠ /);
+});
+
 test("bias: the formula has the parts that the encoding has", () => {
   assert.equal(linesOf("bias", { kind: "alibi" })[0].match(/⏟/g).length, 2);
   assert.equal(linesOf("bias", { kind: "transformer_xl" })[0].match(/⏟/g).length, 4);

@@ -202,7 +202,10 @@ export const panel = {
   id: "permutation", lesson: "learn/why_position", compute, draw, table, python,
   uses: (s) =>
     s.with ? ["a", "d", ...reads(s, s.a).filter((key) => key !== "length")] : ["a", "d"],
-  formula: [["Attn(P X) = P Attn(X)", "P^⊤ P = I"]],
+  formula: (_, data) => {
+    const same = !data?.change.some((value) => value >= SAME);
+    return [[`Attn(P X) ${same ? "=" : "≠"} P Attn(X)`, "P^⊤ P = I"]];
+  },
   controls: [
     { id: "words", kind: "text", value: "" },
     { id: "with", kind: "toggle", value: false },
