@@ -3,7 +3,11 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.support import shapes
+
 pytest_plugins = ["tests.support.skips"]
+# Before any module of posenc is imported, by the conftest of a folder say.
+shapes.install()
 
 # The same examples on every machine, however slow it is.
 settings.register_profile("posenc", derandomize=True, deadline=None, database=None, max_examples=60)
