@@ -77,8 +77,8 @@ def ours(setting: ModelSetting) -> Any:
     from transformers import AttentionInterface
     from transformers.models.llama import modeling_llama as llama
 
-    AttentionInterface.register("posenc", attention)
-    model = setting.model("posenc")
+    AttentionInterface.register("posenc by hand", attention)
+    model = setting.model("posenc by hand")
     rotary = pe.Rotary(setting.width // setting.heads, base=1e5)
     model.model.rotary_emb.forward = lambda x, position_ids: (
         pe.lower(rotary, pe.Positions.build(ids=position_ids)),
