@@ -1,25 +1,58 @@
 """Encodings by name."""
 
 import importlib
+import re
 from typing import Any
 
 from posenc.encoding import Encoding
 from posenc.encodings import members
 from posenc.errors import SettingError, UnknownNameError
 
+# What the literature calls them besides; a name stands for one encoding with its own settings,
+# so that deberta_v2 and nezha, which are settings of others, are none.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "axial": ("axial_rope", "rope_2d", "2d_rope"),
+    "deberta": ("disentangled",),
+    "forget_gate": ("fox", "forgetting_transformer"),
+    "learned": ("learnable", "trained"),
+    "learned_rotary": ("learned_rope",),
+    "none": ("no_position",),
+    "ordinal": ("integer", "integers"),
+    "rotary": ("rope", "roformer"),
+    "shaw": ("relative", "rpe", "rpr"),
+    "sinks": ("attention_sinks", "streaming_llm"),
+    "sinusoidal": ("abs", "absolute", "pe", "sin", "sincos", "sine", "sinusoid"),
+    "t5": ("relative_bias",),
+    "temperature": ("log_n",),
+    "transformer_xl": ("txl",),
+    "window": ("local", "swa"),
+}
+
 
 def find(name: str) -> type[Encoding]:
-    """The encoding class of a catalogue name, a class name, or "package.module:Class".
+    """The encoding class of a name or alias in the catalogue, a class, or "package.module:Class".
 
+    Capitals, hyphens, underscores and spaces make no difference: Self-Extend is self_extend.
     Raises UnknownNameError with the nearest names, SettingError for what cannot be imported.
     """
     if ":" in name:
         return _imported(name)
     known = members()
-    by_name = known | {kind.__name__.lower(): kind for kind in known.values()}
-    if name.lower() not in by_name:
-        raise UnknownNameError("encoding", name, known)
-    return by_name[name.lower()]
+    aliases = {alias: known[own] for own, others in ALIASES.items() for alias in others}
+    classes = {kind.__name__: kind for kind in known.values()}
+    by_letters = {_letters(each): kind for each, kind in (aliases | classes | known).items()}
+    if _letters(name) not in by_letters:
+        raise UnknownNameError("encoding", name, known, aliases)
+    return by_letters[_letters(name)]
+
+
+def canonical(name: str) -> str:
+    """The catalogue's own name of what `find` finds; "package.module:Class" as it is."""
+    return name if ":" in name else find(name).name
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name.lower())
 
 
 def make(

@@ -52,11 +52,14 @@ class ConversionError(PosencError, ValueError):
 
 
 class UnknownNameError(PosencError, LookupError):
-    """A name that the catalogue does not hold."""
+    """A name that the catalogue does not hold; near ones are sought among aliases, too."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], aliases: Iterable[str] = ()
+    ) -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+        names = sorted({*known, *aliases})
+        near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         super().__init__(f"no {kind} is called {name!r}: {hint}known are {', '.join(known)}")
 

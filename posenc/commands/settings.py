@@ -115,12 +115,24 @@ def _built(node: ast.expr) -> Any:
 
 def _constructor(name: ast.expr) -> Any:
     """A scaling or an encoding by the name of its class: in capitals or not, after pe. or not."""
-    from posenc.encodings import members, scaling
+    from posenc.catalogue import find
+    from posenc.encodings import members
+
+    scalings = _scalings()
+    called = ast.unparse(name).removeprefix("pe.").removeprefix("posenc.")
+    if called.lower() in scalings:
+        return scalings[called.lower()]
+    try:
+        # What is no name might be a module to import, or no text at all.
+        return find(called if called.isidentifier() else "")
+    except UnknownNameError as error:
+        raise UnknownNameError("scaling or encoding", called, [*members(), *scalings]) from error
+
+
+def _scalings() -> dict[str, type]:
+    """The scalings by their names in lower case."""
+    from posenc.encodings import scaling
 
     # DynamicNTK derives from NTK, so it is no direct child of Scaling.
-    kinds = [*members().values(), *scaling.Scaling.__subclasses__(), scaling.DynamicNTK]
-    known = {kind.__name__.lower(): kind for kind in kinds}
-    called = ast.unparse(name).removeprefix("pe.").removeprefix("posenc.")
-    if called.lower() not in known:
-        raise UnknownNameError("scaling or encoding", called, known)
-    return known[called.lower()]
+    kinds = [*scaling.Scaling.__subclasses__(), scaling.DynamicNTK]
+    return {kind.__name__.lower(): kind for kind in kinds}

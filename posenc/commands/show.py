@@ -20,7 +20,12 @@ FOLDER = Path("posenc-figures")
 
 
 def show(
-    name: Annotated[str, Argument(help="A name of `posenc list`, or package.module:Class.")],
+    name: Annotated[
+        str,
+        Argument(
+            help="A name of `posenc list`, another one of it (rope), or package.module:Class."
+        ),
+    ],
     settings: Annotated[
         list[str] | None,
         Argument(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.atomic_files import replace_file
+from posenc.catalogue import canonical
 from posenc.errors import LabError, SettingError
 from posenc.lab.config import Comparison, RunConfig
 from posenc.lab.folder import Run, locked, make_folder, read_run
@@ -77,7 +78,7 @@ def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
     Raises PosencError for whatever would fail later: unknown names, settings that do not fit
     together, encodings that cannot be compared, too little text.
     """
-    names = tuple(dict.fromkeys(comparison.encodings))
+    names = _names(comparison)
     minutes = None
     if comparison.minutes is not None:
         runs = len(names) * comparison.seeds
@@ -165,7 +166,12 @@ def _carry_out(
     return stopped
 
 
+def _names(comparison: Comparison) -> tuple[str, ...]:
+    """The encodings, each once, by whatever names they were called."""
+    return tuple(dict.fromkeys(map(canonical, comparison.encodings)))
+
+
 def _jobs(comparison: Comparison) -> int:
     """How many runs go at a time: as many as there are cores, unless chosen."""
-    runs = len(dict.fromkeys(comparison.encodings)) * comparison.seeds
+    runs = len(_names(comparison)) * comparison.seeds
     return min(comparison.jobs or cores(), runs)

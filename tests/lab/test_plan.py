@@ -34,7 +34,7 @@ class TestPlan:
         assert config.test_lengths == (8, 16, 32)
 
     def test_an_encoding_named_twice_runs_once(self, small: Comparison) -> None:
-        configs = plan(replace(small, encodings=("none", "none")), read_text(small.text))
+        configs = plan(replace(small, encodings=("none", "NoPE", "none")), read_text(small.text))
         assert [config.encoding for config in configs] == ["none"]
 
     @pytest.mark.parametrize(("jobs", "share"), [(1, 0.25), (2, 0.5), (4, 1.0), (9, 1.0)])

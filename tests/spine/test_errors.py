@@ -143,7 +143,7 @@ SIZES = {"model_dim": 32, "heads": 4}
     [
         ("rotery", "'rotary'"),
         ("Alibii", "'alibi'"),
-        ("sinusoid", "'sinusoidal'"),
+        ("sinusoidl", "'sinusoidal'"),
         ("lerned", "'learned'"),
     ],
 )
