@@ -2,7 +2,8 @@
 
 import ast
 import contextlib
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import PosencError, SettingError, UnknownNameError
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 # A figure of more dimensions than this has fewer points than they are.
 WIDEST = 16_384
+SIZES = ("dim", "heads", "head_dim", "model_dim", "columns", "layers", "rotary_dim")
+LARGEST = 2**26
 
 
 def parse(settings: Iterable[str]) -> dict[str, Any]:
@@ -39,9 +42,9 @@ def build(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
     Raises UnknownNameError for a setting that it does not have, SettingError for values that it
     does not take.
     """
-    import inspect
-
     import torch
+
+    from posenc.commands.setting_types import check_types
 
     known = list(inspect.signature(kind).parameters)
     unknown = sorted(set(settings) - set(known))
@@ -59,9 +62,12 @@ def build(kind: type["Encoding"], settings: dict[str, Any]) -> "Encoding":
         except Exception:
             # A stranger's examples may raise anything; the class may do without them.
             defaults = {}
+        check_types(kind, settings)
         chosen = defaults | settings
         call = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+        _check_sizes(kind.__name__, chosen)
         with strangers(f"{kind.__name__}({call}) cannot be made"):
+            _check_numbers(kind, chosen)
             torch.manual_seed(0)
             return _checked(kind(**chosen))
 
@@ -80,12 +86,34 @@ def strangers(what: str) -> Iterator[None]:
 
 
 def _checked(encoding: "Encoding") -> "Encoding":
-    for name in ("heads", "head_dim", "model_dim", "columns"):
-        size = getattr(encoding, name, None)
-        if isinstance(size, int) and size > WIDEST:
-            kind = type(encoding).__name__
-            raise SettingError(f"{kind} has {name}={size}: figures show at most {WIDEST}")
+    sizes = {name: getattr(encoding, name, None) for name in SIZES}
+    _check_sizes(type(encoding).__name__, sizes)
     return encoding
+
+
+def _check_sizes(called: str, sizes: Mapping[str, object]) -> None:
+    """Refuse what a figure cannot show, if possible before seconds go by in making it."""
+    for name, size in sizes.items():
+        if name in SIZES and isinstance(size, int) and size > WIDEST:
+            raise SettingError(f"{called} has {name}={size}: figures show at most {WIDEST}")
+
+
+def _check_numbers(kind: type["Encoding"], settings: dict[str, Any]) -> None:
+    """Refuse trained numbers that would fill the memory, counted on a device that holds none."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            count = sum(parameter.numel() for parameter in kind(**settings).parameters())
+    except Exception:
+        # What is wrong is said where it is made in earnest; some cannot be made without numbers.
+        return
+    if count > LARGEST:
+        call = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        raise SettingError(
+            f"{kind.__name__}({call}) would train {count:,} numbers: "
+            f"at most {LARGEST:,} are made to be shown"
+        )
 
 
 def _value(text: str) -> Any:
@@ -103,12 +131,20 @@ def _built(node: ast.expr) -> Any:
         return node.id
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
+    from posenc.commands.setting_types import check_types
+
     kind = _constructor(node.func)
     shown = ast.unparse(node)
     if any(word.arg is None for word in node.keywords):
         raise SettingError(f"{shown}: give each setting by its name")
     words = {word.arg: _built(word.value) for word in node.keywords if word.arg}
     arguments = [_built(argument) for argument in node.args]
+    signature = inspect.signature(kind)
+    try:
+        check_types(kind, signature.bind(*arguments, **words).arguments)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters)
+        raise SettingError(f"{shown} cannot be made: {error}; it takes {takes}") from error
     with strangers(f"{shown} cannot be made"):
         return kind(*arguments, **words)
 

@@ -47,7 +47,7 @@ class FIRE(Encoding):
         positive("FIRE", initial_threshold=initial_threshold)
         self.heads, self.width, self.eps = heads, width, eps
         self.initial_c, self.initial_threshold = initial_c, initial_threshold
-        self.c = nn.Parameter(torch.tensor(initial_c))
+        self.c = nn.Parameter(torch.tensor(float(initial_c)))
         self.multiplier = nn.Parameter(torch.tensor(1.0))
         self.hidden, self.output = nn.Linear(1, width), nn.Linear(width, heads)
 
