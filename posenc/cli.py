@@ -22,5 +22,7 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("typer", "rich"):
             raise
-        print(f'The command line needs {missing}: pip install "posenc[cli]"', file=sys.stderr)
+        from posenc.errors import installing
+
+        print(f"The command line needs {missing}: {installing('cli')}", file=sys.stderr)
         sys.exit(1)

@@ -106,6 +106,11 @@ def one_of(owner: str, known: Sequence[str], **values: object) -> None:
             raise SettingError(f"{owner}({name}={value!r}): {name} {verb} {names}")
 
 
+def installing(extra: str) -> str:
+    """How one of posenc's extras is installed, which no package index has."""
+    return f'pip install -e ".[{extra}]" in a clone of posenc'
+
+
 def shown(value: object) -> str:
     """A value from a file, as much of it as a message can bear."""
     try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from posenc.errors import PosencError
+from posenc.errors import PosencError, installing
 
 # Wherever this version of typer has it from.
 UsageError: Any = typer.BadParameter.__base__
@@ -143,7 +143,7 @@ def errors() -> Iterator[None]:
         extra = {"safetensors": "lab", "scipy": "lab", "matplotlib": "plot"}.get(missing)
         if extra is None:
             raise
-        print(f'This needs {missing}: pip install "posenc[{extra}]"', file=sys.stderr)
+        print(f"This needs {missing}: {installing(extra)}", file=sys.stderr)
         raise typer.Exit(1) from None
     except OSError as error:
         print(f"posenc: {error}", file=sys.stderr)

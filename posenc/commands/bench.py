@@ -42,7 +42,7 @@ def bench(
 ) -> None:
     """Time posenc against peers and against no position, and write a page.
 
-    All of it takes about 45 minutes. Peers that are not installed (pip install "posenc[bench]") are
+    All of it takes about 45 minutes. Peers that are not installed (the extra "bench") are
     left out; ratios are what counts, and what other programs do meanwhile makes them unsure.
     """
     with errors():

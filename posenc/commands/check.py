@@ -50,7 +50,7 @@ def check(
     """Hold encodings to their claims with the public check suite; exit code 1 if one fails.
 
     With --paper also to the paper's formula, forward and backward. With --peers also to independent
-    implementations (pip install "posenc[peers]"): posenc's own are tests.peers, in a checkout; one
+    implementations (the extra "peers"): posenc's own are tests.peers, in a checkout; one
     that is not installed is shown and fails nothing.
     """
     with errors():

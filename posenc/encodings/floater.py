@@ -11,7 +11,7 @@ from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Merge, Table, working
 from posenc.encodings._weights import linear_in_dtype
 from posenc.encodings.learned import Learned
-from posenc.errors import SettingError, one_of, positive
+from posenc.errors import SettingError, installing, one_of, positive
 from posenc.torch_modes import autocast_off
 
 Activation = Literal["tanh", "relu"]
@@ -67,7 +67,7 @@ class FLOATER(Table):
 
     solver      "rk4" takes `steps` fixed steps per token and needs nothing; "dopri5", "bosh3",
                 "adaptive_heun" and "fehlberg2" are torchdiffeq's, to `tolerance`, with gradients
-                by the adjoint method: pip install "posenc[floater]"
+                by the adjoint method; they need the extra "floater"
     activation  "tanh", or "relu", with which p can grow exponentially in delta * max_length
 
     Each call integrates up to its last position; `tabulated()` does so once, for inference. merge
@@ -106,8 +106,8 @@ class FLOATER(Table):
         one_of("FLOATER", get_args(Activation), activation=activation)
         if solver != "rk4" and find_spec("torchdiffeq") is None:
             raise SettingError(
-                f"FLOATER(solver={solver!r}) needs torchdiffeq: "
-                'pip install "posenc[floater]", or take solver="rk4", which needs nothing'
+                f"FLOATER(solver={solver!r}) needs torchdiffeq: {installing('floater')}, "
+                'or take solver="rk4", which needs nothing'
             )
         if merge == "concat" and layers > 1:
             raise SettingError(

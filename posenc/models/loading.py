@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from posenc.errors import ConfigError, UnsupportedError
+from posenc.errors import ConfigError, UnsupportedError, installing
 
 
 class Loaded(NamedTuple):
@@ -20,7 +20,7 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
     """The model in a folder with config.json and safetensors, or in a GGUF file.
 
     Nothing is fetched. Raises ConfigError for what is no model, and UnsupportedError where
-    transformers is missing: `pip install posenc[models]` brings it.
+    transformers is missing, which the extra "models" brings.
     """
     transformers = _transformers()
     path = Path(source)
@@ -54,6 +54,6 @@ def _transformers() -> Any:
         import transformers
     except ImportError as error:
         raise UnsupportedError(
-            "models are read by transformers, which is not installed: pip install posenc[models]"
+            f"models are read by transformers, which is not installed: {installing('models')}"
         ) from error
     return transformers

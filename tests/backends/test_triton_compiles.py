@@ -12,7 +12,7 @@ import pytest
 import torch
 
 READY = find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") != "1"
-HOW = "needs Triton (pip install 'posenc[triton]') and no TRITON_INTERPRET"
+HOW = "needs Triton (pip install -e '.[triton]') and no TRITON_INTERPRET"
 pytestmark = pytest.mark.skipif(not READY, reason=HOW)
 
 POINTERS = {

@@ -71,7 +71,7 @@ class TestMain:
             f"import sys; sys.modules[{missing!r}] = None\nfrom posenc.cli import main; main()"
         )
         assert ended.returncode == 1
-        assert 'pip install "posenc[cli]"' in ended.stderr
+        assert 'pip install -e ".[cli]" in a clone' in ended.stderr
         assert "Traceback" not in ended.stderr
 
     @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ class TestMain:
             "from posenc.cli import main; main()"
         )
         assert ended.returncode == 1
-        assert 'pip install "posenc[lab]"' in ended.stderr
+        assert 'pip install -e ".[lab]" in a clone' in ended.stderr
 
     def test_classes_are_found_from_the_working_folder(self, tmp_path: Path) -> None:
         (tmp_path / "mine.py").write_text(

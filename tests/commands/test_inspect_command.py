@@ -84,4 +84,4 @@ class TestInspect:
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert ended.returncode in (1, 2)
         (line,) = ended.stderr.splitlines()
-        assert f"posenc[{extra}]" in line
+        assert f'pip install -e ".[{extra}]"' in line

@@ -210,7 +210,9 @@ class TestWrong:
         )
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         assert ended.returncode == 1
-        assert ended.stderr.splitlines() == ['This needs matplotlib: pip install "posenc[plot]"']
+        assert ended.stderr.splitlines() == [
+            'This needs matplotlib: pip install -e ".[plot]" in a clone of posenc'
+        ]
 
 
 class TestSettings:

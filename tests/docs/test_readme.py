@@ -39,6 +39,13 @@ def test_all_of_its_code_runs(name: str) -> None:
     assert names["logits"].shape == (1, 1, 256)
 
 
+def test_nobody_is_told_to_install_posenc_from_an_index() -> None:
+    """It is on none: README installs it from a clone, and so do docs, hints and docstrings."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "posenc").rglob("*.py")]
+    wrong = re.compile(r"pip\s+install\s+[\"']?posenc\b")
+    assert [page for page in pages if wrong.search(page.read_text())] == []
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_its_commands_are_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of posenc run; of make there are targets, and their arguments are known."""

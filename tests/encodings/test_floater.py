@@ -83,7 +83,7 @@ def test_torchdiffeq_takes_half_precision_and_a_single_token() -> None:
 
 def test_without_torchdiffeq_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floater_module, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r'dopri5.*pip install "posenc\[floater\]".*rk4'):
+    with pytest.raises(SettingError, match=r'dopri5.*pip install -e "\.\[floater\]".*rk4'):
         FLOATER(4, 8, solver="dopri5")
     assert FLOATER(4, 8).rows(8).shape == (8, 4)
 

@@ -16,7 +16,7 @@ READY = find_spec("triton") is not None and (GPU or os.environ.get("TRITON_INTER
 DEVICE = "cuda" if GPU else "cpu"
 # Products of float64 are no part of every GPU's matrix units.
 EXACT = torch.float32 if GPU else torch.float64
-HOW = "needs Triton, and a GPU or TRITON_INTERPRET=1 (pip install 'posenc[triton]')"
+HOW = "needs Triton, and a GPU or TRITON_INTERPRET=1 (pip install -e '.[triton]')"
 MARKS = [pytest.mark.triton, pytest.mark.skipif(not READY, reason=HOW)]
 
 

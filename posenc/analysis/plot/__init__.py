@@ -4,9 +4,9 @@
 
     plot.save(plot.heatmap(pe.Sinusoidal(128), theme="dark"), "sinusoidal.svg")
 
-Every function takes an encoding, a user's own too, or data, and returns a matplotlib Figure (pip
-install "posenc[plot]"); pyplot is not touched. The numbers are those of `posenc.analysis.measure`
-and `posenc.decompose`. `figures` and `gallery` know what applies to an encoding.
+Every function takes an encoding, a user's own too, or data, and returns a matplotlib Figure (the
+extra "plot"); pyplot is not touched. The numbers are those of `posenc.analysis.measure` and
+`posenc.decompose`. `figures` and `gallery` know what applies to an encoding.
 """
 
 from posenc.analysis.plot.gallery import FIGURES, Draw, figures, gallery
