@@ -27,7 +27,7 @@ COMMANDS = {
     "bench": Command(
         "bench:bench", "Time posenc against peers and against no position, and write a page."
     ),
-    "list": Command("catalogue:list_", "List every encoding."),
+    "list": Command("catalogue:list_", "List every encoding, by kind."),
     "check": Command(
         "check:check",
         "Hold encodings to their claims with the public check suite; exit code 1 if one fails.",

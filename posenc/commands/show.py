@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,7 +12,8 @@ from typer import Argument, Option
 
 from posenc.commands.app import errors
 from posenc.commands.settings import build, parse, strangers
-from posenc.errors import UnknownNameError, UnsupportedError
+from posenc.commands.signature import signature
+from posenc.errors import PosencError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
@@ -53,7 +55,9 @@ def show(
 ) -> None:
     """Show one encoding: formula, source, settings, tags, examples; or draw it.
 
-    With --figure or --out it is drawn, each figure into a file of its own.
+    A curve of it is sketched in the terminal: the score by distance, or the first dimensions of
+    what is added to embeddings. With --figure or --out it is drawn, each figure into a file of its
+    own.
     """
     with errors():
         from posenc.catalogue import find
@@ -62,7 +66,7 @@ def show(
         with strangers(f"encoding {name!r} cannot be imported"):
             kind = find(name)
         if not figure and out is None:
-            _tell(kind, values)
+            _tell(kind, values, _sketched(kind, values, length, head))
             return
         encoding = build(kind, values)
         called = f"{kind.__name__} cannot be drawn"
@@ -83,14 +87,37 @@ def show(
             print(path)
 
 
-def _tell(kind: type["Encoding"], values: dict[str, object]) -> None:
+def _sketched(
+    kind: type["Encoding"], values: dict[str, object], length: int | None, head: int
+) -> list[str]:
+    """A curve of it as text, where the terminal can write braille; a stranger may have none."""
+    from posenc.commands.braille import writable
+    from posenc.commands.sketch import sketch
+
+    if not writable(sys.stdout):
+        return []
+    try:
+        with strangers(f"{kind.__name__} cannot be sketched"):
+            return list(sketch(build(kind, values), length, head))
+    except PosencError:
+        if values or length is not None or head:
+            raise
+        return []
+
+
+def _tell(kind: type["Encoding"], values: dict[str, object], sketched: list[str]) -> None:
     """What there is to say in words; settings are tried, and the encoding shown that they make."""
+    from posenc.catalogue import ALIASES
+
     shown = repr(build(kind, values)) if values else None
     with strangers(f"{kind.__name__}.examples() fails"):
         examples = [repr(example) for example in kind.examples()]
-    signature = inspect.signature(kind).replace(return_annotation=inspect.Signature.empty)
-    print(f"{kind.__name__}{signature}\n")
+    print(f"{signature(kind)}\n")
     print(inspect.getdoc(kind))
+    if others := ALIASES.get(kind.name):
+        print(f"\nalso called {', '.join(others)}")
+    if sketched:
+        print(*("", *sketched), sep="\n")
     print("\ntags")
     for field in dataclasses.fields(kind.tags):
         print(f"    {field.name:22} {getattr(kind.tags, field.name)}")
