@@ -46,6 +46,13 @@ def test_nobody_is_told_to_install_posenc_from_an_index() -> None:
     assert [page for page in pages if wrong.search(page.read_text())] == []
 
 
+def test_no_line_ends_within_chinese() -> None:
+    """Markdown makes a space of it, which Chinese does not write; the site has its own way."""
+    text = (ROOT / "README.zh-CN.md").read_text()
+    wide = "[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef\u2014\u2018-\u201d\u2026]"
+    assert re.findall(rf"^.*{wide}[*_ ]*\n(?=[*_ ]*{wide})", text, flags=re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_its_commands_are_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of posenc run; of make there are targets, and their arguments are known."""
