@@ -31,6 +31,7 @@ extensions = [
     "extension.lines",
     "extension.links",
     "extension.mathml",
+    "extension.page_texts",
     "extension.panel",
     "extension.search",
     "extension.theme",
@@ -59,6 +60,8 @@ html_domain_indices = False
 # The Chinese pages point to the English reference and have nothing of their own to index.
 html_use_index = not CHINESE
 html_copy_source = False
+# Excerpts come from page_texts.js.
+html_show_search_summary = False
 html_show_sphinx = False
 html_sidebars = {
     "**": [

@@ -1,0 +1,133 @@
+"""Search of the built pages: what it lists first, what it quotes, and that it works from a file."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+# Sphinx's script as it runs in a page, and ours after it; it answers with the pages it would list.
+PROGRAM = """
+const fs = require("fs"), vm = require("vm"), [folder, ...queries] = process.argv.slice(1);
+const element = () => ({ children: [], append() {}, remove() {} });
+const context = vm.createContext({
+  document: { readyState: "loading", addEventListener() {}, getElementById: element,
+    documentElement: { dataset: {}, lang: "en" }, body: {} },
+  location: { search: "" }, addEventListener() {}, URLSearchParams,
+  MutationObserver: class { observe() {} }, localStorage: { setItem() {} }, console,
+  DOCUMENTATION_OPTIONS: {}, SPHINX_HIGHLIGHT_ENABLED: false, _ready() {}, _: (text) => text,
+});
+context.window = context;
+for (const name of ["searchtools", "language_data", "../searchindex", "search"])
+  vm.runInContext(fs.readFileSync(`${folder}/_static/${name}.js`, "utf8"), context);
+const listed = (query) => vm.runInContext(
+  `Search._performSearch(...Search._parseQuery(${JSON.stringify(query)}))`, context);
+console.log(JSON.stringify(queries.map((query) => [...listed(query)].reverse())));
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lessons, how-to, corrections and glossary in both languages, without their figures."""
+    root = tmp_path_factory.mktemp("site")
+    for language in ("en", "zh"):
+        source = root / "source" / language
+        for path in [
+            *(DOCS / language).glob("*.md"),
+            *(DOCS / language).glob("learn/*.md"),
+            *(DOCS / language).glob("howto/*.md"),
+        ]:
+            text = re.sub(r"^```\{(figure-of|panel)\}.*?^```$", "", path.read_text(), flags=16 | 8)
+            place = source / path.relative_to(DOCS / language)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        command = ["-m", "sphinx", "-Q", "-c", DOCS, "-t", language, source, root / language]
+        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+    return root
+
+
+def listed(site: Path, language: str, *queries: str) -> list[list[list[str]]]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: apt-get install nodejs")
+    command = [node, "-e", PROGRAM, str(site / language), *queries]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "page"),
+    [
+        ("en", "rope", "learn/rotary"),
+        ("en", "rotary", "learn/rotary"),
+        ("en", "length extrapolation", "learn/extrapolation"),
+        ("en", "alibi", "learn/alibi"),
+        ("en", "yarn", "learn/scaling"),
+        ("zh", "RoPE", "learn/rotary"),
+        ("zh", "rope", "learn/rotary"),
+        ("zh", "旋转", "learn/rotary"),
+        ("zh", "旋转位置编码", "learn/rotary"),
+        ("zh", "外推", "learn/extrapolation"),
+        ("zh", "长度外推", "learn/extrapolation"),
+        ("zh", "位置插值", "learn/scaling"),
+        ("zh", "线性注意力", "learn/rotary_linear_attention"),
+    ],
+)
+def test_the_lesson_that_explains_a_word_comes_first(
+    site: Path, language: str, query: str, page: str
+) -> None:
+    (results,) = listed(site, language, query)
+    assert results[0][0] == page
+    assert results[0][2] == ""
+    places = [(name, anchor) for name, _, anchor, description, *_ in results if not description]
+    assert len(places) == len(set(places)), "each place once"
+
+
+def test_every_lesson_says_what_it_explains() -> None:
+    for language in ("en", "zh"):
+        for path in sorted((DOCS / language / "learn").glob("*.md")):
+            if path.stem != "index":
+                assert re.search(r"^```\{index\} ! \w", path.read_text(), re.MULTILINE), path
+
+
+def searched(site: Path, language: str, query: str) -> tuple[str, str]:
+    """The search page as a file, after its scripts, and what the browser complains of."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    address = f"{(site / language / 'search.html').as_uri()}?q={query}"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000"]
+    ended = subprocess.run(
+        [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", address],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout, "\n".join(re.findall(r".*CONSOLE.*", ended.stderr))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("language", "query", "quoted"),
+    [("en", "rope", "Rotary position embedding"), ("zh", "旋转位置", "旋转位置编码（RoPE）")],
+)
+def test_results_are_quoted_from_a_file(site: Path, language: str, query: str, quoted: str) -> None:
+    page, complaints = searched(site, language, query)
+    assert complaints == ""
+    quotes = re.findall(r'<p class="context">(.*?)</p>', page, re.DOTALL)
+    assert len(quotes) >= 3
+    assert quoted in re.sub("<[^>]*>", "", quotes[0])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("language", "said"), [("en", "Did you mean"), ("zh", "您要找的是不是")])
+def test_a_typo_is_answered_with_the_nearest_word(site: Path, language: str, said: str) -> None:
+    page, _ = searched(site, language, "extrapolaton" if language == "en" else "robrta")
+    assert 'id="meant"' in page if language == "en" else True
