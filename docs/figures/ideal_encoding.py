@@ -15,17 +15,19 @@ TEXTS = {
 
 
 def draw(theme: str, language: str) -> Figure:
-    page = Page(theme, language, TEXTS, height=2.2)
+    page = Page(theme, language, TEXTS, height=6.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         learned = pe.Learned(64, 48)
     made = (pe.Ordinal(), pe.Binary(6), learned, pe.Sinusoidal(64))
     for place, encoding in enumerate(made):
         products = measure.inner_products(measure.position_table(encoding, 48))
-        axes = page.axes(1, 4, place + 1)
+        axes = page.axes(2, 2, place + 1)
         page.heat(axes, products)
         axes.set_aspect("equal")
         axes.set_xticks([0, 20, 40])
         axes.set_yticks([0, 20, 40])
-        page.label(axes, x="position", y="" if place else "position", title=encoding.name)
+        below, right = divmod(place, 2)
+        x, y = "position" if below else "", "" if right else "position"
+        page.label(axes, x=x, y=y, title=encoding.name)
     return page.figure

@@ -12,6 +12,7 @@ TEXTS = {
     "placed_moved": ("with position, two words exchanged", "加上位置，两词对调"),
 }
 EXCHANGED = [0, 4, 2, 3, 1]
+LIMITS = (0.0, 0.7)
 
 
 def draw(theme: str, language: str) -> Figure:
@@ -30,21 +31,10 @@ def draw(theme: str, language: str) -> Figure:
             read = sinusoidal.embed(read, None)
         weights = pe.scores((read @ w_q)[None], (read @ w_k)[None]).softmax(dim=-1)[0, 0]
         axes = page.axes(2, 2, place + 1)
-        page.heat(axes, weights, palette="sequential", limits=(0.0, 0.7))
+        page.heat(axes, weights, palette="sequential", limits=LIMITS)
         names = [words[i] for i in order]
         axes.set_xticks(range(5), names, fontsize=9, **page.font())
         axes.set_yticks(range(5), names, fontsize=9, **page.font())
-        for i, row in enumerate(weights.tolist()):
-            for j, weight in enumerate(row):
-                shade = "#ffffff" if (weight > 0.35) == (theme == "light") else "#16161a"
-                page.write(
-                    axes,
-                    f"{weight:.2f}",
-                    (j, i),
-                    color=shade,
-                    fontsize=7.5,
-                    ha="center",
-                    va="center",
-                )
+        page.numbers(axes, weights.tolist(), "sequential", LIMITS)
         page.label(axes, title=title)
     return page.figure

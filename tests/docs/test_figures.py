@@ -1,0 +1,48 @@
+"""Figures of lessons can be read: numbers stand out from their cells, and maps are large."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.append(str(DOCS))
+
+from figures import ideal_encoding, why_position  # noqa: E402
+from figures._page import luminance  # noqa: E402
+from matplotlib.colors import to_rgb  # noqa: E402
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_numbers_stand_out_from_their_cells(theme: str, language: str) -> None:
+    figure = why_position.draw(theme, language)
+    for axes in figure.axes:
+        (image,) = axes.images
+        assert len(axes.texts) == 25
+        for text in axes.texts:
+            assert text.get_bbox_patch() is None
+            column, row = text.get_position()
+            value = image.get_array()[row, column]
+            assert text.get_text() == f"{value:.2f}"
+            cell = image.cmap(image.norm(value))
+            darker, lighter = sorted(map(luminance, (cell, to_rgb(text.get_color()))))
+            # What WCAG asks of text.
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+
+
+def test_luminance_goes_from_black_to_white() -> None:
+    greys = [luminance((x / 10, x / 10, x / 10)) for x in range(11)]
+    assert greys[0] == 0
+    assert greys[-1] == pytest.approx(1)
+    assert all(dark < light for dark, light in pairwise(greys))
+
+
+def test_four_maps_are_large_enough_to_see_their_diagonals() -> None:
+    figure = ideal_encoding.draw("light", "en")
+    figure.canvas.draw()
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        width = axes.get_window_extent().width / figure.bbox.width
+        assert width > 0.35
