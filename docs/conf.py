@@ -55,7 +55,7 @@ html_title = f"posenc {version}"
 html_static_path = ["extension/static"]
 templates_path = ["extension/templates"]
 html_css_files = ["posenc.css"]
-html_js_files = [("panel.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("panel.js", "copy.js")]
 html_domain_indices = False
 # The Chinese pages point to the English reference and have nothing of their own to index.
 html_use_index = not CHINESE

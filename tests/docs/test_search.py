@@ -98,6 +98,11 @@ def test_every_lesson_says_what_it_explains() -> None:
                 assert re.search(r"^```\{index\} ! \w", path.read_text(), re.MULTILINE), path
 
 
+def test_every_page_has_the_scripts_of_its_panels_and_buttons(site: Path) -> None:
+    for page in site.glob("*/learn/*.html"):
+        assert set(re.findall(r"_static/(panel|copy)\.js", page.read_text())) == {"panel", "copy"}
+
+
 def searched(site: Path, language: str, query: str) -> tuple[str, str]:
     """The search page as a file, after its scripts, and what the browser complains of."""
     if CHROMIUM is None:
