@@ -1,46 +1,10 @@
-"""The Chinese words of the generated pages, by hand; what has none here is shown in English."""
+"""The Chinese words of the generated pages, by hand; what has none here is shown in English.
 
-SUMMARIES = {
-    "alibi": "每个头按各自的斜率，从得分中减去与距离成正比的一项",
-    "axial": "二维或三维的 RoPE：每条坐标轴旋转各自分到的维度对",
-    "binary": "位置的二进制各位，低位在前，加到词嵌入上",
-    "cope": "每个查询数出它选中的键，再按数目取出训练得到的向量",
-    "deberta": "解耦注意力：内容与相对位置相乘，从查询和键两边各看一次",
-    "fire": "由一个小网络给出偏置，其输入是距离占查询位置的比例",
-    "floater": "各位置是一条轨迹上的点，轨迹由训练得到的微分方程给出",
-    "forget_gate": "每个词元决定其后的查询把它之前的内容忘掉多少",
-    "kerple": "每个头从得分中减去一个可训练的距离核函数",
-    "learned": "每个位置一个可训练的向量，加到词嵌入上",
-    "learned_rotary": "频率可训练的 RoPE，所有头共用一组，或每个头各用一组",
-    "lm_infinite": "在 RoPE 上加 Λ 形掩码：只看最近 `window` 个词元和最前面几个，距离也不再增大",
-    "mrope": "把维度对分给时间、高和宽三条轴的 RoPE",
-    "none": "没有位置编码：因果解码器仍能数出自己看到了多少词元",
-    "ordinal": "把位置 0, 1, 2, ... 直接加到词嵌入的每一维上",
-    "recurrent": "每个位置的向量由前一个位置经同一个可训练映射得到",
-    "rerope": "窗口之内是 RoPE；窗口之外距离一律按窗口计，或缓慢增长",
-    "rotary": "RoPE：每个头的各对维度旋转一个角度，角度随位置增大",
-    "sandwich": "把两个正弦位置向量的内积加到得分上，逐头减弱",
-    "self_extend": "窗口之内是 RoPE；窗口之外若干词元成组共用一个位置",
-    "shaw": "给每个键加上一个由截断距离决定的向量，值也可以加",
-    "sinks": "每篇文档最前面的 `count` 个词元不受窗口限制，始终可见",
-    "sinusoidal": "波长成等比数列的正弦和余弦，加到词嵌入上",
-    "t5": "每个头的每个距离桶有一个可训练的数，各层共用",
-    "temperature": "得分随上下文增长而放大，使注意力在更多词元上仍然集中",
-    "transformer_xl": "把距离的正弦向量投影后与查询相乘，另有两个可训练向量加到查询上",
-    "waveform": "用任意形状的周期波代替正弦和余弦，加到词嵌入上",
-    "window": "每个词元只看最近的 `width` 个，包括自己：这是掩码，不是位置",
-    "xpos": "各对维度随距离衰减的 RoPE，快的那些先衰减",
-}
+Those of encodings and their kinds are the command line's, too.
+"""
 
-FAMILIES = {
-    "absolute": "绝对",
-    "bias": "偏置",
-    "content": "与内容相关",
-    "mask": "掩码",
-    "none": "无",
-    "rotary": "旋转",
-    "scale": "缩放",
-}
+from posenc.commands.chinese import FAMILIES as FAMILIES
+from posenc.commands.chinese import SUMMARIES as SUMMARIES
 
 COLUMNS = {
     "says": "说明的是",

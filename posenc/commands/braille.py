@@ -29,10 +29,10 @@ def braille(values: Sequence[float], rows: int) -> list[str]:
     return ["".join(map(chr, row)) for row in cells]
 
 
-def writable(file: TextIO) -> bool:
-    """Whether the encoding of a file has such characters."""
+def writable(file: TextIO, letters: str = chr(BLANK)) -> bool:
+    """Whether the encoding of a file has these characters, by default those of braille."""
     try:
-        chr(BLANK).encode(file.encoding or "utf-8")
+        letters.encode(file.encoding or "utf-8")
     except UnicodeEncodeError:
         return False
     return True

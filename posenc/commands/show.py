@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from posenc.commands.app import errors
+from posenc.commands.braille import writable
+from posenc.commands.chinese import SUMMARIES
 from posenc.commands.settings import build, parse, strangers
 from posenc.commands.signature import signature
 from posenc.errors import PosencError, UnknownNameError, UnsupportedError
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 FOLDER = Path("posenc-figures")
+TEXTS = {
+    "others": ("also called {names}", "也叫 {names}"),
+    "tags": ("tags", "标签"),
+    "settings": ("with these settings", "用这些参数"),
+    "examples": ("examples", "例子"),
+    "figures": ("figures: {command}", "画图：{command}"),
+}
 
 
 def show(
@@ -45,7 +54,8 @@ def show(
     format_: Annotated[Literal["svg", "png"], Option("--format", help="Of the files.")] = "svg",
     theme: Annotated[Literal["light", "dark"], Option(help="Of the figures.")] = "light",
     language: Annotated[
-        Literal["en", "zh"], Option("--language", "--lang", help="Of their labels.")
+        Literal["en", "zh"],
+        Option("--language", "--lang", help="Of labels, and of what words there are."),
     ] = "en",
     length: Annotated[
         int | None, Option(help="Tokens shown.", show_default="what suits the figure")
@@ -66,7 +76,9 @@ def show(
         with strangers(f"encoding {name!r} cannot be imported"):
             kind = find(name)
         if not figure and out is None:
-            _tell(kind, values, _sketched(kind, values, length, head))
+            if not writable(sys.stdout, TEXTS["tags"][1]):
+                language = "en"
+            _tell(kind, values, _sketched(kind, values, length, head, language), language)
             return
         encoding = build(kind, values)
         called = f"{kind.__name__} cannot be drawn"
@@ -88,45 +100,54 @@ def show(
 
 
 def _sketched(
-    kind: type["Encoding"], values: dict[str, object], length: int | None, head: int
+    kind: type["Encoding"],
+    values: dict[str, object],
+    length: int | None,
+    head: int,
+    language: Literal["en", "zh"],
 ) -> list[str]:
     """A curve of it as text, where the terminal can write braille; a stranger may have none."""
-    from posenc.commands.braille import writable
     from posenc.commands.sketch import sketch
 
     if not writable(sys.stdout):
         return []
     try:
         with strangers(f"{kind.__name__} cannot be sketched"):
-            return list(sketch(build(kind, values), length, head))
+            return list(sketch(build(kind, values), length, head, language))
     except PosencError:
         if values or length is not None or head:
             raise
         return []
 
 
-def _tell(kind: type["Encoding"], values: dict[str, object], sketched: list[str]) -> None:
+def _tell(
+    kind: type["Encoding"], values: dict[str, object], sketched: list[str], language: str
+) -> None:
     """What there is to say in words; settings are tried, and the encoding shown that they make."""
+    from posenc.analysis.plot.labels import Words
     from posenc.catalogue import ALIASES
 
+    say = Words(language, TEXTS)
     shown = repr(build(kind, values)) if values else None
     with strangers(f"{kind.__name__}.examples() fails"):
         examples = [repr(example) for example in kind.examples()]
     print(f"{signature(kind)}\n")
-    print(inspect.getdoc(kind))
+    summary, _, rest = (inspect.getdoc(kind) or "").partition("\n")
+    print("\n".join([SUMMARIES.get(kind.name, summary) if language == "zh" else summary, rest]))
     if others := ALIASES.get(kind.name):
-        print(f"\nalso called {', '.join(others)}")
+        print(f"\n{say('others', names=', '.join(others))}")
     if sketched:
         print(*("", *sketched), sep="\n")
-    print("\ntags")
+    print(f"\n{say('tags')}")
     for field in dataclasses.fields(kind.tags):
         print(f"    {field.name:22} {getattr(kind.tags, field.name)}")
     if shown is not None:
-        print(f"\nwith these settings\n    {shown}")
-    print("\nexamples")
+        print(f"\n{say('settings')}\n    {shown}")
+    print(f"\n{say('examples')}")
     for example in examples:
         print(f"    {example}")
-    print(f"\nfigures: posenc show {kind.name or kind.__name__} --out {FOLDER}")
+    command = f"posenc show {kind.name or kind.__name__} --out {FOLDER}"
+    print(f"\n{say('figures', command=command)}")
 
 
 def _chosen(

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from posenc.analysis import measure
 from posenc.analysis.plot.canvas import checked_index, checked_length
+from posenc.analysis.plot.labels import Language, Texts, Words
 from posenc.commands.braille import braille
 from posenc.encoding import Encoding
 from posenc.lowering import embeds_only
@@ -15,6 +16,20 @@ TOKENS, LONGEST = 128, 256
 # Sines of the first pairs in the usual layout, or the lowest digits.
 COLUMNS = (0, 2, 4)
 ROUNDING = 1e-9
+
+
+TEXTS: Texts = {
+    "column": ("dimension {column}, by position", "第 {column} 维随位置的变化"),
+    "distance": (
+        "score of q = k = ones in head {head}, by how many tokens back the key is",
+        "q、k 全为 1 时第 {head} 个头的得分，随键在查询之前多少个词元的变化",
+    ),
+    "growth": (
+        "score of q = k = ones in head {head}, by position of the query",
+        "q、k 全为 1 时第 {head} 个头的得分，随查询位置的变化",
+    ),
+    "gap": (", a gap where it is hidden", "；空白处不可见"),
+}
 
 
 class Curve(NamedTuple):
@@ -26,7 +41,9 @@ class Curve(NamedTuple):
     rows: int
 
 
-def sketch(encoding: Encoding, length: int | None = None, head: int = 0) -> Iterator[str]:
+def sketch(
+    encoding: Encoding, length: int | None = None, head: int = 0, language: Language = "en"
+) -> Iterator[str]:
     """Lines of text; none of an encoding that does the same everywhere.
 
     length is how many tokens are shown, by default 128, or as many as there are. Raises
@@ -35,32 +52,32 @@ def sketch(encoding: Encoding, length: int | None = None, head: int = 0) -> Iter
     reach = getattr(encoding, "max_length", None)
     usual = min(TOKENS, reach) if isinstance(reach, int) and reach >= 2 else TOKENS
     tokens = checked_length(usual if length is None else length, LONGEST)
-    for curve in _curves(encoding, tokens, head):
+    for curve in _curves(encoding, tokens, head, Words(language, TEXTS)):
         yield curve.name
         yield from _labelled(curve)
 
 
-def _curves(encoding: Encoding, tokens: int, head: int) -> Iterator[Curve]:
+def _curves(encoding: Encoding, tokens: int, head: int, say: Words) -> Iterator[Curve]:
     """Waves of what is added to embeddings; else the score by distance, or by position."""
     far = str(tokens - 1)
     if embeds_only(encoding):
         table = measure.position_table(encoding, tokens)
         for column in COLUMNS:
             if column < table.shape[1]:
-                name = f"dimension {column}, by position"
+                name = say("column", column=column)
                 yield Curve(name, table[:, column], ("0", far), rows=2)
         return
     scores = measure.score_curve(encoding, tokens)
     row = scores[checked_index("head", head, len(scores))]
     if _varies(row):
-        name = f"score of q = k = ones in head {head}, by how many tokens back the key is"
+        name = say("distance", head=head)
         if not row.isfinite().all():
-            name += ", a gap where it is hidden"
+            name += say("gap")
         yield Curve(name, row, ("0", far), rows=6 if _spread(row) else 1)
         return
     grown = measure.token_scores(encoding, tokens).diagonal(0, -2, -1)[head]
     if _varies(grown):
-        name = f"score of q = k = ones in head {head}, by position of the query"
+        name = say("growth", head=head)
         yield Curve(name, grown, ("0", far), rows=6)
 
 

@@ -15,6 +15,7 @@ import posenc as pe
 from posenc.analysis import measure
 from posenc.commands import app
 from posenc.commands.braille import BLANK, DOTS, braille
+from posenc.commands.chinese import SUMMARIES
 from posenc.commands.signature import signature
 from posenc.commands.sketch import sketch
 
@@ -117,9 +118,9 @@ class TestSketch:
         assert (ended.exit_code, ended.stdout) == (2, "")
         assert said in ended.stderr
 
-    def test_a_terminal_without_braille_gets_words_alone(self) -> None:
+    def test_a_terminal_without_such_letters_gets_plain_words(self) -> None:
         program = (
-            "import sys; sys.argv = ['posenc', 'show', 'alibi']\n"
+            "import sys; sys.argv = ['posenc', 'show', 'alibi', '--lang', 'zh']\n"
             "from posenc.cli import main; main()"
         )
         ended = subprocess.run(
@@ -160,6 +161,15 @@ class TestWords:
             "Mine(one, two: Later = 1, *rest: int, "
             "f: Callable[[Tensor], int] = <built-in function abs>)"
         )
+
+    def test_chinese_is_spoken_as_far_as_there_are_words(self) -> None:
+        shown = show("rope", "--language", "zh")
+        for words in (SUMMARIES["rotary"], "也叫 rope", "第 0 个头的得分", "标签\n", "例子\n"):
+            assert words in shown
+        assert "画图：posenc show rotary --out" in shown
+        assert "RoPE: each pair" not in shown
+        # The formula and what names mean have no Chinese yet.
+        assert "angle[pos, i] = pos" in shown
 
     def test_other_names_are_told(self) -> None:
         assert "\nalso called rope, roformer\n" in show("rotary")
