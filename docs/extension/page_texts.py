@@ -6,13 +6,15 @@ A page that is opened as a file may not fetch others, so Sphinx's own excerpts f
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
-# Says nothing to readers: marks of the index, notes of writers, formulas in the letters of TeX.
+# Says nothing in a quotation: marks of the index, notes of writers, formulas on lines of their own.
 SILENT = (nodes.Invisible, nodes.math_block, nodes.image, nodes.title)
 
 
@@ -31,6 +33,8 @@ def said(node: nodes.Node) -> str:
         return ""
     if isinstance(node, nodes.raw):
         return re.sub("<[^>]*>", "", node.astext())
+    if isinstance(node, nodes.math):
+        return unescape(re.sub("<[^>]*>", "", convert(node.astext())))
     if isinstance(node, nodes.Text):
         return node.astext()
     between = "" if isinstance(node, nodes.TextElement) else " "

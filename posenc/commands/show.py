@@ -34,7 +34,7 @@ def show(
     name: Annotated[
         str,
         Argument(
-            help="A name of `posenc list`, another one of it (rope), or package.module:Class."
+            help="A name of `posenc list`, one of the literature (rope), or package.module:Class."
         ),
     ],
     settings: Annotated[

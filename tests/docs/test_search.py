@@ -103,6 +103,17 @@ def test_every_page_has_the_scripts_of_its_panels_and_buttons(site: Path) -> Non
         assert set(re.findall(r"_static/(panel|copy)\.js", page.read_text())) == {"panel", "copy"}
 
 
+def test_what_is_quoted_is_no_markup(site: Path) -> None:
+    for language in ("en", "zh"):
+        text = (site / language / "_static" / "page_texts.js").read_text()
+        pages = json.loads(text.removeprefix("var pageTexts = ").rstrip(";\n"))
+        anchors = [anchor for anchor, _ in pages["learn/rotary_matrix"]]
+        assert len(anchors) == len(set(anchors)) > 2
+        quoted = " ".join(part for _, part in pages["learn/rotary_matrix"])
+        assert "R_" not in quoted
+        assert not re.search(r"\\[a-z]{3}|<a |\{index\}", quoted)
+
+
 def searched(site: Path, language: str, query: str) -> tuple[str, str]:
     """The search page as a file, after its scripts, and what the browser complains of."""
     if CHROMIUM is None:
