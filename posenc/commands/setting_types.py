@@ -49,9 +49,10 @@ def check_types(kind: type, values: dict[str, Any]) -> None:
         if isinstance(value, int) and abs(value) >= HUGE:
             raise SettingError(f"{kind.__name__}({name}={shown(value)}): it must be below 2**62")
         if name in hints and not fits(value, hints[name]):
-            raise SettingError(
-                f"{kind.__name__}({name}={shown(value)}): {_asked(name, value, hints[name])}"
-            )
+            asked = _asked(name, value, hints[name])
+            # What nobody can type is left to the class to refuse.
+            if asked:
+                raise SettingError(f"{kind.__name__}({name}={shown(value)}): {asked}")
 
 
 def fits(value: object, hint: Any) -> bool:
@@ -61,15 +62,17 @@ def fits(value: object, hint: Any) -> bool:
         return any(fits(value, part) for part in parts)
     if origin is Literal:
         return any(value == part and type(value) is type(part) for part in parts)
-    if origin in SEQUENCES:
-        return isinstance(value, (tuple, list)) and all(fits(each, parts[0]) for each in value)
+    if origin in SEQUENCES and isinstance(value, (tuple, list)):
+        alike = origin is not tuple or parts[1:] == (...,)
+        wanted = parts[:1] * len(value) if alike else parts
+        return len(value) == len(wanted) and all(map(fits, value, wanted))
     if origin is Callable:
         return callable(value)
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and _finite(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint) if isinstance(hint, type) else True
+    return isinstance(value, hint) if isinstance(hint, type) else origin not in SEQUENCES
 
 
 def spoken(hint: Any) -> list[str]:
@@ -80,7 +83,7 @@ def spoken(hint: Any) -> list[str]:
     if origin is Literal:
         return [repr(part) for part in parts]
     if origin in SEQUENCES:
-        return [SEVERAL[parts[0]]]
+        return [SEVERAL[parts[0]]] if len(set(parts) - {...}) == 1 and parts[0] in SEVERAL else []
     if isinstance(hint, type) and issubclass(hint, Encoding):
         return [f"an encoding, as in {hint.__name__}(16)"]
     return [WORDS[hint]] if hint in WORDS else []
@@ -94,7 +97,8 @@ def _asked(name: str, value: object, hint: Any) -> str:
             known = [written[value.lower()]]
         calls = " or ".join(f"'{name}={each}'" for each in known)
         return f"a scaling is written with its settings, as in {calls}"
-    return f"{name} must be {' or '.join(spoken(hint))}"
+    words = spoken(hint)
+    return f"{name} must be {' or '.join(words)}" if words else ""
 
 
 def _finite(value: float) -> bool:

@@ -1,8 +1,10 @@
 """Settings of every encoding with values of every wrong kind: one clear line, never a traceback."""
 
 import inspect
+from collections.abc import Sequence
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import posenc as pe
@@ -10,7 +12,7 @@ from posenc.commands import app
 from posenc.commands.setting_types import WRITTEN
 from posenc.commands.settings import build, parse
 from posenc.encodings.scaling import DynamicNTK, Scaling
-from posenc.errors import PosencError
+from posenc.errors import PosencError, SettingError
 
 SETTINGS = [
     (name, setting)
@@ -89,3 +91,21 @@ def test_a_strangers_own_annotations_refuse_nothing() -> None:
             self.word = word
 
     assert build(Mine, {"word": "any"}).settings() == {"word": "any"}
+
+
+@pytest.mark.unchecked
+def test_strangers_types_are_held_to_as_far_as_they_can_be_typed() -> None:
+    class Mine(pe.NoPE):
+        def __init__(
+            self,
+            pair: tuple[int, str] = (1, "a"),
+            weights: torch.Tensor | None = None,
+            words: Sequence[dict[str, int]] = (),
+        ) -> None:
+            super().__init__()
+            self.pair, self.weights, self.words = pair, weights, words
+
+    for setting in ("pair=(3,'b')", "words=[{'a':1}]", "words=7"):
+        assert build(Mine, parse([setting]))
+    with pytest.raises(SettingError, match=r"Mine\(weights='abc'\): weights must be None"):
+        build(Mine, parse(["weights=abc"]))
