@@ -12,10 +12,12 @@ from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
-# Says nothing in a quotation: marks of the index, notes of writers, formulas on lines of their own.
-SILENT = (nodes.Invisible, nodes.math_block, nodes.image, nodes.title)
+# Says nothing in a quotation: marks of the index, notes of writers, formulas on lines of their own,
+# and calls, whose types stand there twice until their links are found.
+SILENT = (nodes.Invisible, nodes.math_block, nodes.image, nodes.title, addnodes.desc_signature)
 
 
 def parts(document: nodes.document) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+sys.path.append(str(DOCS))
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -112,6 +113,15 @@ def test_what_is_quoted_is_no_markup(site: Path) -> None:
         quoted = " ".join(part for _, part in pages["learn/rotary_matrix"])
         assert "R_" not in quoted
         assert not re.search(r"\\[a-z]{3}|<a |\{index\}", quoted)
+
+
+def test_calls_are_not_quoted() -> None:
+    from docutils import nodes
+    from extension.page_texts import said
+    from sphinx import addnodes
+
+    call = addnodes.desc_signature("", "", nodes.Text("Rotary(dim: int)"))
+    assert said(nodes.section("", nodes.paragraph("", "Turns."), call)).split() == ["Turns."]
 
 
 def searched(site: Path, language: str, query: str) -> tuple[str, str]:
