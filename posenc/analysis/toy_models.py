@@ -1,5 +1,7 @@
 """Small models that read a sentence, each in its own way: what permutation is measured on."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -40,6 +42,41 @@ class TextCNN(nn.Module):
     def forward(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b c"]:
         columns = self.token(tokens).mT
         return torch.cat([F.relu(window(columns)).amax(dim=-1) for window in self.windows], dim=-1)
+
+
+class CNNReader(nn.Module):
+    """Convolutions that keep the length; what they say of a sentence (b, t) is the mean (b, dim).
+
+    padding is what they read beyond the border: "zeros", by which a token can tell how near the
+    border is, or "circular", the other end of the sentence, by which it cannot. width is odd.
+
+    Source: Islam et al. 2020, arXiv:2001.08248.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        depth: int = 2,
+        width: int = 3,
+        padding: Literal["zeros", "circular"] = "zeros",
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocab_size, dim)
+        self.layers = nn.ModuleList(
+            nn.Conv1d(dim, dim, width, padding=width // 2, padding_mode=padding)
+            for _ in range(depth)
+        )
+
+    def states(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t c"]:
+        """What the last layer says of each token."""
+        columns = self.token(tokens).mT
+        for layer in self.layers:
+            columns = F.relu(layer(columns))
+        return columns.mT
+
+    def forward(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b c"]:
+        return self.states(tokens).mean(dim=1)
 
 
 class TransformerReader(nn.Module):

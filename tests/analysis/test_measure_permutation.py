@@ -8,7 +8,7 @@ import torch
 import posenc as pe
 from posenc import ShapeError
 from posenc.analysis import measure
-from posenc.analysis.toy_models import GRUReader, TextCNN, TransformerReader
+from posenc.analysis.toy_models import CNNReader, GRUReader, TextCNN, TransformerReader
 from tests.support.measured import exact
 
 WORDS = torch.randint(19, (4, 10), generator=torch.Generator().manual_seed(0))
@@ -28,6 +28,8 @@ def reader(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
     [
         (lambda: GRUReader(19, 16), True),
         (lambda: TextCNN(19, 16), True),
+        (lambda: CNNReader(19, 16), True),
+        (lambda: CNNReader(19, 16, padding="circular"), True),
         (lambda: TransformerReader(19, 16), False),
         (lambda: TransformerReader(19, 16, pe.NoPE()), False),
         (lambda: TransformerReader(19, 16, pe.NoPE(), causal=True), True),
@@ -63,6 +65,21 @@ def test_the_mean_hides_what_tokens_tell() -> None:
         lambda x: x + positions, WORDS[..., None].double(), ORDERS
     )
     assert (measured > 0.01).all()
+
+
+def test_zeros_beyond_the_border_tell_how_near_it_is() -> None:
+    moved = torch.stack([torch.arange(10).roll(step) for step in (1, 2, 3)])
+    zeros, circular = (
+        reader(lambda padding=padding: CNNReader(19, 16, padding=padding))
+        for padding in ("zeros", "circular")
+    )
+    assert (measure.permutation_sensitivity(zeros, WORDS, moved) > 1e-6).all()
+    assert (measure.permutation_sensitivity(circular, WORDS, moved) == 0).all()
+    assert isinstance(zeros, CNNReader)
+    # Of equal tokens, two layers of width 3 know the two at either end.
+    alike = (zeros.states(torch.zeros(1, 10, dtype=torch.long))[0]).detach()
+    differ = (alike - alike[5]).norm(dim=1) > 1e-9
+    assert differ.nonzero().flatten().tolist() == [0, 1, 8, 9]
 
 
 def test_the_size_of_a_change() -> None:
