@@ -14,9 +14,17 @@ class Page(Canvas):
         super().__init__(theme, language, texts=texts, height=height)
 
     def numbers(
-        self, axes: Any, rows: Sequence[Sequence[float]], palette: str, limits: tuple[float, float]
+        self,
+        axes: Any,
+        rows: Sequence[Sequence[float]],
+        palette: str,
+        limits: tuple[float, float],
+        texts: Sequence[Sequence[str]] | None = None,
     ) -> None:
-        """What the cells of a heatmap hold, in black or white, whichever stands out from them."""
+        """What the cells of a heatmap hold, in black or white, whichever stands out from them.
+
+        texts is what is written where that is not what gives the colour.
+        """
         low, high = limits
         colours = self.colours(palette)
         for i, row in enumerate(rows):
@@ -24,7 +32,8 @@ class Page(Canvas):
                 cell = colours((value - low) / (high - low))
                 shade = "white" if luminance(cell) < MIDDLE else "black"
                 look = {"color": shade, "bbox": None, "ha": "center", "va": "center"}
-                self.write(axes, f"{value:.2f}", (j, i), fontsize=8.5, **look)
+                text = texts[i][j] if texts else f"{value:.2f}"
+                self.write(axes, text, (j, i), fontsize=8.5, **look)
 
 
 # Black and white stand out alike from this: (1 + 0.05) / (x + 0.05) = (x + 0.05) / 0.05.

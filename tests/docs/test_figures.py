@@ -3,15 +3,26 @@
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.append(str(DOCS))
 
-from figures import ideal_encoding, why_position  # noqa: E402
+from figures import ideal_encoding, position_sensitivity, why_position  # noqa: E402
 from figures._page import luminance  # noqa: E402
 from matplotlib.colors import to_rgb  # noqa: E402
+
+# The least contrast that WCAG asks of text.
+LEAST = 4.5
+
+
+def contrast(image: Any, value: float, text: Any) -> float:
+    cell = image.cmap(image.norm(value))
+    darker, lighter = sorted(map(luminance, (cell, to_rgb(text.get_color()))))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -26,10 +37,20 @@ def test_numbers_stand_out_from_their_cells(theme: str, language: str) -> None:
             column, row = text.get_position()
             value = image.get_array()[row, column]
             assert text.get_text() == f"{value:.2f}"
-            cell = image.cmap(image.norm(value))
-            darker, lighter = sorted(map(luminance, (cell, to_rgb(text.get_color()))))
-            # What WCAG asks of text.
-            assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+            assert contrast(image, value, text) >= LEAST
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_change_of_none_is_blank_and_written_as_0(theme: str) -> None:
+    axes = position_sensitivity.draw(theme, "en").axes[0]
+    (image,) = axes.images
+    assert len(axes.texts) == 21
+    for text in axes.texts:
+        column, row = text.get_position()
+        root = image.get_array()[row, column]
+        blank = bool(np.ma.is_masked(root))
+        assert text.get_text() == ("0" if blank else f"{root**2:.3f}")
+        assert contrast(image, np.nan if blank else root, text) >= LEAST
 
 
 def test_luminance_goes_from_black_to_white() -> None:
