@@ -146,18 +146,19 @@ test("on every screen a curve that fills its picture is a band, and a finger rea
     const few = await tab.locator(".curves .legend li").allTextContents();
     assert.ok(few.length === 4 && !few.some((row) => row.includes("band")), few.join());
     // A path that is rounded to pixels has kinks.
-    const whole = await tab.evaluate(async () => {
-      const places = [];
+    await tab.evaluate(() => {
+      window.places = [];
       const { lineTo } = Path2D.prototype;
       Path2D.prototype.lineTo = function (x, y) {
-        places.push(x, y);
+        window.places.push(x, y);
         lineTo.call(this, x, y);
       };
-      location.hash += "&d=32";
-      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-      Path2D.prototype.lineTo = lineTo;
-      return places.filter(Number.isInteger).length / places.length;
     });
+    await turn(tab, "#panel=waves&length=4096&d=32&waves.span=64");
+    await tab.waitForFunction(() => window.places.length);
+    const whole = await tab.evaluate(
+      () => window.places.filter(Number.isInteger).length / window.places.length,
+    );
     assert.ok(whole < 0.5, `${whole} of the numbers in a path are whole`);
     await tab.locator(".heatmap canvas").first().tap({ position: { x: 90, y: 90 } });
     assert.match(await tab.locator(".heatmap .readout").first().textContent(), /dimension/);
