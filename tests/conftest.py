@@ -5,7 +5,7 @@ from hypothesis import settings
 
 from tests.support import shapes
 
-pytest_plugins = ["tests.support.skips"]
+pytest_plugins = ["tests.support.programs", "tests.support.skips"]
 # Before any module of posenc is imported, by the conftest of a folder say.
 shapes.install()
 

@@ -1,16 +1,12 @@
 """Blocks of code have a button that copies them; formulas have none."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 STATIC = Path(__file__).parents[2] / "docs" / "extension" / "static"
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 # As Sphinx writes blocks. The click comes after the buttons, and tells what it copied.
 PAGE = """<!doctype html><html lang="{language}"><meta charset="utf-8"><body>
 <div class="highlight-python notranslate"><div class="highlight"><pre><span></span>x = 1
@@ -36,17 +32,15 @@ document.execCommand = () => tell(String(window.getSelection()) + '\\n') !== nul
 @pytest.mark.parametrize("clipboard", [WITH, WITHOUT], ids=["clipboard", "selection"])
 @pytest.mark.parametrize(("language", "copied"), [("en", "Copied"), ("zh-CN", "已复制")])
 def test_a_click_copies_the_block(
-    tmp_path: Path, clipboard: str, language: str, copied: str
+    tmp_path: Path, chromium: str, clipboard: str, language: str, copied: str
 ) -> None:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
     page = PAGE.replace("{language}", language).replace("{clipboard}", clipboard)
     (tmp_path / "page.html").write_text(
         page.replace("{script}", (STATIC / "copy.js").as_uri()), "utf-8"
     )
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=500"]
     ended = subprocess.run(
-        [CHROMIUM, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
+        [chromium, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
         capture_output=True,
         text=True,
         check=True,

@@ -1,7 +1,6 @@
 """The page's sources beside node's tests, in a folder of their own, with what these compare."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,6 @@ from posenc.explorer.tables import tables
 from tests.explorer import reference, strangers
 
 TESTS = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def node() -> str:
-    """Node 20 or newer; without it these tests have nothing to run in."""
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
-    if int(version.stdout.lstrip("v").partition(".")[0]) < 20:
-        pytest.skip(f"node {version.stdout.strip()} is too old: 20 is needed")
-    return found
 
 
 @pytest.fixture(scope="session")

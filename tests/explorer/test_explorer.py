@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +18,6 @@ from posenc.explorer.tables import tables
 from tests.explorer import strangers
 
 TESTS = Path(__file__).parent
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 BROWSER = ("browser/pictures.mjs", "browser/use.mjs")
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "([^"\n]+)"', re.MULTILINE)
 
@@ -139,9 +135,7 @@ def test_what_it_copies_as_python_runs(node: str, workshop: Path) -> None:
 
 
 @pytest.mark.browser
-def test_it_in_a_real_browser(node: str, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
+def test_it_in_a_real_browser(node: str, chromium: str, tmp_path: Path) -> None:
     if not (TESTS / "node_modules" / "playwright-core").is_dir():
         pytest.skip("playwright-core is not installed: npm ci in tests/explorer")
     page = tmp_path / "page.html"
@@ -149,7 +143,7 @@ def test_it_in_a_real_browser(node: str, tmp_path: Path) -> None:
     ended = subprocess.run(
         [node, "--test", "--test-reporter=spec", "--test-concurrency=1", *BROWSER],
         cwd=TESTS,
-        env=os.environ | {"PAGE": str(page), "CHROMIUM": CHROMIUM},
+        env=os.environ | {"PAGE": str(page), "CHROMIUM": chromium},
         capture_output=True,
         text=True,
     )

@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,11 +94,8 @@ WAVES = [
 
 @pytest.mark.parametrize("settings", WAVES, ids=lambda case: case.get("expression", case["source"]))
 def test_an_exported_wave_keeps_its_promises(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
     script = (
         f"import {{ panel }} from {json.dumps(str(EXPLORER / 'panels' / 'own_wave.js'))};\n"
         f"import {{ settingsFor }} from {json.dumps(str(ROOT / 'tests/explorer/page.mjs'))};\n"
