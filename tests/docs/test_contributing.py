@@ -30,9 +30,7 @@ CONCERNED = (
     "tests/commands/test_sketch.py",
 )
 # Of those, what depends on no encoding and waits for processes of its own.
-UNCONCERNED = (
-    "its_code_runs or pictures or install or loads or compiler or star_import or is_a_package"
-)
+UNCONCERNED = "pictures or install or loads or compiler or star_import or is_a_package"
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
-"""The pages: their code runs, both languages have the same ones, their links lead somewhere."""
+"""The pages: both languages have the same ones, their links lead somewhere."""
 
-import ast
 import itertools
 import re
 import sys
@@ -8,35 +7,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import torch
 
 import posenc
+from tests.support.pages import CHINESE, DOCS, ENGLISH, LESSONS, PAGES, blocks
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
 sys.path += [str(ROOT / "tools"), str(DOCS)]
 
-# Pages of the catalogue, which are made anew for the site, have a test of their own.
-ENGLISH, CHINESE = (
-    {
-        path.relative_to(DOCS / language): path
-        for path in sorted((DOCS / language).rglob("*.md"))
-        if path.parent.name != "catalogue"
-    }
-    for language in ("en", "zh")
-)
-PAGES = [*ENGLISH.values(), *CHINESE.values()]
-LESSONS = sorted(page for page in ENGLISH if page.parts[0] == "learn" and page.stem != "index")
 FRONT = [ROOT / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "DESIGN.md")]
 
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 LINK = re.compile(r"(?<!\\)\]\(([^)\s]+)\)")
-
-
-def blocks(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text())
 
 
 def names(page: Path) -> set[str]:
@@ -44,35 +26,6 @@ def names(page: Path) -> set[str]:
     headings = HEADING.findall(FENCE.sub("", page.read_text()))
     plain = (re.sub(r"[^\w\- ]", "", text.strip().lower()) for _, text in headings)
     return {text.replace(" ", "-") for text in plain}
-
-
-def code(page: Path) -> list[str]:
-    """What its blocks do, comments aside."""
-    return [ast.dump(ast.parse(block)) for block in blocks(page)]
-
-
-def running() -> list[Path]:
-    """Pages with code; one that does what its English page does has nothing new to run."""
-    same = [path for name, path in CHINESE.items() if code(path) == code(ENGLISH.get(name, path))]
-    return [page for page in PAGES if blocks(page) and page not in same]
-
-
-def traced(page: Path) -> list[pytest.MarkDecorator]:
-    """The public checks compile, which checks of shapes would stand in the way of."""
-    return [pytest.mark.graph] if any("check_encoding(" in block for block in blocks(page)) else []
-
-
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=str(page.relative_to(DOCS)), marks=traced(page)) for page in running()],
-)
-def test_its_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Block after block in one namespace."""
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    namespace: dict[str, object] = {}
-    for block in blocks(page):
-        exec(compile(block, str(page), "exec"), namespace)
 
 
 def test_both_languages_have_the_same_pages() -> None:
