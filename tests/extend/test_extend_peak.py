@@ -22,6 +22,16 @@ def test_the_peak_is_what_was_held_at_most() -> None:
     assert found is None or 75 < found < 95
 
 
+def test_a_mark_that_rises_and_falls_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peak, "CLEAR", tmp_path / "taken")
+    # With the probe, set back, and after the block.
+    marks = iter([116_384, 100_000, 180_000])
+    monkeypatch.setattr(peak, "_kilobytes", lambda name: next(marks))
+    assert measured() == 81.9
+
+
 def test_a_mark_that_cannot_be_set_back_tells_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
