@@ -8,8 +8,9 @@ from posenc.encoding import Encoding
 from posenc.encodings import members
 from posenc.errors import SettingError, UnknownNameError
 
-# What the literature calls them besides; a name stands for one encoding with its own settings,
-# so that deberta_v2 and nezha, which are settings of others, are none.
+# What the literature calls them besides. A name stands for one encoding with its own settings:
+# deberta_v2 and nezha are settings of others, "absolute" and "relative" are kinds of which there
+# are many.
 ALIASES: dict[str, tuple[str, ...]] = {
     "axial": ("axial_rope", "rope_2d", "2d_rope"),
     "deberta": ("disentangled",),
@@ -19,10 +20,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "none": ("no_position",),
     "ordinal": ("integer", "integers"),
     "rotary": ("rope", "roformer"),
-    "shaw": ("relative", "rpe", "rpr"),
+    "shaw": ("rpr",),
     "sinks": ("attention_sinks", "streaming_llm"),
-    "sinusoidal": ("abs", "absolute", "pe", "sin", "sincos", "sine", "sinusoid"),
-    "t5": ("relative_bias",),
+    "sinusoidal": ("sin", "sincos", "sine", "sinusoid"),
     "temperature": ("log_n",),
     "transformer_xl": ("txl",),
     "window": ("local", "swa"),

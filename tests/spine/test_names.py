@@ -11,8 +11,8 @@ from posenc.errors import UnknownNameError
 @pytest.mark.parametrize(
     ("typed", "name"),
     [
-        ("rope", "rotary"), ("RoPE", "rotary"), ("RoFormer", "rotary"), ("PE", "sinusoidal"),
-        ("absolute", "sinusoidal"), ("sincos", "sinusoidal"), ("relative", "shaw"), ("RPE", "shaw"),
+        ("rope", "rotary"), ("RoPE", "rotary"), ("RoFormer", "rotary"),
+        ("sinusoid", "sinusoidal"), ("sincos", "sinusoidal"), ("RPR", "shaw"),
         ("t5_bias", "t5"), ("T5Bias", "t5"), ("nope", "none"), ("SWA", "window"),
         ("sliding_window", "window"), ("StreamingLLM", "sinks"), ("Self-Extend", "self_extend"),
         ("transformer xl", "transformer_xl"), ("2D-RoPE", "axial"), ("logn", "temperature"),
@@ -46,7 +46,10 @@ def test_a_typo_is_answered_with_the_nearest(typed: str, meant: str) -> None:
     assert " rope," not in str(raised.value)
 
 
-@pytest.mark.parametrize("typed", ["", "旋转", "-", "deberta_v2", "nezha", "longlora"])
+@pytest.mark.parametrize(
+    "typed",
+    ["", "旋转", "-", "deberta_v2", "nezha", "longlora", "absolute", "relative", "PE", "rpe"],
+)
 def test_what_is_no_name_of_one_encoding_is_none(typed: str) -> None:
     with pytest.raises(UnknownNameError):
         find(typed)
