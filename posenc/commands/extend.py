@@ -63,7 +63,7 @@ def extend(
     ] = None,
     tune_rank: Annotated[
         str | None,
-        Option(help=f"Rank of LoRA, or {FULL}: all weights.", show_default=str(RANK)),
+        Option(help=f"Rank of LoRA, by peft, or {FULL}: all weights.", show_default=str(RANK)),
     ] = None,
     write: Annotated[
         str | None,

@@ -60,7 +60,7 @@ def training_of(work: Work, method: str) -> dict[str, Any] | None:
     course = work.tuner.course(method)
     if course is None:
         return None
-    file = work.tuner.path(method).name
+    file = work.tuner.path(method).relative_to(work.tuner.folder).as_posix()
     windows = len(work.tuner.windows)
     return asdict(work.tuner.tuning) | asdict(course) | {"windows": windows, "file": file}
 

@@ -12,7 +12,7 @@ from posenc.extend.material import Material
 from posenc.extend.methods import Reach
 from posenc.extend.options import Options
 from posenc.extend.subject import Subject, check_rotary, load_subject
-from posenc.extend.tune.lora import projections
+from posenc.extend.tune.lora import load_peft, projections
 from posenc.extend.tune.settings import UNTUNABLE, Tuning
 from posenc.extend.tune.text import training_windows
 from posenc.extend.tune.tuner import Tuner
@@ -59,6 +59,9 @@ def extend(options: Options, tell: Tell) -> Outcome:
             "as many by itself; give more"
         )
     tuning = options.tuning and options.tuning.settled(trained, max(lengths.to))
+    if tuning is not None and tuning.rank is not None:
+        # Refused before any work, where it is missing.
+        load_peft()
     corpus = read_text(options.text) if options.text else standard_library()
     make_folder(options.out)
     with locked(options.out, wait=False):

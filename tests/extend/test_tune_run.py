@@ -1,6 +1,7 @@
 """`extend --tune` from end to end: rows beside rows, weights that are kept, refusals."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from extend_models import byte_tokenizer, some_text
 from typer.testing import CliRunner
 
 from posenc.commands import app
+from posenc.errors import UnsupportedError
 from posenc.extend.cells import Cell, Lengths, plan
+from posenc.extend.forward import score
+from posenc.extend.material import Material
 from posenc.extend.options import MEASURES, Options
 from posenc.extend.page import page
 from posenc.extend.run import extend
@@ -124,6 +129,36 @@ def test_other_settings_are_other_cells(
     plain, tuned = other.values()
     assert plain == first["yarn"]
     assert tuned != first[TUNED]
+
+
+# peft 0.21 reads an attribute that transformers 5.23 calls by another name.
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_what_is_kept_is_an_adapter_for_peft_and_the_written_config(given: Options) -> None:
+    from peft import PeftModel
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    data = quietly(replace(given, write="yarn"))
+    told = data["methods"][TUNED]
+    config = AutoConfig.from_pretrained(given.out / "config.json")
+    model = AutoModelForCausalLM.from_pretrained(given.model, config=config)
+    adapter = (given.out / told["tuning"]["file"]).parent
+    model = PeftModel.from_pretrained(model, adapter).eval()
+    material = Material.of(byte_tokenizer(), some_text(), given.spans, max(given.to))
+    spans = [material.span(index, data["short"]) for index in range(given.spans)]
+    found = {str(i): score(model, ids).loss.mean().item() for i, ids in enumerate(spans)}
+    assert found == pytest.approx(told["short"]["spans"], abs=1e-4)
+    assert found != pytest.approx(losses(data)["yarn"], abs=1e-2)
+
+
+def test_lora_needs_peft_and_full_weights_do_not(
+    given: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(UnsupportedError, match=r'peft.*pip install -e "\.\[models\]".*full'):
+        quietly(given)
+    assert not given.out.exists()
+    full = quietly(replace(given, methods=("yarn",), tuning=Tuning(2, length=32, rank=None)))
+    assert full["methods"]["yarn (tuned 2 steps)"]["tuning"]["file"].endswith(".safetensors")
 
 
 @pytest.mark.parametrize("rank", [8, None])

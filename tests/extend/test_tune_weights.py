@@ -1,5 +1,6 @@
 """LoRA beside weights, merged into them, and the model's own weights afterwards."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -52,8 +53,7 @@ def test_lora_changes_nothing_before_it_is_trained() -> None:
     before = logits(model)
     with adapters(model, projections(model), 4, torch.Generator()) as parameters:
         assert len(parameters) == 8
-        assert not any(x.any() for name, x in parameters.items() if name.endswith(".b"))
-        assert all(x.any() for name, x in parameters.items() if name.endswith(".a"))
+        assert all(x.any() == (".lora_A." in name) for name, x in parameters.items())
         assert torch.equal(logits(model), before)
         disturb(parameters)
         assert not torch.allclose(logits(model), before, atol=1e-2)
@@ -62,15 +62,53 @@ def test_lora_changes_nothing_before_it_is_trained() -> None:
 def test_merged_weights_compute_what_lora_computes() -> None:
     model = tiny_model().double()
     before, own = state(model), logits(model)
-    with adapters(model, projections(model), 4, torch.Generator()) as parameters:
+    names = projections(model)
+    with adapters(model, names, 4, torch.Generator()) as parameters:
         tensors = disturb(parameters)
         beside = logits(model)
     assert_same(model, before)
-    with replaced(model, merged(model, tensors)):
+    with replaced(model, merged(model, names, 4, tensors)):
         torch.testing.assert_close(logits(model), beside, rtol=0, atol=1e-12)
     assert_same(model, before)
     assert torch.equal(logits(model), own)
     assert not torch.allclose(own, beside, atol=1e-2)
+
+
+def test_lora_leaves_the_model_as_it_found_it() -> None:
+    model = tiny_model()
+    model.lm_head.requires_grad_(False)
+    names, before = projections(model), state(model)
+    modules, fields = dict(model.named_modules()), set(vars(model))
+    weights = {name: (x, x.requires_grad) for name, x in model.named_parameters()}
+    # The second time as the first: nothing of peft's stays behind.
+    for _ in range(2):
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            adapters(model, names, 4, torch.Generator()) as new,
+        ):
+            trained = {x for x in model.parameters() if x.requires_grad}
+            assert trained == set(new.values())
+            disturb(new)
+            raise KeyboardInterrupt
+        assert_same(model, before)
+        assert dict(model.named_modules()) == modules
+        assert set(vars(model)) == fields
+        for name, x in model.named_parameters():
+            assert (x is weights[name][0], x.requires_grad) == (True, weights[name][1]), name
+
+
+def test_lora_is_drawn_from_its_generator_alone() -> None:
+    model, drawn = tiny_model(), []
+    for seed, others in ((3, 0), (3, 1), (4, 1)):
+        torch.manual_seed(others)
+        shared = torch.get_rng_state()
+        begun = torch.Generator().manual_seed(seed)
+        with adapters(model, projections(model), 4, begun) as parameters:
+            drawn.append([x.detach().clone() for x in parameters.values()])
+        assert torch.equal(torch.get_rng_state(), shared)
+    first, same, other = drawn
+    assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))
+    assert not torch.equal(first[0], other[0])
 
 
 @pytest.mark.parametrize("tied", [False, True])

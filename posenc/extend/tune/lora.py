@@ -1,78 +1,81 @@
-"""LoRA: a change of low rank beside weights that stay as they are.
-
-Letters: i inputs, o outputs, r rank.
-"""
+"""LoRA by peft: a change of low rank beside weights that stay as they are."""
 
 import contextlib
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.errors import UnsupportedError
+from posenc.errors import UnsupportedError, installing
 from posenc.models.attach.entry import entry
 
-# The paper's alpha / r, at the usual alpha of twice the rank.
-SCALE = 2.0
 # Queries and values, and what holds them where a model projects all three at once.
 PROJECTIONS = ("q_proj", "v_proj", "query_key_value", "qkv_proj")
+# Where peft looks for the tensors in an adapter's folder.
+FILE = "adapter_model.safetensors"
+_ADAPTER = "default"
 
 
-class LoRA(nn.Module):
-    """A linear layer with a change of rank r beside it.
+def load_peft() -> Any:
+    """The library. Raises UnsupportedError where it is missing; the extra "models" brings it."""
+    try:
+        import peft
+    except ImportError as error:
+        raise UnsupportedError(
+            f"extend --tune trains LoRA by peft, which cannot be imported ({error}): "
+            f"{installing('models')}, or give --tune-rank full"
+        ) from error
+    return peft
 
-        y = base(x) + 2 (x A^T) B^T
 
-    A (r, i) is drawn uniformly within +-1/sqrt(i), B (o, r) is zero: at first nothing changes.
+def config(names: tuple[str, ...], rank: int) -> Any:
+    """peft's LoraConfig for linear layers of these names, with the usual alpha of twice the rank.
 
     Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
     """
-
-    def __init__(self, base: nn.Linear, rank: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.base = base
-        bound = 1 / math.sqrt(base.in_features)
-        drawn = torch.empty(rank, base.in_features).uniform_(-bound, bound, generator=generator)
-        self.a = nn.Parameter(drawn.to(base.weight))
-        self.b = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
-
-    def forward(self, x: Float[Tensor, "... i"]) -> Float[Tensor, "... o"]:
-        return self.base(x) + SCALE * (x @ self.a.mT @ self.b.mT)
+    return load_peft().LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules=list(names), task_type="CAUSAL_LM"
+    )
 
 
 @contextlib.contextmanager
 def adapters(
-    model: nn.Module, names: Iterable[str], rank: int, generator: torch.Generator
+    model: nn.Module, names: tuple[str, ...], rank: int, generator: torch.Generator
 ) -> Iterator[dict[str, nn.Parameter]]:
-    """LoRA beside the linear layers of these names: its A and B by name, until the block ends."""
-    wrapped = {name: LoRA(linear(model, name), rank, generator) for name in names}
-    parameters: dict[str, nn.Parameter] = {}
+    """LoRA beside the linear layers of these names, until the block ends.
+
+    Gives its A and B, called as in the files that peft writes. B is zero: at first nothing changes.
+    """
+    peft, trained = load_peft(), {x: x.requires_grad for x in model.parameters()}
+    # peft draws A from the generator that all of torch shares.
+    with torch.random.fork_rng(devices=()):
+        torch.set_rng_state(generator.get_state())
+        tuner = peft.LoraModel(model, config(names, rank), _ADAPTER)
     try:
-        for name, layer in wrapped.items():
-            model.set_submodule(name, layer)
-            parameters |= {f"{name}.a": layer.a, f"{name}.b": layer.b}
-        yield parameters
+        yield {
+            f"base_model.{name.removesuffix(f'.{_ADAPTER}.weight')}.weight": x
+            for name, x in tuner.named_parameters()
+            if x.requires_grad
+        }
     finally:
-        for name, layer in wrapped.items():
-            model.set_submodule(name, layer.base)
+        tuner.unload()
+        for parameter, required in trained.items():
+            parameter.requires_grad_(required)
 
 
-def merged(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights W + 2 B A by name, of A and B as `adapters` names them."""
-    weights = {}
-    for name in (key.removesuffix(".a") for key in tensors if key.endswith(".a")):
-        weight = linear(model, name).weight.detach()
-        change = tensors[f"{name}.b"] @ tensors[f"{name}.a"]
-        weights[f"{name}.weight"] = weight + SCALE * change.to(weight)
-    return weights
-
-
-def linear(model: nn.Module, name: str) -> nn.Linear:
-    layer = model.get_submodule(name)
-    assert isinstance(layer, nn.Linear)
-    return layer
+def merged(
+    model: nn.Module, names: tuple[str, ...], rank: int, tensors: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The layers' weights W + 2 B A by name, of A and B as `adapters` names them."""
+    with adapters(model, names, rank, torch.Generator()) as parameters, torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+        layers: dict[str, Any] = {name: model.get_submodule(name) for name in names}
+        return {
+            f"{name}.weight": layer.weight + layer.get_delta_weight(_ADAPTER)
+            for name, layer in layers.items()
+        }
 
 
 def projections(model: nn.Module) -> tuple[str, ...]:

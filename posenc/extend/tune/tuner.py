@@ -19,7 +19,7 @@ from posenc.extend.tune.train import Course, train
 from posenc.extend.tune.weights import replaced, trainable
 from posenc.lab.checkpoint import save_tensors
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised whenever the same choices would no longer train the same weights."""
 
 
@@ -53,7 +53,11 @@ class Tuner:
         return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
 
     def path(self, method: str) -> Path:
-        return self.folder / f"tuned-{method}-{self.key(method)}.safetensors"
+        """The safetensors file of all weights, or that in the folder of an adapter of peft."""
+        name = f"tuned-{method}-{self.key(method)}"
+        if self.tuning.rank is None:
+            return self.folder / f"{name}.safetensors"
+        return self.folder / name / lora.FILE
 
     def course(self, method: str) -> Course | None:
         """How the training that is kept went; None where none is kept that can be read."""
@@ -85,15 +89,21 @@ class Tuner:
                 lambda line: tell(f"{method}: {line}"),
             )
             tensors = {name: x.detach() for name, x in parameters.items()}
-            save_tensors(self.path(method), tensors, {"course": json.dumps(asdict(course))})
+            path = self.path(method)
+            if self.tuning.rank is not None:
+                config = lora.config(self.projections, self.tuning.rank)
+                config.save_pretrained(path.parent)
+            # Last, for with its course the training counts as done.
+            save_tensors(path, tensors, {"course": json.dumps(asdict(course))})
 
     @contextlib.contextmanager
     def put(self, method: str) -> Iterator[None]:
         """The method's trained weights in the model, until the block ends."""
         tensors = safetensors.torch.load_file(self.path(method))
         model = self.subject.model
-        weights = tensors if self.tuning.rank is None else lora.merged(model, tensors)
-        with replaced(model, weights):
+        if self.tuning.rank is not None:
+            tensors = lora.merged(model, self.projections, self.tuning.rank, tensors)
+        with replaced(model, tensors):
             yield
 
     def _opened(
