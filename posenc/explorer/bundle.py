@@ -16,7 +16,7 @@ from posenc.atomic_files import replace_file
 SOURCE = Path(__file__).parent
 ENCODINGS = SOURCE.parent / "encodings" / "__init__.py"
 MEMBERS = "data/members.js"
-FOLDERS = ("core", "math", "formulas", "panels", "data", "vendor")
+FOLDERS = ("core", "math", "formulas", "panels", "story", "data", "vendor")
 # What may not stand in a data: address inside a JSON string inside an HTML script. All other
 # characters, Chinese ones too, may: the page stays readable, and smaller than in base64.
 ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in '%#<"\\\n\r\t'})

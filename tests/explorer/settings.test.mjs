@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { clamped, read, stops, write } from "../../posenc/explorer/core/controls.js";
+import { clamped, limits, read, stops, write } from "../../posenc/explorer/core/controls.js";
 import { csv } from "../../posenc/explorer/core/csv.js";
 import { elsewhere } from "../../posenc/explorer/core/elsewhere.js";
 import { GLOBALS } from "../../posenc/explorer/core/globals.js";
@@ -15,7 +15,7 @@ import { PANELS } from "../../posenc/explorer/panels/index.js";
 const PREFERRED = { lang: "en", theme: "light" };
 const parsed = (text) => parse(text, PANELS, PREFERRED);
 const KINDS = ["range", "select", "toggle", "text", "button", "sketch"];
-const SHARED = [...GLOBALS.map(({ id }) => id), "lang", "theme", "panel", "embed"];
+const SHARED = [...GLOBALS.map(({ id }) => id), "lang", "theme", "panel", "embed", "at", "told", "guess"];
 
 test("what a hash holds comes back", () => {
   const { settings, problems } = parsed(
@@ -43,8 +43,26 @@ test("an empty hash is the defaults, and the defaults are an empty hash", () => 
   for (const text of ["", "#", "#&&&"]) {
     const { settings, problems } = parsed(text);
     assert.deepEqual(problems, []);
-    assert.equal(hash(settings, PANELS, PREFERRED), `#panel=${PANELS[0].id}`);
+    assert.equal(hash(settings, PANELS, PREFERRED), `#${PANELS[0].id}`);
   }
+});
+
+test("a name alone is a chapter of the story, and panel= the panel in the workshop", () => {
+  for (const [text, story] of [["#rotation", true], ["#panel=rotation", false]]) {
+    const { settings, problems } = parsed(`${text}&at=12`);
+    assert.deepEqual([settings.panel, settings.story, settings.at, problems], ["rotation", story, 12, []]);
+    assert.equal(hash(settings, PANELS, PREFERRED), `${text}&at=12`);
+  }
+});
+
+test("one position is lit in every panel that has one, as far as it reaches", () => {
+  const lit = PANELS.filter(({ light }) => light);
+  for (const panel of lit) {
+    const s = (hash) => settle(panel, parsed(hash).settings)[panel.light];
+    assert.equal(s("#at=3"), 3, panel.id);
+    assert.equal(s("#at=9000"), limits(panel.controls.find(({ id }) => id === panel.light), settle(panel, parsed("").settings)).max, panel.id);
+  }
+  assert.ok(lit.length > 1);
 });
 
 test("a hostile hash gives messages and usable settings, and never throws", () => {
@@ -72,6 +90,10 @@ test("a hostile hash gives messages and usable settings, and never throws", () =
     "#circle.__proto__=1": "unknown_setting",
     "#nothing": "unknown_setting",
     "#d=%E0%A4%A": "bad_escape",
+    "#at=-1": "bad_value",
+    "#at=2.5": "bad_value",
+    "#at=1e9": "bad_value",
+    "#at=__proto__": "bad_value",
     [`#permutation.words=${"a".repeat(30_000)}`]: "bad_value",
     [`#${"x=1&".repeat(5000)}`]: "unknown_setting",
   };

@@ -52,6 +52,26 @@ test("Reset of what is as it began leaves the history as it is", () => {
   assert.equal(entries.length, 1);
 });
 
+test("a chapter that comes into view is in the address, without an entry", () => {
+  const { store, settle, entries } = begin("");
+  store.reach("rotation");
+  store.setOwn("m", 9, "rotation");
+  settle();
+  assert.deepEqual(entries.map(({ hash }) => hash), ["#rotation&at=9"]);
+  store.show("rotation", false);
+  assert.deepEqual(entries.map(({ hash }) => hash).at(-1), "#panel=rotation&at=9");
+});
+
+test("a guess is told to the page and kept out of the address", () => {
+  const { store, settle } = begin("#rotation");
+  const heard = [];
+  store.listen((what) => heard.push(what));
+  assert.equal(store.guess("rotation"), undefined);
+  store.setGuess("rotation", "grows");
+  settle();
+  assert.deepEqual([store.guess("rotation"), heard, location.hash], ["grows", ["values"], "#rotation"]);
+});
+
 test("after Back and a change there is no Forward to the values of before", () => {
   const { store, settle, back, forward, entries } = begin("#panel=circle");
   store.show("clock");

@@ -13,7 +13,12 @@ const FONT = "12px system-ui, sans-serif";
 // Nobody counts in halves of a token: where values are whole, so are an axis's marks.
 const WHOLE = [0, 1, 2, 3, 4, 5, 6, 7].flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power));
 
-/** Curves over a shared x, drawn by uPlot; see `stage.curves` for what `spec` holds. */
+/**
+ * Curves over a shared x, drawn by uPlot; see `stage.curves` for what `spec` holds.
+ *
+ * spec.pick(index) are the changes of controls, { m: 5 }, that choosing a place makes, by pointer or
+ * Enter; spec.lit is the index of the place that is lit.
+ */
 export function curves(page) {
   const shell = figure("curves");
   const legend = element("ul", { class: "legend" });
@@ -79,7 +84,7 @@ export function curves(page) {
             : { points: { show: false }, paths, fill: translucent(style.color) }),
         })),
       ],
-      hooks: { draw: [drawMarks, nameBands], setCursor: [(self) => readAt(self.cursor.idx)] },
+      hooks: { draw: [drawMarks, nameBands, drawLit], setCursor: [(self) => readAt(self.cursor.idx)] },
     };
   }
   /** A line, or where it would fill the picture, the band that it fills. */
@@ -139,6 +144,30 @@ export function curves(page) {
     }
     ctx.restore();
   }
+  function drawLit(self) {
+    if (spec.lit === undefined || spec.lit === null) return;
+    const { ctx, bbox } = self;
+    const at = self.valToPos(spec.x[spec.lit], "x", true);
+    ctx.save();
+    ctx.strokeStyle = page.colors.accent;
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+  function pick(index) {
+    if (!spec.pick || index === null || index === undefined) return;
+    for (const [id, value] of Object.entries(spec.pick(index))) page.change(id, value);
+  }
+  const follow = (event) => {
+    const over = plot?.over.getBoundingClientRect();
+    if (over && (event.type === "pointerdown" || event.buttons & 1))
+      pick(plot.posToIdx(event.clientX - over.left));
+  };
+  for (const touched of ["pointerdown", "pointermove"])
+    shell.plot.addEventListener(touched, follow);
   function readAt(index) {
     if (index === null || index === undefined) return;
     at = index;
@@ -150,6 +179,7 @@ export function curves(page) {
     shell.readout.textContent = page.say("value_at", { x: place, values: values.join(", ") });
   }
   shell.plot.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") return pick(at);
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by || !plot) return;
     event.preventDefault();
@@ -167,6 +197,7 @@ export function curves(page) {
       spec = next;
       const series = spec.series.map(({ label }) => label);
       shell.place(spec.half, width);
+      shell.plot.classList.toggle("picks", Boolean(spec.pick));
       const named = {
         title: spec.title ?? spec.yLabel,
         series: series.slice(0, MOST_NAMES).join(", "),

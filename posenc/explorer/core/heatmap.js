@@ -11,7 +11,12 @@ const BAR = 72;
 const LINE = 18;
 const FONT = "12px system-ui, sans-serif";
 
-/** A matrix as colours, with axes, a scale and single cells to read; see `stage.heatmap`. */
+/**
+ * A matrix as colours, with axes, a scale and single cells to read; see `stage.heatmap`.
+ *
+ * spec.pick(row, column) are the changes of controls, { m: 5 }, that choosing a cell makes, by pointer
+ * or Enter; spec.lit is the [row, column] that stands framed, either null for a whole column or row.
+ */
 export function heatmap(page) {
   const shell = figure("heatmap");
   const canvas = element("canvas");
@@ -32,6 +37,11 @@ export function heatmap(page) {
     context.font = FONT;
     axes(context, spec, box, page.colors);
     if (spec.palette !== "categorical") bar(context, spec, box, range, page);
+    if (spec.lit) light(context, spec, box, page.colors);
+  }
+  function pick(row, column) {
+    if (!spec.pick) return;
+    for (const [id, value] of Object.entries(spec.pick(row, column))) page.change(id, value);
   }
   function read(row, column) {
     cell = [row, column];
@@ -55,12 +65,15 @@ export function heatmap(page) {
       ((event.clientX - bounds.left - frame.left) / frame.width) * spec.cols,
     );
     const row = Math.floor(((event.clientY - bounds.top - frame.top) / frame.height) * spec.rows);
-    if (row >= 0 && column >= 0 && row < spec.rows && column < spec.cols) read(row, column);
+    if (row < 0 || column < 0 || row >= spec.rows || column >= spec.cols) return;
+    if (event.type === "pointerdown" || event.buttons & 1) pick(row, column);
+    read(row, column);
   }
   // A finger that taps goes down and up, and never moves.
   for (const touched of ["pointerdown", "pointermove"])
     shell.plot.addEventListener(touched, point);
   shell.plot.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && cell) return pick(...cell);
     const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[
       event.key
     ];
@@ -75,6 +88,7 @@ export function heatmap(page) {
     update(next, width) {
       spec = next;
       shell.place(spec.half, width);
+      shell.plot.classList.toggle("picks", Boolean(spec.pick));
       shell.name(
         spec.title,
         spec.label ??
@@ -165,6 +179,16 @@ function axes(context, spec, box, colors) {
   context.textAlign = "center";
   context.fillText(spec.yLabel ?? "", 0, 0);
   context.restore();
+}
+
+/** The cell that is lit, or the whole row or column of it. */
+function light(context, { lit: [row, column], rows, cols }, box, colors) {
+  const [wide, high] = [box.width / cols, box.height / rows];
+  const [left, width] = column === null ? [0, box.width] : [column * wide, wide];
+  const [top, height] = row === null ? [0, box.height] : [row * high, high];
+  context.lineWidth = 2;
+  context.strokeStyle = colors.accent;
+  context.strokeRect(box.left + left, box.top + top, Math.max(width, 3), Math.max(height, 3));
 }
 
 /** Rows or columns that get a number: all of a few, else round steps. */

@@ -9,9 +9,9 @@ export function list(store, open) {
     element(
       "a",
       {
-        href: store.address({ panel: each.id }), id: `to.${each.id}`,
+        href: store.address({ panel: each.id, story: false }), id: `to.${each.id}`,
         "aria-current": each.id === panel ? "page" : null,
-        onclick: (event) => follow(event, store, each.id),
+        onclick: (event) => follow(event, store, each.id, false),
       },
       each.text[lang].title,
     ),
@@ -30,15 +30,15 @@ export function list(store, open) {
     /** Links opened elsewhere take the settings of now along. */
     refresh() {
       store.panels.forEach((each, i) =>
-        links[i].setAttribute("href", store.address({ panel: each.id })),
+        links[i].setAttribute("href", store.address({ panel: each.id, story: false })),
       );
     },
   };
 }
 
-/** Go to a panel without loading the page again; other clicks (a new tab) stay the browser's. */
-export function follow(event, store, id) {
+/** Go to a panel or chapter without loading the page again; other clicks (a new tab) stay the browser's. */
+export function follow(event, store, id, story) {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  store.show(id);
+  store.show(id, story);
 }

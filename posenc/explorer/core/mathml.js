@@ -9,7 +9,8 @@ const BRACKETS = "()[]{}⌊⌋⌈⌉|√";
 
 /**
  * MathML of a formula in one line: `a_i`, `a^2`, `{a + b}/{c}` for a fraction, `{a}⏟{b}` for a term
- * with its name below it, `"..."` for words, braces to group. Names of several letters go through
+ * with its name below it, `#a{...}` for what has colour a in the picture, `"..."` for words, braces to
+ * group. Names of several letters go through
  * `word`, which says them in the language of the page.
  */
 export function mathml(text, word) {
@@ -29,6 +30,7 @@ export function mathml(text, word) {
   }
   function atom() {
     const token = tokens[at++];
+    if (token === "#") return `<mrow class="colour ${tokens[at++]}">${atom()}</mrow>`;
     if (token !== "{") return leaf(token, word);
     const inside = row();
     at += 1;

@@ -2,16 +2,23 @@ import { clamped, read, span, write } from "#core/controls.js";
 import { GLOBALS } from "#core/globals.js";
 
 const LANGUAGES = ["en", "zh"];
+/** The position that is lit in all pictures of the story, until somebody chooses another. */
+const LIT = { id: "at", kind: "range", min: 0, max: 16_383, step: 1, value: 7 };
 /** Of a language and its country, zh-CN or en_GB, the language. */
 const spoken = (tag) => tag.toLowerCase().split(/[-_]/)[0];
 const COLOURS = ["light", "dark"];
 // What the address shows of a value that it got wrong is cut: it could be of any length.
 const shown = (text) => (text.length > 40 ? `${text.slice(0, 40)}…` : text);
 
-/** All settings as they begin: the panel shown, the shared ones, and each panel's own. */
+/**
+ * All settings as they begin: the panel shown, in the story or in the workshop, the position that is
+ * lit, the shared settings, and each panel's own.
+ */
 export function defaults(panels, preferred) {
   return {
     panel: panels[0].id,
+    story: true,
+    at: null,
     lang: preferred.lang,
     theme: preferred.theme,
     embed: false,
@@ -25,12 +32,24 @@ export function initial(panel) {
   return Object.fromEntries(panel.controls.map((control) => [control.id, control.value]));
 }
 
-/** What a panel's compute, draw and python get: shared and own settings, each within its limits. */
-export function settle(panel, settings) {
+/**
+ * What a panel's compute, draw and python get: shared and own settings, each within its limits.
+ *
+ * A chapter begins with values of its own for what it has no control of, and with a lit position.
+ */
+export function settle(panel, settings, chapter = null) {
   const s = { lang: settings.lang, theme: settings.theme };
-  for (const control of GLOBALS) s[control.id] = clamped(control, settings.shared[control.id], s);
+  const at = settings.at ?? (chapter && LIT.value);
+  const start = chapter?.start ?? {};
+  const begun = (control, held) =>
+    control.id in start && held === control.value ? start[control.id] : held;
+  for (const control of GLOBALS)
+    s[control.id] = clamped(control, begun(control, settings.shared[control.id]), s);
   const own = settings.own.get(panel.id);
-  for (const control of panel.controls) s[control.id] = clamped(control, own[control.id], s);
+  for (const control of panel.controls) {
+    const lit = control.id === panel.light && at !== null;
+    s[control.id] = clamped(control, lit ? at : begun(control, own[control.id]), s);
+  }
   return s;
 }
 
@@ -54,13 +73,14 @@ export function parse(hash, panels, preferred) {
         used: settings[name],
       });
   };
+  const ids = panels.map((panel) => panel.id);
   for (const [name, text] of entries) {
-    if (name === "panel")
-      choose(
-        name,
-        text,
-        panels.map((panel) => panel.id),
-      );
+    // A link is as short as it can be: #circle.
+    if (text === "" && ids.includes(name)) settings.panel = name;
+    else if (name === "panel") {
+      choose(name, text, ids);
+      settings.story = false;
+    } else if (name === LIT.id) settings.at = position(text, problem);
     else if (name === "lang") choose(name, LANGUAGES.includes(spoken(text)) ? spoken(text) : text, LANGUAGES);
     else if (name === "theme") choose(name, text, COLOURS);
     else if (name === "embed") settings.embed = text === "1";
@@ -94,12 +114,13 @@ export function parse(hash, panels, preferred) {
   return { settings, problems };
 }
 
-/** The hash that `parse` reads back: the panel, and whatever is not as it began. */
+/** The hash that `parse` reads back: the chapter or the panel, and whatever is not as it began. */
 export function hash(settings, panels, preferred) {
-  const parts = [["panel", settings.panel]];
+  const parts = [];
   if (settings.lang !== preferred.lang) parts.push(["lang", settings.lang]);
   if (settings.theme !== preferred.theme) parts.push(["theme", settings.theme]);
   if (settings.embed) parts.push(["embed", "1"]);
+  if (settings.at !== null) parts.push([LIT.id, String(settings.at)]);
   const add = (control, name, value) => {
     const text = write(control, value);
     if (text !== write(control, control.value)) parts.push([name, text]);
@@ -107,10 +128,23 @@ export function hash(settings, panels, preferred) {
   for (const control of GLOBALS) add(control, control.id, settings.shared[control.id]);
   for (const panel of panels) {
     const own = settings.own.get(panel.id);
-    for (const control of panel.controls)
+    for (const control of panel.controls) {
+      // Where a position is lit everywhere, the panel's own is never asked.
+      if (settings.at !== null && control.id === panel.light) continue;
       add(control, `${panel.id}.${control.id}`, own[control.id]);
+    }
   }
-  return `#${parts.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&")}`;
+  const shown = settings.story ? settings.panel : `panel=${settings.panel}`;
+  return `#${[shown, ...parts.map(([name, text]) => `${name}=${encodeURIComponent(text)}`)].join("&")}`;
+}
+
+function position(text, problem) {
+  const value = read(LIT, text, {});
+  if (value !== undefined && clamped(LIT, value, {}) === value) return value;
+  problem("bad_value", {
+    name: LIT.id, given: shown(text), allowed: span(LIT, {}), used: LIT.value,
+  });
+  return null;
 }
 
 function* pairs(hash, problems) {

@@ -1,8 +1,10 @@
 import { bar } from "#core/bar.js";
+import { chapterView } from "#core/chapter.js";
 import { element } from "#core/dom.js";
 import { elsewhere } from "#core/elsewhere.js";
-import { list } from "#core/list.js";
+import { follow, list } from "#core/list.js";
 import { createStore } from "#core/store.js";
+import { story } from "#core/story.js";
 import { speaker } from "#core/text.js";
 import { view } from "#core/view.js";
 
@@ -11,8 +13,8 @@ const MOST_PROBLEMS = 4;
 const PAPER = 690;
 const NARROW = matchMedia("(max-width: 760px)");
 
-/** Put the page together and keep it in step with its settings. */
-export function start(panels, root) {
+/** Put the page together, the story or a panel of the workshop, and keep it in step with its settings. */
+export function start(panels, chapters, root) {
   const preferred = {
     lang: /^zh\b/i.test(navigator.language) ? "zh" : "en",
     theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
@@ -23,6 +25,7 @@ export function start(panels, root) {
   let asked = null;
   let refused = null;
   let built = null;
+  let at = null;
   let width = 0;
 
   const refuse = (name, given, allowed) => {
@@ -55,30 +58,36 @@ export function start(panels, root) {
     const { lang, theme, embed } = store.settings;
     const say = speaker(lang);
     const focused = document.activeElement?.id;
+    const chapter = chapters.find(({ id }) => id === store.settings.panel);
+    const shows = embed && chapter ? "chapter" : !embed && store.settings.story && chapter ? "story" : "panel";
     document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
     document.documentElement.dataset.theme = theme;
-    document.documentElement.classList.toggle("embed", embed);
-    document.title = `${store.panel.text[lang].title} · posenc`;
+    document.documentElement.className = [embed && "embed", shows].filter(Boolean).join(" ");
+    const title = shows === "story" ? say("page") : store.panel.text[lang].title;
+    document.title = `${title} · posenc`;
+    const begun = JSON.stringify([shows, lang, theme]);
+    // Another chapter of a page that stands is only a way to go.
+    if (shows === "story" && begun === built) return parts.view.turn();
+    const [read, seen] = [built?.startsWith('["story"') && shows === "story", window.scrollY];
+    parts?.view.leave?.();
     parts = {
       problems: element("div", { class: "problems", id: "problems", role: "alert", hidden: true }),
-      list: list(store, !NARROW.matches),
-      bar: bar(store, refuse, !NARROW.matches && !embed),
-      view: view(store, refuse, lessons),
+      ...MAKE[shows](store, chapters, chapter, refuse, lessons),
     };
-    const main = element(
-      "main",
-      { id: "main" },
-      parts.bar.element,
-      parts.problems,
-      parts.view.element,
-    );
-    const body = element("div", { class: "columns" }, embed ? null : parts.list.element, main);
-    root.replaceChildren(...(embed ? [] : head(store, say, lessons)), body);
-    width = inside(main);
+    const main = element("main", { id: "main" }, parts.bar?.element, parts.problems, parts.view.element);
+    const body = parts.list ? element("div", { class: "columns" }, parts.list.element, main) : main;
+    root.replaceChildren(...(embed ? [] : head(store, say, lessons, shows)), body);
+    width = inside();
     parts.view.fit(width);
-    const moved = built !== null && built !== store.panel.id;
-    built = store.panel.id;
+    const now = `${shows} ${store.panel.id}`;
+    const moved = at !== null && at !== now;
+    [at, built] = [now, begun];
     if (moved && !embed) window.scrollTo(0, 0);
+    parts.view.begin?.();
+    if (read) {
+      parts.view.complete();
+      window.scrollTo(0, seen);
+    }
     // Who stepped on by keyboard goes on reading at the new title; all others stay where they are.
     const stepped = moved && ["next", "previous"].includes(focused);
     if (focused)
@@ -87,7 +96,7 @@ export function start(panels, root) {
     observer.observe(main);
   }
   function show() {
-    parts.bar.show(store.settled());
+    parts.bar?.show(store.settled());
     parts.view.show();
     problems();
   }
@@ -98,10 +107,13 @@ export function start(panels, root) {
     show();
     performance.mark("posenc:drawn");
     // The links are no part of the picture, and the address is written late as well.
-    setTimeout(parts.list.refresh, 0);
+    setTimeout(refresh, 0);
   }
+  const refresh = () => (parts.list ?? parts.view).refresh?.();
+  /** The width that a stage has. */
+  const inside = () => parts.view.measure?.() ?? innerWidth(document.getElementById("main"));
   const observer = new ResizeObserver(() => {
-    const now = inside(document.getElementById("main"));
+    const now = inside();
     if (Math.abs(now - width) < 1) return;
     width = now;
     parts.view.fit(now);
@@ -119,11 +131,15 @@ export function start(panels, root) {
     parts.view.redraw();
   }
   // Paper is light, and no wider than it is.
-  window.addEventListener("beforeprint", () => dress("light", PAPER));
+  window.addEventListener("beforeprint", () => {
+    parts.view.complete?.();
+    dress("light", PAPER);
+  });
   window.addEventListener("afterprint", () => dress(store.settings.theme, width));
   // Narrow pages fold their lists, wide ones show them.
   NARROW.addEventListener("change", () => {
-    parts.bar.element.open = !NARROW.matches && !store.settings.embed;
+    if (!parts.list) return;
+    parts.bar.element.open = !NARROW.matches;
     parts.list.element.querySelector("details").open = !NARROW.matches;
   });
   build();
@@ -131,7 +147,23 @@ export function start(panels, root) {
   performance.mark("posenc:first");
 }
 
-function head(store, say, lessons) {
+/** What each kind of page has: the view, and around a panel the shared settings and the list. */
+const MAKE = {
+  story: (store, chapters, _, refuse, lessons) => ({ view: story(store, chapters, refuse, lessons) }),
+  chapter: (store, chapters, chapter, refuse, lessons) => ({
+    view: chapterView(store, chapter, chapters.indexOf(chapter) + 1, refuse, lessons),
+  }),
+  panel: (store, _, __, refuse, lessons) => {
+    const { embed } = store.settings;
+    return {
+      ...(embed ? {} : { list: list(store, !NARROW.matches) }),
+      bar: bar(store, refuse, !NARROW.matches && !embed),
+      view: view(store, refuse, lessons),
+    };
+  },
+};
+
+function head(store, say, lessons, shows) {
   const { lang, theme } = store.settings;
   const switches = element(
     "div",
@@ -158,17 +190,25 @@ function head(store, say, lessons) {
       href: "#title",
       onclick: (event) => {
         event.preventDefault();
-        document.getElementById("title").focus();
+        document.querySelector("#title, .title").focus();
       },
     },
     say("skip"),
   );
+  const told = shows === "story";
+  const other = element(
+    "a",
+    {
+      id: "other", href: store.address({ story: !told }),
+      onclick: (event) => follow(event, store, store.settings.panel, !told),
+    },
+    say(told ? "workshop" : "story"),
+  );
   const title = element("h1", {}, element("span", { class: "name" }, "posenc"), " ", say("page"));
-  return [skip, element("header", {}, title, element("p", {}, say("page_line")), ...links, switches)];
+  return [skip, element("header", {}, title, element("p", {}, say("page_line")), other, ...links, switches)];
 }
 
-/** The width that a stage in `main` has. */
-function inside(main) {
+function innerWidth(main) {
   const style = getComputedStyle(main);
   return (
     main.clientWidth - Number.parseFloat(style.paddingLeft) - Number.parseFloat(style.paddingRight)

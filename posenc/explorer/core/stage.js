@@ -20,15 +20,19 @@ export class Stage {
   #next = 0;
   #width;
 
-  constructor(page, width) {
+  constructor(page, width, id) {
     this.#page = page;
     this.#width = width;
-    this.element = element("div", { class: "stage", id: "stage" });
+    this.element = element("div", { class: "stage", id });
   }
 
   /** Width in CSS pixels; measured by the caller once per change of the window, never per draw. */
   set width(width) {
     this.#width = width;
+  }
+
+  get width() {
+    return this.#width;
   }
 
   get page() {

@@ -10,6 +10,8 @@ const SEEN = "posenc";
  */
 export function createStore(panels, preferred) {
   const listeners = [];
+  // Kept as long as the page is open, and in no address: who gets a link predicts for himself.
+  const guesses = new Map();
   let { settings, problems } = parse(location.hash, panels, preferred);
   let waiting = null;
   let returned = false;
@@ -53,32 +55,44 @@ export function createStore(panels, preferred) {
     get panel() {
       return panels.find((panel) => panel.id === settings.panel);
     },
-    settled: () =>
-      settle(
-        panels.find((panel) => panel.id === settings.panel),
-        settings,
-      ),
+    settled: (panel = panels.find(({ id }) => id === settings.panel), chapter = null) =>
+      settle(panel, settings, chapter),
+    guess: (id) => guesses.get(id),
+    setGuess(id, value) {
+      guesses.set(id, value);
+      tell("values");
+    },
     /** Language, theme: everything that is written on the page changes. */
     dress(changes) {
       settings = { ...settings, ...changes };
       keepSoon();
       tell("all");
     },
-    show(id) {
+    /** To another panel of the workshop, or chapter of the story. */
+    show(id, story = settings.story) {
       if (waiting) keep();
       problems = [];
-      settings = { ...settings, panel: id };
+      settings = { ...settings, panel: id, story };
       enter();
       tell("all");
+    },
+    /** Another chapter has come into view: the address says so, and nothing is drawn anew. */
+    reach(id) {
+      if (settings.panel === id) return;
+      settings = { ...settings, panel: id };
+      keepSoon();
     },
     setShared(id, value) {
       settings = { ...settings, shared: { ...settings.shared, [id]: value } };
       keepSoon();
       tell("values");
     },
-    setOwn(id, value) {
-      const own = { ...settings.own.get(settings.panel), [id]: value };
-      settings = { ...settings, own: new Map(settings.own).set(settings.panel, own) };
+    /** A panel's own setting; that of its light sets the position that is lit everywhere. */
+    setOwn(id, value, panel = settings.panel) {
+      if (id === panels.find((each) => each.id === panel).light)
+        settings = { ...settings, at: value };
+      const own = { ...settings.own.get(panel), [id]: value };
+      settings = { ...settings, own: new Map(settings.own).set(panel, own) };
       keepSoon();
       tell("values");
     },
@@ -88,7 +102,7 @@ export function createStore(panels, preferred) {
       const { shared } = defaults(panels, preferred);
       const panel = panels.find(({ id }) => id === settings.panel);
       const own = new Map(settings.own).set(panel.id, initial(panel));
-      settings = { ...settings, shared, own };
+      settings = { ...settings, at: null, shared, own };
       problems = [];
       enter();
       tell("all");

@@ -26,6 +26,16 @@ export const TEXT = {
     reset: "Reset",
     reset_hint: "The shared settings and this panel's as they began; Back undoes it",
     predict: "Predict first",
+    peek: "Just show me",
+    guessed_right: "You were right.",
+    guessed_wrong: "Not so.",
+    guess_drawn: "Your curve is the dashed one in the picture.",
+    compare_guess: "Compare with the truth",
+    chapters: "Chapters",
+    story: "The story",
+    workshop: "The workshop",
+    workshop_line: "Every picture with all its settings, and what is no part of the story.",
+    in_workshop: "All settings in the workshop",
     see_answer: "See the answer",
     formula: "Formula",
     take: "Take it with you",
@@ -90,6 +100,16 @@ export const TEXT = {
     reset: "重置",
     reset_hint: "公共设置和本面板的设置恢复初始值；按浏览器的“后退”可撤销",
     predict: "先猜一猜",
+    peek: "直接看答案",
+    guessed_right: "猜对了。",
+    guessed_wrong: "不是这样。",
+    guess_drawn: "图中的虚线是你画的曲线。",
+    compare_guess: "与答案对比",
+    chapters: "章节",
+    story: "故事",
+    workshop: "工作台",
+    workshop_line: "每张图连同它的全部设置，以及故事之外的内容。",
+    in_workshop: "在工作台里打开全部设置",
     see_answer: "看答案",
     formula: "公式",
     take: "带走它",
@@ -131,9 +151,9 @@ export const TEXT = {
   },
 };
 
-/** `say(key, values)` in a language: the panel's text, else the page's, with {names} filled in. */
-export function speaker(lang, panel = null) {
-  const own = panel?.text[lang] ?? {};
+/** `say(key, values)` in a language: a chapter's text, else its panel's, else the page's, with {names} filled in. */
+export function speaker(lang, panel = null, chapter = null) {
+  const own = { ...panel?.text[lang], ...chapter?.text[lang] };
   return (key, values = {}) => {
     const text = own[key] ?? TEXT[lang][key];
     if (text === undefined) {

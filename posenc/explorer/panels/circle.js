@@ -185,7 +185,7 @@ function python(s) {
 }
 
 export const panel = {
-  id: "circle", lesson: "learn/frequencies_and_pairs", compute, draw, table, python,
+  id: "circle", light: "position", lesson: "learn/frequencies_and_pairs", compute, draw, table, python,
   uses: ["d", "base", "length"],
   formula: ({ view }) => [[`PE_i(p) = (${WAVES[view]})`, "θ_i = base^{-2i/d}"]],
   controls: [

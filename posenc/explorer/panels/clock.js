@@ -139,6 +139,7 @@ print("step of the hands:", measure.resolution(hands)[position % ${ROWS}].item()
 
 export const panel = {
   id: "clock",
+  light: "position",
   lesson: "learn/integers_and_binary",
   uses: (s) => (s.speeds === "geometric" ? ["length", "base"] : ["length"]),
   formula: ({ speeds, count }) => {

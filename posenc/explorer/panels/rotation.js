@@ -1,3 +1,4 @@
+import { arrow } from "#core/arrow.js";
 import { dot } from "#math/dot.js";
 import { fixed } from "#math/fixed.js";
 import { inverseFrequencies } from "#math/frequencies.js";
@@ -49,29 +50,6 @@ function compute(s) {
     trained: score(s.m, s.n, right),
     spread: Math.max(...both) - Math.min(...both),
   };
-}
-
-function arrow(ctx, from, to, color, dashed) {
-  const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
-  const size = Math.hypot(dx, dy);
-  const head = Math.min(9, size);
-  const way = Math.atan2(dy, dx);
-  ctx.strokeStyle = ctx.fillStyle = color;
-  ctx.lineWidth = dashed ? 1.25 : 2.5;
-  ctx.setLineDash(dashed ? [4, 4] : []);
-  ctx.beginPath();
-  ctx.moveTo(...from);
-  ctx.lineTo(...to);
-  ctx.stroke();
-  ctx.setLineDash([]);
-  if (size === 0) return;
-  ctx.beginPath();
-  ctx.moveTo(...to);
-  for (const turn of [-0.4, 0.4]) {
-    ctx.lineTo(to[0] - head * Math.cos(way + turn), to[1] - head * Math.sin(way + turn));
-  }
-  ctx.closePath();
-  ctx.fill();
 }
 
 function paintArrows(ctx, width, height, colors, { arrows }, say) {
@@ -170,6 +148,7 @@ print("both moved: spread", max(both) - min(both))
 
 export const panel = {
   id: "rotation",
+  light: "m",
   lesson: "learn/rotary",
   uses: ["d", "base", "length"],
   formula: [["{(R_m q)}^⊤ (R_n k) = q^⊤ R_{n-m} k"]],

@@ -154,6 +154,7 @@ print("sizes:", rows.norm(dim=-1))
 
 export const panel = {
   id: "trained",
+  light: "position",
   lesson: "learn/learned",
   uses: [],
   formula: ({ table }) => [

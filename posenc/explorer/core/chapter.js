@@ -1,0 +1,97 @@
+import { element } from "#core/dom.js";
+import { exhibit } from "#core/exhibit.js";
+import { follow } from "#core/list.js";
+import { prediction } from "#core/prediction.js";
+import { settle } from "#core/settings.js";
+import { speaker } from "#core/text.js";
+import { lessonLink, whole } from "#core/view.js";
+
+/**
+ * One chapter of the story: what is asked and told, one picture, its controls, and where it fails.
+ *
+ * A chapter is a value: the panel whose settings and numbers it shows, and in place of the panel's the
+ * controls, draw, formula and text that it has of its own; start, values of what it has no control of;
+ * predict, see `prediction`. What it draws gets, beside the settings, `guess` and `told`: what the
+ * reader said, and whether the answer may show.
+ */
+export function chapterView(store, chapter, number, refuse, lessons) {
+  const { panel, id } = chapter;
+  const { lang, embed } = store.settings;
+  const say = speaker(lang, panel, chapter);
+  const pageSay = speaker(lang);
+  const title = say("title");
+  const named = (key) => panel.controls.find((control) => control.id === key);
+  const settled = () => {
+    const guess = store.guess(id);
+    return { ...store.settled(panel, chapter), guess, told: guess !== undefined };
+  };
+  const address = (other = {}) => store.address({ panel: id, ...other });
+  const shown = exhibit(
+    store,
+    {
+      panel, say, title, settled, address,
+      prefix: `${id}.`,
+      controls: chapter.controls.map(named),
+      draw: chapter.draw ?? panel.draw,
+      formula: chapter.formula ?? panel.formula,
+    },
+    refuse,
+  );
+  const predicted = prediction(store, chapter, say, pageSay);
+  const workshop = element(
+    "a",
+    {
+      class: "workshop", id: `${id}.workshop`, href: "#",
+      onclick: (event) => follow(event, store, id, false),
+    },
+    pageSay("in_workshop"),
+  );
+  const taken = element(
+    "details",
+    { class: "take" },
+    element("summary", {}, pageSay("take")),
+    shown.actions,
+    shown.python,
+  );
+  const tag = embed ? "h1" : "h2";
+  const box = element(
+    "section",
+    { class: "chapter", id: `chapter.${id}`, "aria-labelledby": `${id}.title` },
+    element(
+      "div",
+      { class: "opening" },
+      element(
+        tag,
+        { id: `${id}.title`, class: "title", tabindex: "-1" },
+        embed ? null : element("span", { class: "number" }, String(number)),
+        title,
+      ),
+      element("p", { class: "lead" }, say("lead")),
+    ),
+    element(
+      "div",
+      { class: "picture" },
+      shown.message,
+      shown.stage,
+      element("div", { class: "controls" }, ...shown.fields),
+    ),
+    element(
+      "div",
+      { class: "talk" },
+      predicted.element,
+      shown.formula,
+      embed ? null : element("p", { class: "more" }, lessonLink(panel, lang, pageSay, lessons), " ", workshop),
+      embed ? null : taken,
+    ),
+    embed ? whole(store, pageSay) : element("p", { class: "leads" }, element("strong", {}, say("fails")), " ", say("leads")),
+  );
+  return {
+    ...shown,
+    id, element: box,
+    show() {
+      predicted.show(settled());
+      shown.show();
+      workshop.setAttribute("href", address({ story: false }));
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { element } from "#core/dom.js";
+import { sketchpad } from "#core/sketchpad.js";
+
+// What is kept as the guess of a reader who asks for the answer without one.
+export const SHOWN = "shown";
+
+/**
+ * The question of a chapter, and ways to answer it before the picture does: options to choose from,
+ * or a curve to draw. Until then nothing on the page gives the answer away.
+ *
+ * chapter.predict is { options, right(s) } or { sketch: points }.
+ */
+export function prediction(store, chapter, say, pageSay) {
+  const { id, predict } = chapter;
+  const told = element("div", { class: "told", "aria-live": "polite" });
+  const verdict = element("p", { class: "verdict" });
+  const parts = predict.sketch ? drawn() : chosen();
+  const peek = element("button", {
+    type: "button", id: `${id}.peek`, class: "peek",
+    textContent: pageSay("peek"),
+    onclick: () => store.setGuess(id, SHOWN),
+  });
+  let answered = false;
+
+  function chosen() {
+    const buttons = predict.options.map((option) =>
+      element("button", {
+        type: "button", id: `${id}.guess.${option}`,
+        textContent: say(option),
+        onclick: () => store.setGuess(id, option),
+      }),
+    );
+    return {
+      elements: [element("div", { class: "options" }, ...buttons)],
+      show(guess, s) {
+        const right = predict.right(s);
+        predict.options.forEach((option, i) => {
+          const said = guess === undefined ? "" : option === right ? "right" : option === guess ? "wrong" : "";
+          buttons[i].className = said;
+          buttons[i].setAttribute("aria-pressed", String(option === guess));
+        });
+        if (guess === undefined || guess === SHOWN) return "";
+        return pageSay(guess === right ? "guessed_right" : "guessed_wrong");
+      },
+    };
+  }
+  function drawn() {
+    let values = Array(predict.sketch).fill(0);
+    const control = { points: predict.sketch, value: values };
+    const change = (now) => pad.show((values = now));
+    const pad = sketchpad(control, `${id}.guess`, say("question"), pageSay, change);
+    const done = element("button", {
+      type: "button", id: `${id}.compare`,
+      textContent: pageSay("compare_guess"),
+      onclick: () => store.setGuess(id, values),
+    });
+    return {
+      elements: [pad.element, done],
+      show(guess) {
+        pad.show(values);
+        return Array.isArray(guess) ? pageSay("guess_drawn") : "";
+      },
+    };
+  }
+  return {
+    element: element(
+      "section",
+      { class: "predict" },
+      element(
+        "p",
+        { class: "question", id: `${id}.question` },
+        element("strong", {}, pageSay("predict")), " ", say("question"),
+      ),
+      element("div", { class: "guess", role: "group", "aria-labelledby": `${id}.question` }, ...parts.elements, peek),
+      told,
+    ),
+    show(s) {
+      const guess = store.guess(id);
+      verdict.textContent = parts.show(guess, s);
+      verdict.hidden = !verdict.textContent;
+      peek.hidden = guess !== undefined;
+      // A reader of the page alone hears the answer when it appears.
+      if ((guess !== undefined) === answered) return;
+      answered = guess !== undefined;
+      told.replaceChildren(...(answered ? [verdict, element("p", { class: "answer" }, say("answer"))] : []));
+    },
+  };
+}

@@ -1,0 +1,4 @@
+import { chapter as rotation } from "#story/rotation.js";
+
+/** In the order of the lessons: each chapter fails where the next one begins. */
+export const STORY = [rotation];

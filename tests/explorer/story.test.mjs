@@ -1,0 +1,133 @@
+// Chapters of the story: what each has, what it says in both languages, and that nothing is told too early.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { GLOBALS } from "../../posenc/explorer/core/globals.js";
+import { mathml } from "../../posenc/explorer/core/mathml.js";
+import { parse, settle } from "../../posenc/explorer/core/settings.js";
+import { speaker } from "../../posenc/explorer/core/text.js";
+import { wordIn } from "../../posenc/explorer/formulas/words.js";
+import { PANELS } from "../../posenc/explorer/panels/index.js";
+import { STORY } from "../../posenc/explorer/story/index.js";
+
+const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
+const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
+
+const begun = (chapter, lang = "en", hash = "") =>
+  settle(chapter.panel, parse(hash, PANELS, { lang, theme: "light" }).settings, chapter);
+
+/** Everything that a chapter draws: kinds, names and what is said, without pixels. */
+function drawn(chapter, s, width) {
+  const found = [];
+  const told = speaker(s.lang, chapter.panel, chapter);
+  const stage = new Proxy({ width }, {
+    get: (target, kind) =>
+      target[kind] ?? ((name, spec) => found.push({ kind, name, spec })),
+  });
+  (chapter.draw ?? chapter.panel.draw)(stage, chapter.panel.compute(s), s, told);
+  return found;
+}
+
+test("a chapter is a panel's, with controls of that panel and values for others", () => {
+  for (const { id, panel, controls, start = {} } of STORY) {
+    assert.equal(id, panel.id);
+    assert.ok(PANELS.includes(panel), id);
+    const known = panel.controls.map((control) => control.id);
+    for (const control of controls) assert.ok(known.includes(control), `${id}.${control}`);
+    assert.ok(controls.length <= 3, `${id} has more controls than a picture bears`);
+    // What begins elsewhere than the panel could never be set back to the panel's own beginning.
+    for (const name of Object.keys(start)) {
+      assert.ok(!controls.includes(name), `${id}: ${name} is set and shown`);
+      assert.ok([...known, ...GLOBALS.map((each) => each.id)].includes(name), `${id}.${name}`);
+    }
+  }
+});
+
+test("each chapter asks, answers, fails and leads on, in both languages", () => {
+  for (const chapter of STORY) {
+    const { id, panel, predict, text } = chapter;
+    const words = [...TEXTS, ...(predict.options ?? [])];
+    for (const key of words) {
+      const [en, zh] = ["en", "zh"].map((lang) => text[lang][key] ?? panel.text[lang][key]);
+      assert.ok(en && zh, `${id}.${key}`);
+      assert.ok(!/[\u3400-\u9fff]/.test(en), `${id}.${key}: ${en}`);
+      if (TEXTS.includes(key)) assert.match(zh, /[\u3400-\u9fff]/, `${id}.${key}`);
+    }
+    assert.deepEqual(Object.keys(text.zh).sort(), Object.keys(text.en).sort(), id);
+    for (const lang of ["en", "zh"])
+      assert.equal((text[lang].question ?? panel.text[lang].question).match(/[?？]/g)?.length, 1, `${id} ${lang}`);
+  }
+});
+
+test("a prediction has a right answer among its options, or is drawn", () => {
+  for (const chapter of STORY) {
+    const { id, predict } = chapter;
+    if (predict.sketch) assert.ok(predict.sketch >= 8, id);
+    else assert.ok(predict.options.length > 1 && predict.options.includes(predict.right(begun(chapter))), id);
+  }
+});
+
+test("a chapter draws before and after its answer, wide and narrow, in both languages", () => {
+  for (const chapter of STORY) {
+    for (const lang of ["en", "zh"]) {
+      for (const width of [690, 364]) {
+        const s = begun(chapter, lang);
+        const guess = chapter.predict.sketch ? Array(chapter.predict.sketch).fill(0.5) : chapter.predict.options[0];
+        const before = drawn(chapter, { ...s, told: false }, width);
+        const after = drawn(chapter, { ...s, told: true, guess }, width);
+        for (const found of [before, after]) assert.ok(found.length > 0, chapter.id);
+        const said = JSON.stringify([before, after].flat(), (_, value) => (typeof value === "function" ? undefined : value));
+        assert.ok(!/undefined|\{\w+\}/.test(said), `${chapter.id} ${lang}: ${said.match(/.{30}(undefined|\{\w+\})/)?.[0]}`);
+      }
+    }
+  }
+});
+
+test("what a picture lets one do by hand moves controls of its panel", () => {
+  for (const chapter of STORY) {
+    const s = { ...begun(chapter), told: true };
+    const known = chapter.panel.controls.map(({ id }) => id);
+    for (const { spec } of drawn(chapter, s, 690)) {
+      if (typeof spec !== "object") continue;
+      for (const name of Object.values(spec.steps ?? {})) assert.ok(known.includes(name), `${chapter.id}: ${name}`);
+      if (!spec.grab) continue;
+      const taken = [];
+      for (let y = 2; y < spec.height; y += 4)
+        for (let x = 2; x < 690; x += 4) {
+          const follow = spec.grab(x, y, 690);
+          if (follow) taken.push(Object.keys(follow(x, y)));
+        }
+      assert.ok(taken.length > 0, `${chapter.id}: there is nothing to take`);
+      for (const name of new Set(taken.flat())) assert.ok(known.includes(name), `${chapter.id}: ${name}`);
+    }
+  }
+});
+
+test("formulas of chapters are MathML in both languages, before and after the answer", () => {
+  for (const chapter of STORY) {
+    const formula = chapter.formula ?? chapter.panel.formula;
+    for (const told of [false, true]) {
+      const s = { ...begun(chapter), told };
+      const rows = typeof formula === "function" ? formula(s, chapter.panel.compute(s)) : formula;
+      for (const line of rows.flat()) {
+        assert.ok(!/undefined|NaN|null/.test(mathml(line, wordIn("en"))), `${chapter.id}: ${line}`);
+        const names = [...mathml(line, wordIn("zh")).matchAll(/<m[io][^>]*>([A-Za-z]{2,})</g)].map(([, name]) => name);
+        assert.deepEqual(names.filter((name) => !STANDARD.includes(name)), [], `${chapter.id}: ${line}`);
+      }
+    }
+  }
+});
+
+test("moving q and k by one stretch of text moves both by the same number, within the text", () => {
+  const rotation = STORY.find(({ id }) => id === "rotation");
+  const s = { ...begun(rotation, "en", "#at=12"), told: true };
+  const [{ spec }] = drawn(rotation, s, 690);
+  const y = spec.height - 52;
+  const middle = 22 + ((690 - 44) * (s.m + s.n)) / 2 / 31;
+  const follow = spec.grab(middle, y, 690);
+  for (const to of [middle + 60, middle - 90, 5000, -5000]) {
+    const { m, n } = follow(to, y);
+    assert.equal(m - n, s.m - s.n);
+    assert.ok(Math.min(m, n) >= 0 && Math.max(m, n) <= 31);
+  }
+  assert.deepEqual(follow(5000, y), { m: 31, n: 24 });
+});
