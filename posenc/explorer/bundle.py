@@ -3,6 +3,7 @@
 python -m posenc.explorer.bundle page.html [lessons]
 """
 
+import base64
 import html
 import json
 import re
@@ -30,7 +31,8 @@ def bundle(lessons: str = "", members: Mapping[str, Any] | None = None) -> str:
     that the page has no JavaScript for; those of posenc are among them without being asked for.
     """
     style = "\n".join(_text(path) for path in sorted(SOURCE.glob("vendor/*.css")))
-    style += "\n" + _text(SOURCE / "style.css")
+    font = base64.b64encode((SOURCE / "vendor" / "stix.woff").read_bytes()).decode()
+    style += "\n" + _text(SOURCE / "style.css").replace("{{font}}", f"data:font/woff;base64,{font}")
     sources = {name: _text(SOURCE / name) for name in _modules()}
     sources[MEMBERS] = data({**own_members(), **(members or {})})
     modules = {f"#{name}": _address(source) for name, source in sources.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fontTools.ttLib import TTFont
 from typer.testing import CliRunner
 
 from posenc.commands import app
@@ -38,7 +39,7 @@ class TestBundle:
         for fetched in (
             r'src="',
             r"@import",
-            r"url\(",
+            r"url\((?!data:font)",
             r'href="(?!data:)',
             r"\bfetch\(",
             "XMLHttp",
@@ -65,7 +66,22 @@ class TestBundle:
                 assert source.count("\n") <= 300, name
 
     def test_vendored_code_brings_its_licence(self) -> None:
-        assert "MIT" in (bundle.SOURCE / "vendor" / "uplot.LICENSE").read_text()
+        vendor = bundle.SOURCE / "vendor"
+        for name, licence in (("uplot", "MIT"), ("stix", "SIL Open Font License")):
+            assert licence in (vendor / f"{name}.LICENSE").read_text()
+
+    def test_the_font_has_every_sign_of_the_formulas(self) -> None:
+        font = TTFont(bundle.SOURCE / "vendor" / "stix.woff")
+        assert "MATH" in font
+        texts = [path.read_text("utf-8") for path in (bundle.SOURCE / "formulas").glob("*.js")]
+        for folder in ("panels", "story"):
+            for path in (bundle.SOURCE / folder).glob("*.js"):
+                texts += re.findall(r"formula: (.*?\]\])", path.read_text("utf-8"), re.DOTALL)
+        # Chinese signs are the system's.
+        written = {sign for sign in "".join(texts) if sign.isprintable() and ord(sign) < 0x3000}
+        assert len(written) > 90
+        missing = written - set(map(chr, font.getBestCmap()))
+        assert not missing
 
     def test_the_link_to_a_lesson_is_a_text_and_not_markup(self) -> None:
         page = bundle.bundle('{page}.html"><b>')
