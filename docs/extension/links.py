@@ -1,7 +1,8 @@
 """Links that leave a language's own site.
 
 {en}`text <reference/cli>` and {zh}`...` go to a page of the other language,
-{explorer}`text <circle>` to a panel of the explorer, which is the front page of all.
+{explorer}`text <circle>` to a chapter of the explorer, which is the front page of all, or to a
+panel that is no chapter.
 """
 
 from collections.abc import Mapping
@@ -23,11 +24,11 @@ def root(docname: str) -> str:
 
 
 def explorer(
-    config: Config, docname: str, panel: str, settings: Mapping[str, str] | None = None
+    config: Config, docname: str, shown: str, settings: Mapping[str, str] | None = None
 ) -> str:
-    """A panel of the explorer, with these settings of its address in place of its own."""
-    chosen = urlencode({"lang": language(config), "panel": panel, **(settings or {})})
-    return f"{root(docname)}index.html#{chosen}"
+    """What the explorer shows by that name, `circle` or `panel=circle`, with these settings."""
+    chosen = urlencode({"lang": language(config), **(settings or {})})
+    return f"{root(docname)}index.html#{shown}&{chosen}"
 
 
 class OtherLanguage(ReferenceRole):

@@ -1,6 +1,7 @@
 """```{panel} NAME SETTING=VALUE ...: a panel of the explorer, as a link and on wide screens itself.
 
-Settings may be left out, and are those of the panel's address: `a=sinusoidal`, `bias.kind=t5`.
+```{chapter} NAME SETTING=VALUE ... is the chapter of its story. Settings may be left out, and are
+those of the address: `a=sinusoidal`, `bias.kind=t5`.
 """
 
 from html import escape
@@ -11,7 +12,9 @@ from sphinx.util.docutils import SphinxDirective
 
 from extension.links import explorer
 from extension.words import word
-from posenc.explorer.bundle import panels
+from posenc.explorer.bundle import chapters, panels
+
+NAMES = {"panel": panels, "chapter": chapters}
 
 HTML = """<div class="panel">
 <p><a href="{href}">{text}</a></p>
@@ -19,11 +22,12 @@ HTML = """<div class="panel">
 </div>"""
 
 
-def opened(argument: str) -> tuple[str, dict[str, str]]:
-    """The panel's name, and its settings by name. Raises ValueError for what is neither."""
+def opened(argument: str, kind: str = "panel") -> tuple[str, dict[str, str]]:
+    """The name of a panel or chapter, and its settings. Raises ValueError for what is neither."""
     name, *settings = argument.split()
-    if name not in panels():
-        raise ValueError(f"there is no {name!r}, but {', '.join(panels())}")
+    known = NAMES[kind]()
+    if name not in known:
+        raise ValueError(f"there is no {name!r}, but {', '.join(known)}")
     wrong = [setting for setting in settings if "=" not in setting]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is no setting: write name=value")
@@ -36,13 +40,15 @@ class Panel(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         try:
-            name, settings = opened(self.arguments[0])
+            name, settings = opened(self.arguments[0], self.name)
         except ValueError as error:
-            raise self.error(f"panel: {error}") from error
-        href = escape(explorer(self.config, self.env.docname, name, settings))
+            raise self.error(f"{self.name}: {error}") from error
+        shown = f"panel={name}" if self.name == "panel" else name
+        href = escape(explorer(self.config, self.env.docname, shown, settings))
         html = HTML.format(href=href, text=word(self.config, "panel"))
         return [nodes.raw("", html, format="html")]
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("panel", Panel)
+    for kind in NAMES:
+        app.add_directive(kind, Panel)

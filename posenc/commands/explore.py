@@ -38,6 +38,8 @@ def explore(
             raise UnknownNameError("panel", panel, bundle.panels())
         members = _tables(encodings or [])
         bundle.write(out, _lessons(), members)
+    # The story is of posenc's own encodings: others are shown in the workshop.
+    panel = panel or ("waves" if members else None)
     chosen = {key: value for key, value in (("panel", panel), ("lang", language)) if value}
     chosen |= {"a": next(iter(members))} if members else {}
     address = out.resolve().as_uri() + (f"#{urlencode(chosen)}" if chosen else "")

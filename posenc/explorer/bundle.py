@@ -53,7 +53,12 @@ def bundle(lessons: str = "", members: Mapping[str, Any] | None = None) -> str:
 
 def panels() -> list[str]:
     """The ids of the panels, which are the names of their files."""
-    return sorted(path.stem for path in (SOURCE / "panels").glob("*.js") if path.stem != "index")
+    return _listed("panels")
+
+
+def chapters() -> list[str]:
+    """The ids of the story's chapters, each that of the panel whose numbers it shows."""
+    return _listed("story")
 
 
 def write(path: Path, lessons: str = "", members: Mapping[str, Any] | None = None) -> None:
@@ -80,6 +85,10 @@ def own_members() -> dict[str, Any]:
     from posenc.explorer.tables import tables
 
     return tables(getattr(posenc, kind) for kind in missing)
+
+
+def _listed(folder: str) -> list[str]:
+    return sorted(path.stem for path in (SOURCE / folder).glob("*.js") if path.stem != "index")
 
 
 def _modules() -> list[str]:

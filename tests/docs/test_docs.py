@@ -203,7 +203,9 @@ def test_broken_links_of_a_site_are_found(tmp_path: Path) -> None:
 
     (tmp_path / "en").mkdir()
     (tmp_path / "index.html").write_text("<p>the explorer</p>")
-    page = '<h1 id="here"></h1><a href="#here">1</a><a href="../index.html#panel=circle">2</a>'
+    page = (
+        '<h1 id="here"></h1><a href="#here">1</a><a href="../index.html#circle&amp;lang=en">2</a>'
+    )
     (tmp_path / "en" / "good.html").write_text(page)
     assert not list(problems(tmp_path))
     wrong = '<a href="gone.html"></a><a href="good.html#gone"></a><a href="https://nowhere"></a>'
@@ -222,6 +224,12 @@ def test_panels_and_lessons_know_each_other() -> None:
     shown = re.search(r"PANELS = \[(.*?)\]", (folder / "index.js").read_text(), re.DOTALL)
     assert shown
     assert bundle.panels() == sorted(re.findall(r"\w+", shown[1]))
+    told = re.search(
+        r"STORY = \[(.*?)\]", (folder.parent / "story" / "index.js").read_text(), re.DOTALL
+    )
+    assert told
+    assert bundle.chapters() == sorted(re.findall(r"\w+", told[1]))
+    assert set(bundle.chapters()) <= set(bundle.panels())
     for path in (folder / f"{name}.js" for name in bundle.panels()):
         (lesson,) = re.findall(r'lesson: "([\w/]+)"', path.read_text())
         assert Path(f"{lesson}.md") in ENGLISH, path.name
@@ -230,10 +238,14 @@ def test_panels_and_lessons_know_each_other() -> None:
 def test_lessons_open_their_panels_with_the_same_settings_in_both_languages() -> None:
     from extension.panel import opened
 
-    fence = re.compile(r"^```\{panel\} (.*)$", re.MULTILINE)
+    fence = re.compile(r"^```\{(panel|chapter)\} (.*)$", re.MULTILINE)
     for name in LESSONS:
         english, chinese = (fence.findall(pages[name].read_text()) for pages in (ENGLISH, CHINESE))
-        assert [opened(line) for line in english] == [opened(line) for line in chinese], name
+        shown = [opened(line, kind) for kind, line in english]
+        assert shown == [opened(line, kind) for kind, line in chinese], name
+    assert opened("rotation at=3", "chapter") == ("rotation", {"at": "3"})
+    with pytest.raises(ValueError, match="no 'masks'"):
+        opened("masks", "chapter")
     for wrong, message in (("circel", "no 'circel'"), ("circle pair", "'pair' is no setting")):
         with pytest.raises(ValueError, match=message):
             opened(wrong)

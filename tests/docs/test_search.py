@@ -42,7 +42,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(DOCS / language).glob("learn/*.md"),
             *(DOCS / language).glob("howto/*.md"),
         ]:
-            text = re.sub(r"^```\{(figure-of|panel)\}.*?^```$", "", path.read_text(), flags=16 | 8)
+            text = re.sub(
+                r"^```\{(figure-of|panel|chapter)\}.*?^```$", "", path.read_text(), flags=16 | 8
+            )
             place = source / path.relative_to(DOCS / language)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)

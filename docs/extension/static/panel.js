@@ -17,3 +17,11 @@ function show() {
 show();
 new MutationObserver(show).observe(document.body, { attributeFilter: ["data-theme"] });
 dark.addEventListener("change", show);
+
+// A frame is as high as what it shows, which it tells by itself.
+window.addEventListener("message", ({ source, data }) => {
+  const height = data?.posenc?.height;
+  if (!Number.isFinite(height)) return;
+  for (const frame of document.querySelectorAll(".panel iframe"))
+    if (frame.contentWindow === source) frame.style.height = `${height}px`;
+});

@@ -1,3 +1,4 @@
+import { announce } from "#core/announce.js";
 import { bar } from "#core/bar.js";
 import { chapterView } from "#core/chapter.js";
 import { element } from "#core/dom.js";
@@ -59,7 +60,8 @@ export function start(panels, chapters, root) {
     const say = speaker(lang);
     const focused = document.activeElement?.id;
     const chapter = chapters.find(({ id }) => id === store.settings.panel);
-    const shows = embed && chapter ? "chapter" : !embed && store.settings.story && chapter ? "story" : "panel";
+    const told = embed ? "chapter" : "story";
+    const shows = store.settings.story && chapter ? told : "panel";
     document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
     document.documentElement.dataset.theme = theme;
     document.documentElement.className = [embed && "embed", shows].filter(Boolean).join(" ");
@@ -145,6 +147,7 @@ export function start(panels, chapters, root) {
   build();
   show();
   performance.mark("posenc:first");
+  announce(root);
 }
 
 /** What each kind of page has: the view, and around a panel the shared settings and the list. */

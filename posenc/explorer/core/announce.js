@@ -1,0 +1,9 @@
+/** Tells the page around this one how high it is: a frame that fits shows all and scrolls nothing. */
+export function announce(root) {
+  if (window.parent === window) return;
+  const tell = () => {
+    const height = Math.ceil(root.getBoundingClientRect().height);
+    window.parent.postMessage({ posenc: { height } }, "*");
+  };
+  new ResizeObserver(tell).observe(root);
+}
