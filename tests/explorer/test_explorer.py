@@ -19,7 +19,7 @@ from posenc.explorer.tables import tables
 from tests.explorer import strangers
 
 TESTS = Path(__file__).parent
-BROWSER = ("browser/pictures.mjs", "browser/use.mjs")
+BROWSER = ("browser/pictures.mjs", "browser/story.mjs", "browser/use.mjs")
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "([^"\n]+)"', re.MULTILINE)
 
 

@@ -64,7 +64,8 @@ export function start(panels, chapters, root) {
     const shows = store.settings.story && chapter ? told : "panel";
     document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
     document.documentElement.dataset.theme = theme;
-    document.documentElement.className = [embed && "embed", shows].filter(Boolean).join(" ");
+    document.documentElement.dataset.shows = shows;
+    document.documentElement.classList.toggle("embed", embed);
     const title = shows === "story" ? say("page") : store.panel.text[lang].title;
     document.title = `${title} · posenc`;
     const begun = JSON.stringify([shows, lang, theme]);

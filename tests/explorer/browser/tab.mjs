@@ -15,6 +15,8 @@ const FLAGS = [
 let browser;
 /** { id, controls, title } of each, once the browser has started. */
 export let panels;
+/** { id, title } of each. */
+export let chapters;
 
 before(async () => {
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
@@ -25,6 +27,15 @@ before(async () => {
       id,
       controls: controls.map(({ id: control, kind }) => ({ id: control, kind })),
       title: { en: text.en.title, zh: text.zh.title },
+    }));
+  });
+  chapters = await tab.evaluate(async () => {
+    const { STORY } = await import("#story/index.js");
+    const { titleOf } = await import("#core/story.js");
+    return STORY.map((chapter) => ({
+      id: chapter.id,
+      options: chapter.predict.options ?? [],
+      title: { en: titleOf(chapter, "en"), zh: titleOf(chapter, "zh") },
     }));
   });
   await tab.context().close();
@@ -51,7 +62,7 @@ export async function open(hash, { width = 1400, height = 900, ...options } = {}
     if (!/^(file|data|blob):/.test(url)) tab.faults.push(`request: ${url.slice(0, 80)}`);
   });
   await tab.goto(PAGE + hash);
-  await tab.waitForSelector("#stage", { state: "attached" });
+  await tab.waitForSelector(".stage", { state: "attached" });
   return tab;
 }
 

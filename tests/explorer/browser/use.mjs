@@ -43,7 +43,7 @@ test("the keyboard alone reaches and works everything", async () => {
     }
     await close(tab, panel.id);
   }
-  const tab = await open("");
+  const tab = await open("#panel=permutation");
   await tab.locator(`a${named("to.circle")}`).focus();
   await tab.keyboard.press("Enter");
   await tab.waitForFunction(() => location.hash.startsWith("#panel=circle"));

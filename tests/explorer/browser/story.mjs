@@ -1,0 +1,147 @@
+// The story: what is seen without scrolling, what is told when, and what follows the hand.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+import { chapters, close, named, open, settled, turn } from "./tab.mjs";
+
+const section = (id) => named(`chapter.${id}`);
+const pixels = (tab, id) =>
+  tab.evaluate(
+    (name) => [...document.querySelectorAll(`${name} canvas`)].map((canvas) => canvas.toDataURL()).join(),
+    section(id),
+  );
+
+test("each chapter shows its picture and controls without scrolling, in both languages and themes", async () => {
+  for (const [width, height] of [[1400, 900], [390, 844]]) {
+    for (const [lang, theme] of [["en", "light"], ["zh", "dark"]]) {
+      const tab = await open(`#lang=${lang}&theme=${theme}`, { width, height });
+      for (const { id, title } of chapters) {
+        await turn(tab, `#${id}&lang=${lang}&theme=${theme}`);
+        const seen = await tab.evaluate((name) => {
+          const chapter = document.querySelector(name);
+          const last = chapter.querySelector(".picture").lastElementChild.getBoundingClientRect();
+          const blank = [...chapter.querySelectorAll(".stage > figure canvas")].filter((canvas) => {
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            return data.every((value) => value === data[0]);
+          });
+          const formula = chapter.querySelector(".formula");
+          return {
+            drawings: chapter.querySelectorAll(".stage > *").length,
+            blank: blank.length,
+            message: chapter.querySelector(".message").hidden,
+            below: Math.round(last.bottom - innerHeight),
+            over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            cut: formula.scrollWidth - formula.clientWidth,
+            unnamed: [...chapter.querySelectorAll(".plot")].filter((plot) => !plot.ariaLabel).length,
+            answer: chapter.querySelectorAll(".answer").length,
+            title: chapter.querySelector(".title").textContent,
+          };
+        }, section(id));
+        const where = `${id} ${lang} ${theme} ${width}`;
+        assert.ok(seen.drawings > 0 && seen.message, `${where}: nothing is drawn`);
+        assert.ok(seen.title.endsWith(title[lang]), where);
+        assert.ok(seen.below <= 0, `${where}: the controls are ${seen.below} px below the window`);
+        assert.ok(seen.over <= 0 && seen.cut <= 0, `${where}: ${JSON.stringify(seen)}`);
+        assert.deepEqual([seen.blank, seen.unnamed, seen.answer], [0, 0, 0], where);
+      }
+      await close(tab, `${lang} ${theme} ${width}`);
+    }
+  }
+});
+
+test("an answer is told when a guess is made, and the picture shows it", async () => {
+  const tab = await open("");
+  for (const { id, options } of chapters) {
+    await turn(tab, `#${id}`);
+    const before = await pixels(tab, id);
+    const said = tab.locator(`${section(id)} .told`);
+    assert.equal(await said.textContent(), "", id);
+    await tab.locator(named(options.length ? `${id}.guess.${options[0]}` : `${id}.compare`)).click();
+    await settled(tab);
+    assert.ok((await said.textContent()).length > 20, id);
+    assert.notEqual(await pixels(tab, id), before, `${id}: the picture tells nothing`);
+    if (options.length) assert.equal(await tab.locator(`${section(id)} .guess .right`).count(), 1, id);
+  }
+  await close(tab);
+});
+
+test("arrow keys work each picture, as a pointer does", async () => {
+  const tab = await open("");
+  for (const { id } of chapters) {
+    await turn(tab, `#${id}&at=5`);
+    await tab.locator(named(`${id}.peek`)).click();
+    await settled(tab);
+    let changed = false;
+    for (const plot of await tab.locator(`${section(id)} .plot`).all()) {
+      await plot.focus();
+      for (const key of ["ArrowRight", "ArrowUp", "Enter"]) {
+        const before = await pixels(tab, id);
+        await tab.keyboard.press(key);
+        await settled(tab);
+        changed ||= (await pixels(tab, id)) !== before;
+      }
+    }
+    assert.ok(changed, `${id}: no key changes its picture`);
+  }
+  await close(tab);
+});
+
+test("dragging q moves the position that is lit in every picture", async () => {
+  const tab = await open("#rotation&at=7");
+  await settled(tab);
+  const box = await tab.locator(`${section("rotation")} canvas`).first().boundingBox();
+  const x = (position) => box.x + 22 + ((box.width - 44) * position) / 31;
+  const y = box.y + box.height - 52;
+  await tab.mouse.move(x(7), y);
+  await tab.mouse.down();
+  await tab.mouse.move(x(20), y, { steps: 6 });
+  await tab.mouse.up();
+  await settled(tab);
+  assert.equal(await tab.locator(named("rotation.m")).inputValue(), "20");
+  await tab.waitForFunction(() => location.hash.includes("at=20"));
+  await turn(tab, "#panel=clock&at=20");
+  assert.equal(await tab.locator(named("clock.position")).inputValue(), "20");
+  await close(tab);
+});
+
+test("the language changes where one reads, and the workshop leads back", async () => {
+  const { id } = chapters.at(-1);
+  const tab = await open(`#${id}`);
+  const place = () => tab.evaluate((name) => Math.round(document.querySelector(name).getBoundingClientRect().top), section(id));
+  await tab.waitForTimeout(300);
+  await settled(tab);
+  const before = await place();
+  await tab.locator("#lang").click();
+  await settled(tab);
+  assert.equal(await tab.evaluate(() => document.documentElement.lang), "zh-CN");
+  assert.ok(Math.abs((await place()) - before) < 200, `${before} and then ${await place()}`);
+  await tab.locator(named(`${id}.workshop`)).click();
+  await tab.waitForFunction(() => document.querySelector("#title"));
+  await tab.goBack();
+  await tab.waitForFunction((name) => document.querySelector(name), section(id));
+  await close(tab);
+});
+
+test("a frame in another page gets the height of what it shows", async () => {
+  const page = process.env.PAGE;
+  const around = join(dirname(page), "around.html");
+  const frames = ["#rotation&embed=1", "#panel=masks&embed=1"].map((hash) => `<iframe width="800" src="${pathToFileURL(page)}${hash}"></iframe>`);
+  writeFileSync(around, `<!doctype html>${frames.join("")}<script>
+addEventListener("message", ({ source, data }) => {
+  for (const frame of document.querySelectorAll("iframe"))
+    if (frame.contentWindow === source) frame.style.height = data.posenc.height + "px";
+});</script>`);
+  const tab = await open("#rotation");
+  await tab.goto(pathToFileURL(around).href);
+  await tab.waitForFunction(() => [...document.querySelectorAll("iframe")].every((frame) => parseFloat(frame.style.height) > 300));
+  await settled(tab);
+  for (const frame of tab.frames().slice(1)) {
+    const over = await frame.evaluate(() => document.documentElement.scrollHeight - document.documentElement.clientHeight);
+    assert.ok(over <= 0, `${frame.url().slice(-30)} scrolls by ${over}`);
+    assert.equal(await frame.evaluate(() => document.querySelectorAll("nav, header").length), 0);
+  }
+  await close(tab);
+});
