@@ -1,6 +1,6 @@
 // The story: what is seen without scrolling, what is told when, and what follows the hand.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -128,12 +128,11 @@ test("the language changes where one reads, and the workshop leads back", async 
 test("a frame in another page gets the height of what it shows", async () => {
   const page = process.env.PAGE;
   const around = join(dirname(page), "around.html");
-  const frames = ["#rotation&embed=1", "#panel=masks&embed=1"].map((hash) => `<iframe width="800" src="${pathToFileURL(page)}${hash}"></iframe>`);
-  writeFileSync(around, `<!doctype html>${frames.join("")}<script>
-addEventListener("message", ({ source, data }) => {
-  for (const frame of document.querySelectorAll("iframe"))
-    if (frame.contentWindow === source) frame.style.height = data.posenc.height + "px";
-});</script>`);
+  // As the docs tell others to do it.
+  const told = readFileSync("../../docs/en/howto/figures.md", "utf8").match(/```html\n(.*?)```/s)[1];
+  const snippet = told.replace("posenc-explorer.html", pathToFileURL(page).href);
+  const workshop = `<iframe src="${pathToFileURL(page).href}#panel=masks&embed=1"></iframe>`;
+  writeFileSync(around, `<!doctype html>${workshop}${snippet}`);
   const tab = await open("#rotation");
   await tab.goto(pathToFileURL(around).href);
   await tab.waitForFunction(() => [...document.querySelectorAll("iframe")].every((frame) => parseFloat(frame.style.height) > 300));
