@@ -20,6 +20,7 @@ export function story(store, chapters, refuse, lessons) {
       element("span", { class: "name" }, titleOf(chapter, lang)),
     ),
   );
+  const bar = element("ol", {}, ...links.map((link) => element("li", {}, link)));
   const near = new Set();
   const stale = new Set(views);
   let wide = 0;
@@ -56,8 +57,13 @@ export function story(store, chapters, refuse, lessons) {
   }
   function mark() {
     for (const link of links) {
-      if (link.id === `go.${store.settings.panel}`) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
+      const reads = link.id === `go.${store.settings.panel}`;
+      if (!reads) link.removeAttribute("aria-current");
+      else {
+        link.setAttribute("aria-current", "true");
+        // On narrow pages the row of names is longer than the window.
+        bar.scrollLeft = link.offsetLeft + (link.offsetWidth - bar.clientWidth) / 2;
+      }
     }
   }
   function idle() {
@@ -73,7 +79,7 @@ export function story(store, chapters, refuse, lessons) {
       element(
         "nav",
         { class: "chapters", "aria-label": say("chapters") },
-        element("ol", {}, ...links.map((link) => element("li", {}, link))),
+        bar,
       ),
       ...views.map((view) => view.element),
       workshop(store, say, lang),
