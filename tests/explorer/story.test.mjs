@@ -3,29 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GLOBALS } from "../../posenc/explorer/core/globals.js";
 import { mathml } from "../../posenc/explorer/core/mathml.js";
-import { parse, settle } from "../../posenc/explorer/core/settings.js";
-import { speaker } from "../../posenc/explorer/core/text.js";
 import { wordIn } from "../../posenc/explorer/formulas/words.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
+import { begun, drawn } from "./chapters.mjs";
 
 const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
 const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
-
-const begun = (chapter, lang = "en", hash = "") =>
-  settle(chapter.panel, parse(hash, PANELS, { lang, theme: "light" }).settings, chapter);
-
-/** Everything that a chapter draws: kinds, names and what is said, without pixels. */
-function drawn(chapter, s, width) {
-  const found = [];
-  const told = speaker(s.lang, chapter.panel, chapter);
-  const stage = new Proxy({ width }, {
-    get: (target, kind) =>
-      target[kind] ?? ((name, spec) => found.push({ kind, name, spec })),
-  });
-  (chapter.draw ?? chapter.panel.draw)(stage, chapter.panel.compute(s), s, told);
-  return found;
-}
 
 test("a chapter is a panel's, with controls of that panel and values for others", () => {
   for (const { id, panel, controls, start = {} } of STORY) {

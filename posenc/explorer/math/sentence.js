@@ -1,30 +1,47 @@
 // A sentence as one head of attention reads it.
 import { UserError } from "#core/errors.js";
-import { mulberry } from "#core/random.js";
 import { embed, row } from "#math/equation.js";
 
 const MOST = 12;
 
 /** The words of a sentence; Chinese without spaces is read sign by sign. */
 export function split(sentence) {
-  const text = sentence.trim();
-  const words = /\s/.test(text) || !/[\u3400-\u9fff]/.test(text) ? text.split(/\s+/) : [...text];
-  if (words.length < 2) throw new UserError("few", { count: text ? words.length : 0 });
+  const words = wordsOf(sentence);
+  if (words.length < 2) throw new UserError("few", { count: words.length });
   if (words.length > MOST) throw new UserError("many", { count: words.length, most: MOST });
   return words;
 }
 
-/** An order of `count` places that is not the one they are in. */
-export function shuffled(count, seed) {
-  const order = Array.from({ length: count }, (_, i) => i);
-  const random = mulberry(seed + 1);
-  for (let i = count - 1; i > 0; i -= 1) {
-    const j = Math.floor(random() * (i + 1));
-    [order[i], order[j]] = [order[j], order[i]];
-  }
-  const moved = order.some((from, to) => from !== to);
-  return moved ? order : [...order.slice(1), order[0]];
+function wordsOf(sentence) {
+  const text = sentence.trim();
+  if (/\s/.test(text) || !/[\u3400-\u9fff]/.test(text)) return text ? text.split(/\s+/) : [];
+  return [...text];
 }
+
+/** How many orders the words of a sentence have; of one that `split` refuses, those of its bounds. */
+export const orders = (sentence) =>
+  factorial(Math.min(Math.max(wordsOf(sentence).length, 2), MOST));
+
+/** The order of `count` places by its number: 0 is the reverse, the last the one they are in. */
+export function ordered(count, number) {
+  const left = Array.from({ length: count }, (_, i) => count - 1 - i);
+  return Array.from({ length: count }, () => {
+    const each = factorial(left.length - 1);
+    const [next] = left.splice(Math.floor(number / each), 1);
+    number %= each;
+    return next;
+  });
+}
+
+/** The number by which `ordered` gives this order. */
+export function numberOf(order) {
+  return order.reduce((sum, next, at) => {
+    const above = order.slice(at + 1).filter((later) => later > next).length;
+    return sum + above * factorial(order.length - 1 - at);
+  }, 0);
+}
+
+const factorial = (n) => (n < 2 ? 1 : n * factorial(n - 1));
 
 /** A vector for the n-th spelling of a sentence: fixed numbers, the same in Python. */
 export const vector = (n, d) =>

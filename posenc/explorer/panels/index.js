@@ -13,6 +13,6 @@ import { panel as waves } from "#panels/waves.js";
 
 /** In the order of the page. */
 export const PANELS = [
-  permutation, circle, clock, waves, distance, rotation,
-  bias, masks, stretching, precision, own_wave, trained,
+  permutation, clock, circle, waves, distance,
+  rotation, bias, masks, stretching, precision, own_wave, trained,
 ];

@@ -1,13 +1,14 @@
 import { reads } from "#core/reads.js";
 import { UserError } from "#core/errors.js";
 import { catalogue, make, python as constructed } from "#math/catalogue.js";
-import { attend, shuffled, split, vector } from "#math/sentence.js";
+import { attend, ordered, orders, split, vector } from "#math/sentence.js";
 import { needExact } from "#math/tables.js";
 
-const SENTENCES = { en: "the dog bites the old man", zh: "那 只 狗 咬 了 那 个 人" };
+const SENTENCES = { en: "dog bites man", zh: "狗 咬 人" };
 // Below this an output counts as the same: rounding, in sums of another order.
 const SAME = 1e-9;
 
+const sentence = (s) => s.words || SENTENCES[s.lang];
 const shown = (s) => (s.with ? s.a : "none");
 // A table for the words must have a row for each of them, and the words its width.
 const sized = (s, words) => ({
@@ -17,14 +18,14 @@ const sized = (s, words) => ({
 });
 
 function compute(s) {
-  const words = split(s.words || SENTENCES[s.lang]);
+  const words = split(sentence(s));
   needExact(shown(s), s.lang);
   const { d } = sized(s, words);
   const encoding = make(shown(s), sized(s, words));
   if (encoding.causalOnly && !s.causal) {
     throw new UserError("causal_only", { name: catalogue[s.a].label[s.lang] });
   }
-  const order = shuffled(words.length, s.shuffle);
+  const order = ordered(words.length, s.order);
   const spelling = words.map((word) => words.indexOf(word));
   const tokens = spelling.map((n) => vector(n, d));
   const before = attend(tokens, encoding, s.causal);
@@ -165,7 +166,7 @@ function table(data) {
 }
 
 function python(s) {
-  const words = split(s.words || SENTENCES[s.lang]);
+  const words = split(sentence(s));
   const name = shown(s);
   const absolute = catalogue[name].family === "absolute";
   const gated = name === "forget_gate";
@@ -174,7 +175,7 @@ function python(s) {
     "import posenc as pe",
     "",
     `words = ${JSON.stringify(words)}`,
-    `order = torch.tensor(${JSON.stringify(shuffled(words.length, s.shuffle))})  # shuffled`,
+    `order = torch.tensor(${JSON.stringify(ordered(words.length, s.order))})  # shuffled`,
     ...constructed(name, sized(s, words)),
     `i = torch.arange(1, ${sized(s, words).d + 1}, dtype=torch.float64)`,
     "x = torch.stack([(1.7 * (words.index(word) + 1) * i).cos() for word in words])[None]",
@@ -208,9 +209,9 @@ export const panel = {
   },
   controls: [
     { id: "words", kind: "text", value: "" },
+    { id: "order", kind: "range", min: 0, max: (s) => orders(sentence(s)) - 1, value: 0, play: true },
     { id: "with", kind: "toggle", value: false },
     { id: "causal", kind: "toggle", value: false },
-    { id: "shuffle", kind: "button", value: 0 },
   ],
   text: {
     en: {
@@ -223,9 +224,9 @@ export const panel = {
         "Position makes order count; so does a causal mask, because a later word sees more.",
       words: "Sentence (2 to 12 words)",
       words_hint: SENTENCES.en,
+      order: "Order, by its number",
       with: "With position (encoding A)",
       causal: "Causal mask",
-      shuffle: "Shuffle again",
       shuffle_title: "Each word before and after the shuffle",
       shuffle_label:
         "After the shuffle: {order}. The output of {changed} of {count} words changes.",
@@ -253,9 +254,9 @@ export const panel = {
         "位置编码让顺序起作用；因果掩码也能，因为越靠后的词看到的越多。",
       words: "句子（2 到 12 个词）",
       words_hint: SENTENCES.zh,
+      order: "第几种顺序",
       with: "加入位置（编码 A）",
       causal: "因果掩码",
-      shuffle: "再打乱一次",
       shuffle_title: "每个词在打乱前后的位置",
       shuffle_label: "打乱后：{order}。{count} 个词中有 {changed} 个的输出变了。",
       first_order: "原句",

@@ -1,4 +1,5 @@
+import { chapter as permutation } from "#story/permutation.js";
 import { chapter as rotation } from "#story/rotation.js";
 
 /** In the order of the lessons: each chapter fails where the next one begins. */
-export const STORY = [rotation];
+export const STORY = [permutation, rotation];

@@ -1,0 +1,47 @@
+// The chapters up to the circle: what they claim, what is taken by hand, and what is not told before its time.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { numberOf, ordered, orders } from "../../posenc/explorer/math/sentence.js";
+import { STORY } from "../../posenc/explorer/story/index.js";
+import { begun, picture } from "./chapters.mjs";
+
+const chapters = Object.fromEntries(STORY.map((chapter) => [chapter.id, chapter]));
+const count = (markup, what) => markup.split(what).length - 1;
+/** Before and after the answer, at settings of the chapter. */
+function pictures(id, changes = {}, width = 690) {
+  const s = { ...begun(chapters[id]), ...changes };
+  return [false, true].map((told) => picture(chapters[id], { ...s, told }, width));
+}
+const computed = (id, changes = {}) => {
+  const s = { ...begun(chapters[id]), ...changes };
+  return chapters[id].panel.compute(s);
+};
+
+test("orders have numbers, from the reverse of the sentence to its own", () => {
+  const all = Array.from({ length: orders("a b c d") }, (_, n) => ordered(4, n));
+  assert.equal(new Set(all.map(String)).size, 24);
+  all.forEach((order, n) => assert.equal(numberOf(order), n));
+  assert.deepEqual([all[0], all[23]], [[3, 2, 1, 0], [0, 1, 2, 3]]);
+  assert.equal(orders(Array(40).fill("word").join(" ")), 479_001_600);
+});
+
+test("permutation: in no order does a word get another output", () => {
+  for (let order = 0; order < 6; order += 1)
+    for (const change of computed("permutation", { order }).change) assert.ok(change < 1e-12);
+});
+
+test("permutation: a word is dragged to another place of the second row", () => {
+  const [, { spec }] = pictures("permutation");
+  const [first, last, low] = [60, 630, spec.height - 40];
+  // man bites dog, and man goes to the end.
+  const { order } = spec.grab(first, low, 690)(last, low);
+  assert.deepEqual(ordered(3, order), [1, 0, 2]);
+  assert.equal(spec.grab(first, 40, 690), null);
+});
+
+test("permutation: outputs of the second row show once told, each joined to its like", () => {
+  const [before, after] = pictures("permutation");
+  assert.equal(before.texts.filter((text) => text === "?").length, 3);
+  assert.equal(after.texts.filter((text) => text === "?").length, 0);
+  assert.deepEqual([before, after].map(({ markup }) => count(markup, 'stroke-width="3"')), [0, 3]);
+});
