@@ -45,3 +45,25 @@ test("permutation: outputs of the second row show once told, each joined to its 
   assert.equal(after.texts.filter((text) => text === "?").length, 0);
   assert.deepEqual([before, after].map(({ markup }) => count(markup, 'stroke-width="3"')), [0, 3]);
 });
+
+test("number: far out two words look alike, and divided the step is that of the length", () => {
+  const near = computed("number", { tokens: 1000, position: 998 });
+  assert.ok(near.without > 80 && near.without < 100);
+  assert.ok(near.angle < 1);
+  for (const tokens of [10, 1000]) {
+    const { step, rows } = computed("number", { tokens, position: 5, divided: true });
+    assert.ok(Math.abs(step - 1 / tokens) < 1e-12);
+    assert.ok(rows.every((row) => row.every((value) => Math.abs(value) < 1)));
+  }
+});
+
+test("number: the angle and the scale show once told, and n is dragged along the text", () => {
+  for (const width of [690, 364]) {
+    const [before, after] = pictures("number", { tokens: 1000, position: 900 }, width);
+    assert.ok(before.texts.includes("?") && !before.texts.some((text) => text.includes("°")));
+    assert.ok(after.texts.some((text) => /^0\.\d+°$/.test(text)), String(after.texts));
+    const y = before.spec.height - (width < 520 ? 44 : 56);
+    assert.deepEqual(before.spec.grab(100, y, width)(width - 16, y), { position: 999 });
+    assert.deepEqual(before.spec.grab(100, y, width)(16, y), { position: 0 });
+  }
+});

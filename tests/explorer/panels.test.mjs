@@ -14,6 +14,7 @@ const flat = ({ values, columns }, rows) =>
 // What is compared of each panel, out of what it computes, by the names of panels.py.
 const shown = {
   permutation: ({ change, before }) => ({ change, last: before.at(-1) }),
+  number: ({ rows, angle, without, step }) => ({ rows: rows.flat(), angle: [angle], without: [without], step: [step] }),
   circle: ({ points, position }) => ({ point: [points[position].cos, points[position].sin] }),
   clock: (data, s) => ({
     row: data.rows[s.position % 64],

@@ -3,6 +3,7 @@ import { panel as circle } from "#panels/circle.js";
 import { panel as clock } from "#panels/clock.js";
 import { panel as distance } from "#panels/distance.js";
 import { panel as masks } from "#panels/masks.js";
+import { panel as number } from "#panels/number.js";
 import { panel as own_wave } from "#panels/own_wave.js";
 import { panel as permutation } from "#panels/permutation.js";
 import { panel as precision } from "#panels/precision.js";
@@ -13,6 +14,6 @@ import { panel as waves } from "#panels/waves.js";
 
 /** In the order of the page. */
 export const PANELS = [
-  permutation, clock, circle, waves, distance,
+  permutation, number, clock, circle, waves, distance,
   rotation, bias, masks, stretching, precision, own_wave, trained,
 ];

@@ -1,5 +1,6 @@
+import { chapter as number } from "#story/number.js";
 import { chapter as permutation } from "#story/permutation.js";
 import { chapter as rotation } from "#story/rotation.js";
 
 /** In the order of the lessons: each chapter fails where the next one begins. */
-export const STORY = [permutation, rotation];
+export const STORY = [permutation, number, rotation];

@@ -14,6 +14,12 @@ from tests.explorer.reference.numbers import numbers
 # What is compared of each panel, by the names that its code gives.
 SHOWN = {
     "permutation": {"change": "change", "last": "before[-1]"},
+    "number": {
+        "rows": "vectors",
+        "angle": "angle(*vectors)",
+        "without": "angle(*words[0])",
+        "step": "vectors[1, -1] - vectors[0, -1]",
+    },
     "circle": {"point": "torch.stack((cosine[here], sine[here]))"},
     "clock": {
         "row": "table[position % 64]",
