@@ -18,6 +18,7 @@ const scalings = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "lon
 const cases = {
   permutation: [{}, { causal: true }, ...exact.map((a) => ({ a, with: true, causal: true }))],
   number: [{ position: 7 }, { position: 998 }, { tokens: 50, position: 30, divided: true }],
+  binary: [{}, { count: 8, position: 127 }],
   circle: [{}, { pair: 5, position: 20 }],
   clock: each(["binary", "sine", "triangle", "square", "sawtooth"], (wave) =>
     each(["digits", "geometric"], (speeds) => ({ wave, speeds, position: 13, count: 5 })),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { numberOf, ordered, orders } from "../../posenc/explorer/math/sentence.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
-import { begun, picture } from "./chapters.mjs";
+import { COLORS, begun, picture } from "./chapters.mjs";
 
 const chapters = Object.fromEntries(STORY.map((chapter) => [chapter.id, chapter]));
 const count = (markup, what) => markup.split(what).length - 1;
@@ -65,5 +65,28 @@ test("number: the angle and the scale show once told, and n is dragged along the
     const y = before.spec.height - (width < 520 ? 44 : 56);
     assert.deepEqual(before.spec.grab(100, y, width)(width - 16, y), { position: 999 });
     assert.deepEqual(before.spec.grab(100, y, width)(16, y), { position: 0 });
+  }
+});
+
+test("binary: 7 is one digit from 15 and four from 8, which nothing shows before", () => {
+  const { apart } = computed("binary", { position: 7 });
+  assert.deepEqual([apart[15], apart[8], apart[6]], [1, 4, 1]);
+  const [before, after] = pictures("binary");
+  const shining = `fill="${COLORS.a}"`;
+  assert.deepEqual([before, after].map(({ markup }) => count(markup, shining)), [12, 32]);
+  assert.deepEqual([count(before.markup, `fill="${COLORS.b}"`), before.texts.includes("?")], [0, true]);
+  const told = ({ position }, told) => chapters.binary.formula({ position, told }, computed("binary", { position })).flat().join();
+  assert.match(told({ position: 7 }, false), /0111/);
+  assert.doesNotMatch(told({ position: 9 }, false), /1001/);
+  assert.match(told({ position: 9 }, true), /1001/);
+});
+
+test("binary: the frame follows the pointer along the columns", () => {
+  for (const width of [690, 364]) {
+    const [{ spec }] = pictures("binary", {}, width);
+    const follow = spec.grab(width / 2, 40, width);
+    assert.deepEqual(follow(width - 8, 40), { position: 15 });
+    assert.deepEqual(follow(width < 520 ? 24 : 38, 40), { position: 0 });
+    assert.equal(spec.grab(width / 2, spec.height - 10, width), null);
   }
 });

@@ -15,6 +15,7 @@ const flat = ({ values, columns }, rows) =>
 const shown = {
   permutation: ({ change, before }) => ({ change, last: before.at(-1) }),
   number: ({ rows, angle, without, step }) => ({ rows: rows.flat(), angle: [angle], without: [without], step: [step] }),
+  binary: ({ rows, apart, flips }) => ({ rows: rows.flat(), apart, flips }),
   circle: ({ points, position }) => ({ point: [points[position].cos, points[position].sin] }),
   clock: (data, s) => ({
     row: data.rows[s.position % 64],

@@ -1,4 +1,5 @@
 import { panel as bias } from "#panels/bias.js";
+import { panel as binary } from "#panels/binary.js";
 import { panel as circle } from "#panels/circle.js";
 import { panel as clock } from "#panels/clock.js";
 import { panel as distance } from "#panels/distance.js";
@@ -14,6 +15,6 @@ import { panel as waves } from "#panels/waves.js";
 
 /** In the order of the page. */
 export const PANELS = [
-  permutation, number, clock, circle, waves, distance,
+  permutation, number, binary, clock, circle, waves, distance,
   rotation, bias, masks, stretching, precision, own_wave, trained,
 ];

@@ -20,6 +20,7 @@ SHOWN = {
         "without": "angle(*words[0])",
         "step": "vectors[1, -1] - vectors[0, -1]",
     },
+    "binary": {"rows": "digits", "apart": "apart", "flips": "flips"},
     "circle": {"point": "torch.stack((cosine[here], sine[here]))"},
     "clock": {
         "row": "table[position % 64]",
