@@ -90,3 +90,34 @@ test("binary: the frame follows the pointer along the columns", () => {
     assert.equal(spec.grab(width / 2, spec.height - 10, width), null);
   }
 });
+
+/** Positions that the pointer gives on its way round a centre, from a turn to a turn, by sixteenths. */
+function around(spec, [cx, cy], reach, from, to, width = 690) {
+  const place = (turns) => [cx + reach * Math.cos(2 * Math.PI * turns), cy + reach * Math.sin(2 * Math.PI * turns)];
+  const follow = spec.grab(...place(from), width);
+  let found = follow(...place(from));
+  const steps = Math.round(Math.abs(to - from) * 16);
+  for (let i = 1; i <= steps; i += 1) found = follow(...place(from + ((to - from) * i) / steps));
+  return found;
+}
+
+test("clock: a turn of a hand is its period, and all steps of the hands are equal", () => {
+  const [before, after] = pictures("clock", { position: 7 });
+  const dials = [...after.markup.matchAll(/<text [^>]*x="([\d.]+)" y="[\d.]+" font-size="12"[^>]*>(16|8|4|2)</g)];
+  assert.deepEqual(dials.slice(0, 4).map(([, , period]) => Number(period)).sort((a, b) => a - b), [2, 4, 8, 16]);
+  for (const [, x, period] of dials.slice(0, 4)) {
+    assert.deepEqual(around(after.spec, [Number(x), 68], 40, 0.1, 1.1), { position: 7 + Number(period) });
+    assert.deepEqual(around(after.spec, [Number(x), 68], 40, 0.1, -0.9), { position: 7 - Number(period) });
+  }
+  assert.ok(before.texts.includes("the hands: ?") && !after.texts.includes("the hands: ?"));
+  // Fifteen steps of sixteen positions, in bars and then in dots.
+  assert.equal(count(after.markup, `fill="${COLORS.a}"`) - count(before.markup, `fill="${COLORS.a}"`), 15);
+});
+
+test("clock: the framed row follows the pointer", () => {
+  const [{ spec }] = pictures("clock", { position: 7 });
+  const row = (n) => spec.height - 4 - (15.5 - n) * 16;
+  assert.deepEqual(spec.grab(200, row(7), 690)(200, row(12)), { position: 12 });
+  assert.deepEqual(spec.grab(20, row(2), 690)(20, row(2)), { position: 2 });
+  assert.equal(spec.grab(200, row(2), 690), null);
+});
