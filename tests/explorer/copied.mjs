@@ -19,7 +19,7 @@ const cases = {
   permutation: [{}, { causal: true }, ...exact.map((a) => ({ a, with: true, causal: true }))],
   number: [{ position: 7 }, { position: 998 }, { tokens: 50, position: 30, divided: true }],
   binary: [{}, { count: 8, position: 127 }],
-  circle: [{}, { pair: 5, position: 20 }],
+  circle: [{}, { pair: 5, position: 20 }, { speeds: "digits", pair: 3, position: 6 }],
   clock: each(["binary", "sine", "triangle", "square", "sawtooth"], (wave) =>
     each(["digits", "geometric"], (speeds) => ({ wave, speeds, position: 13, count: 5 })),
   ),

@@ -121,3 +121,25 @@ test("clock: the framed row follows the pointer", () => {
   assert.deepEqual(spec.grab(20, row(2), 690)(20, row(2)), { position: 2 });
   assert.equal(spec.grab(200, row(2), 690), null);
 });
+
+test("circle: sixteen positions of a turn have nine heights, and the point tells all apart", () => {
+  const { points, period, lookalikes } = computed("circle", { position: 6 });
+  assert.equal(period, 16);
+  const turn = points.slice(0, 16);
+  const different = (of) => new Set(turn.map((point) => of(point).map((value) => Math.round(value * 1e9) + 0).join())).size;
+  assert.deepEqual([different(({ sin }) => [sin]), different(({ sin, cos }) => [sin, cos])], [9, 16]);
+  assert.equal(lookalikes.find(({ view }) => view === "sine").at, 2);
+  for (const name of ["sin", "cos"]) assert.ok(Math.abs(points[16][name] - points[0][name]) < 1e-12);
+});
+
+test("circle: the tip is turned round, against the clock, and the cosine shows once told", () => {
+  const [before, after] = pictures("circle", { position: 6 });
+  assert.deepEqual(around(after.spec, [160, 160], 110, 0, -0.25), { position: 10 });
+  assert.deepEqual(around(after.spec, [160, 160], 110, 0, 0.25), { position: 2 });
+  assert.equal(before.texts.length < after.texts.length, true);
+  assert.ok(!before.texts.some((text) => /cosine|positions/.test(text)));
+  assert.ok(after.texts.includes("positions 6 and 2 have the same height"));
+  const [, top] = pictures("circle", { position: 4 });
+  assert.ok(top.texts.includes("position 4 is alone at its height"));
+  assert.doesNotMatch(chapters.circle.formula({ told: false, pair: 3 }).flat().join(), /cos/);
+});

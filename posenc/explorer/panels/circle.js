@@ -1,5 +1,5 @@
 import { helix } from "#core/helix.js";
-import { inverseFrequencies } from "#math/frequencies.js";
+import { digitFrequencies, inverseFrequencies } from "#math/frequencies.js";
 
 // More points than this hide each other.
 const MOST = 512;
@@ -20,7 +20,7 @@ const WAVES = {
 };
 
 function compute(s) {
-  const inverse = inverseFrequencies(s.d, s.base);
+  const inverse = s.speeds === "digits" ? digitFrequencies(s.d / 2) : inverseFrequencies(s.d, s.base);
   const frequency = inverse[s.pair];
   // The partner that a wrong pairing takes: the next slower cosine, or the one before the last.
   const strange = inverse[s.pair + 1] ?? inverse[s.pair - 1] ?? frequency / 2;
@@ -170,11 +170,16 @@ function table(data) {
 
 function python(s) {
   const count = Math.min(s.length, MOST);
+  const sinusoid = [`encoding = pe.Sinusoidal(dim=${s.d}, base=${s.base})  # interleaved: sine 2i, cosine 2i + 1`];
+  const digits = [
+    `speeds = [2 * torch.pi / 2 ** (i + 1) for i in range(${s.d / 2})]`,
+    `encoding = pe.Waveform(${s.d}, frequencies=speeds)  # sine 2i, cosine 2i + 1`,
+  ];
   return [
     "import torch",
     "import posenc as pe",
     "",
-    `encoding = pe.Sinusoidal(dim=${s.d}, base=${s.base})  # interleaved: sine 2i, cosine 2i + 1`,
+    ...(s.speeds === "digits" ? digits : sinusoid),
     `table = encoding.embed(torch.zeros(1, ${count}, ${s.d}, dtype=torch.float64), positions=None)[0]`,
     `sine, cosine = table[:, ${2 * s.pair}], table[:, ${2 * s.pair + 1}]`,
     `here = ${Math.min(s.position, count - 1)}`,
@@ -186,8 +191,10 @@ function python(s) {
 
 export const panel = {
   id: "circle", light: "position", lesson: "learn/frequencies_and_pairs", compute, draw, table, python,
-  uses: ["d", "base", "length"],
-  formula: ({ view }) => [[`PE_i(p) = (${WAVES[view]})`, "θ_i = base^{-2i/d}"]],
+  uses: ({ speeds }) => (speeds === "digits" ? ["d", "length"] : ["d", "base", "length"]),
+  formula: ({ view, speeds }) => [
+    [`PE_i(p) = (${WAVES[view]})`, `θ_i = ${speeds === "digits" ? "{2 π}/{2^{i+1}}" : "base^{-2i/d}"}`],
+  ],
   controls: [
     { id: "pair", kind: "range", min: 0, max: (s) => s.d / 2 - 1, value: 8 },
     {
@@ -199,6 +206,7 @@ export const panel = {
       play: true,
     },
     { id: "view", kind: "select", options: Object.keys(VIEWS), value: "both" },
+    { id: "speeds", kind: "select", options: ["geometric", "digits"], value: "geometric" },
     { id: "turn", kind: "range", min: -90, max: 90, value: 28 },
     { id: "tilt", kind: "range", min: -90, max: 90, value: 22 },
   ],
@@ -212,6 +220,9 @@ export const panel = {
       pair: "Pair i",
       position: "Position",
       view: "Seen through",
+      speeds: "Speeds of the pairs",
+      geometric: "a sinusoid's, by the base",
+      digits: "binary digits",
       turn: "Turn the helix",
       tilt: "Tilt the helix",
       both: "sine and cosine",
@@ -243,6 +254,9 @@ export const panel = {
       pair: "第 i 对",
       position: "位置",
       view: "怎样看位置",
+      speeds: "各对的转速",
+      geometric: "正弦编码的频率，由基数决定",
+      digits: "二进制位",
       turn: "转动螺旋线",
       tilt: "倾斜螺旋线",
       both: "正弦和余弦",

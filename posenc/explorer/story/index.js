@@ -1,8 +1,9 @@
 import { chapter as binary } from "#story/binary.js";
+import { chapter as circle } from "#story/circle.js";
 import { chapter as clock } from "#story/clock.js";
 import { chapter as number } from "#story/number.js";
 import { chapter as permutation } from "#story/permutation.js";
 import { chapter as rotation } from "#story/rotation.js";
 
 /** In the order of the lessons: each chapter fails where the next one begins. */
-export const STORY = [permutation, number, binary, clock, rotation];
+export const STORY = [permutation, number, binary, clock, circle, rotation];
