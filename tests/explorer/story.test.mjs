@@ -12,7 +12,7 @@ const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
 const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
 
 test("a chapter is a panel's, with controls of that panel and values for others", () => {
-  for (const { id, panel, controls, start = {} } of STORY) {
+  for (const { id, panel, controls, start = {}, holds = {}, options = {} } of STORY) {
     assert.equal(id, panel.id);
     assert.ok(PANELS.includes(panel), id);
     const known = panel.controls.map((control) => control.id);
@@ -22,6 +22,14 @@ test("a chapter is a panel's, with controls of that panel and values for others"
     for (const name of Object.keys(start)) {
       assert.ok(!controls.includes(name), `${id}: ${name} is set and shown`);
       assert.ok([...known, ...GLOBALS.map((each) => each.id)].includes(name), `${id}.${name}`);
+    }
+    for (const name of Object.keys(holds)) {
+      assert.ok(!controls.includes(name), `${id}: ${name} can be chosen, and is held`);
+      assert.ok([...known, ...GLOBALS.map((each) => each.id)].includes(name), `${id}.${name}`);
+    }
+    for (const [name, offered] of Object.entries(options)) {
+      const all = panel.controls.find((control) => control.id === name).options;
+      assert.deepEqual(offered.filter((option) => !all.includes(option)), [], `${id}.${name}`);
     }
   }
 });

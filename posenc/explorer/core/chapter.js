@@ -2,7 +2,7 @@ import { element } from "#core/dom.js";
 import { exhibit } from "#core/exhibit.js";
 import { follow } from "#core/list.js";
 import { prediction } from "#core/prediction.js";
-import { settle } from "#core/settings.js";
+import { offered } from "#core/settings.js";
 import { speaker } from "#core/text.js";
 import { lessonLink, whole } from "#core/view.js";
 
@@ -10,7 +10,7 @@ import { lessonLink, whole } from "#core/view.js";
  * One chapter of the story: what is asked and told, one picture, its controls, and where it fails.
  *
  * A chapter is a value: the panel whose settings and numbers it shows, and in place of the panel's the
- * controls, draw, formula and text that it has of its own; start, values of what it has no control of;
+ * controls, draw, formula and text that it has of its own; start, holds and options, see `settle`;
  * predict, see `prediction`. What it draws gets, beside the settings, `guess` and `told`: what the
  * reader said, and whether the answer may show.
  */
@@ -20,7 +20,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
   const say = speaker(lang, panel, chapter);
   const pageSay = speaker(lang);
   const title = say("title");
-  const named = (key) => panel.controls.find((control) => control.id === key);
+  const named = (key) => offered(panel.controls.find((control) => control.id === key), chapter);
   const settled = () => {
     const guess = store.guess(id);
     return { ...store.settled(panel, chapter), guess, told: guess !== undefined };

@@ -56,11 +56,12 @@ export function paint(page) {
     { passive: false },
   );
   shell.plot.addEventListener("keydown", (event) => {
-    const [axis, by] =
+    const { x, y, down } = spec.steps ?? {};
+    const [id, by] =
       {
-        ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowDown: ["y", -1], ArrowUp: ["y", 1],
+        ArrowLeft: [x, -1], ArrowRight: [x, 1],
+        ArrowDown: down ? [down, 1] : [y, -1], ArrowUp: down ? [down, -1] : [y, 1],
       }[event.key] ?? [];
-    const id = spec.steps?.[axis];
     if (!id) return;
     event.preventDefault();
     const { control, value, s } = page.own(id);
