@@ -50,6 +50,7 @@ function compute(s) {
 function map(stage, side, table, s, say) {
   const { kind, rows, columns, values } = table;
   const column = say(kind === "position" ? "dimension" : "head");
+  const lit = kind === "position" && s.lit < rows ? [s.lit, null] : undefined;
   stage.heatmap(`map_${side}`, {
     title: say(`${kind}_map`, { name: catalogue[s[side]].label[s.lang] }),
     half: true,
@@ -60,6 +61,8 @@ function map(stage, side, table, s, say) {
     yLabel: say(kind),
     // Vectors swing around zero; scores have no such middle.
     palette: kind === "position" ? "diverging" : "sequential",
+    lit,
+    pick: lit && ((at, first) => ({ lit: at, first })),
     hover: (at, col) =>
       say("cell_read", {
         row: `${say(kind)} ${at}`, column: `${column} ${col}`,
@@ -77,6 +80,8 @@ function draw(stage, data, s, say) {
     series: series.map(({ column: at, y }) => ({ label: `${column} ${at}`, y })),
     xLabel: say(a.kind),
     yLabel: say("value"),
+    lit: a.kind === "position" && s.lit < x.length ? s.lit : null,
+    pick: a.kind === "position" ? (lit) => ({ lit }) : null,
     marks: s.trained < x.length ? [{ x: s.trained, label: say("trained_mark") }] : [],
   });
   map(stage, "a", a, s, say);
@@ -116,12 +121,14 @@ function python(s) {
     `table = ${table}`,
     `print(table.shape, "one row per ${kind}")`,
     `print(table[:${Math.min(s.span, rows)}, ${first}:${last}])`,
+    ...(kind === "position" ? [`here = table[${Math.min(s.lit, rows - 1)}]`, "print(here)"] : []),
     "",
   ].join("\n");
 }
 
 export const panel = {
   id: "waves",
+  light: "lit",
   lesson: "learn/sinusoids",
   uses: (s) => ["a", "b", "d", "length", "trained", ...reads(s, s.a, s.b)],
   formula: (s) => [...new Set([s.a, s.b])].map((name) => encodingFormula(name, s)),
@@ -132,6 +139,7 @@ export const panel = {
       answer: "No: every sine keeps its own cosine, so the same products are summed, only in another order.",
       more: "What may not change is which sine and cosine go together: a sine beside the cosine of another frequency breaks it (panel 11, mismatched). With pairs kept, the product of two rows is the sum of cos(w (m - n)), and cosine is even: the row n before and the row n behind give the same, so that sinusoids, before any weight or mask, cannot tell left from right.",
       layout: "Layout of A and B",
+      lit: "Lit position",
       interleaved: "interleaved: sin, cos, ...",
       half: "half: all sin, then all cos",
       first: "First column drawn",
@@ -160,6 +168,7 @@ export const panel = {
       answer: "不变：每个正弦仍与自己的余弦配对，相加的还是那些乘积，只是顺序不同。",
       more: "不能变的是哪个正弦配哪个余弦：若与另一频率的余弦配对，就不成立了（面板 11，频率错配）。配对不变时，两行的内积是各个 cos(w (m − n)) 之和，而余弦是偶函数：一行与它前面第 n 行、后面第 n 行的内积相同。所以在权重和掩码起作用之前，正余弦编码分不清左右。",
       layout: "A 与 B 的布局",
+      lit: "点亮的位置",
       interleaved: "交错：正弦、余弦……",
       half: "两半：先正弦，后余弦",
       first: "从第几列画起",
@@ -185,6 +194,7 @@ export const panel = {
   },
   controls: [
     { id: "layout", kind: "select", options: ["interleaved", "half"], value: "interleaved" },
+    { id: "lit", kind: "range", min: 0, max: (s) => s.length - 1, step: 1, value: 7, play: true },
     { id: "first", kind: "range", min: 0, max: (s) => s.d - 1, step: 1, value: 0 },
     { id: "count", kind: "range", min: 1, max: 8, step: 1, value: 4 },
     { id: "span", kind: "range", min: 8, max: (s) => s.length, step: 1, scale: "log", value: 128 },
