@@ -25,7 +25,7 @@ const cases = {
   ),
   waves: each(names, (a) => ({ a, count: 8 })),
   distance: [
-    ...names.map((a) => ({ a, head: 3 })),
+    ...names.map((a) => ({ a, head: 3, summed: 3 })),
     ...exact.map((a) => ({ a, head: 3, vectors: "equal", draws: 3, drop: false })),
     ...["rotary", "deberta", "cope"].map((a) => ({ a, vectors: "free", draws: 2 })),
   ],

@@ -24,7 +24,7 @@ const shown = {
     hand_step: [data.handStep],
   }),
   waves: ({ a }) => ({ shape: [a.rows, a.columns], rows: flat(a, [0, 1, 5, 10, 23]) }),
-  distance: ({ a }) => a,
+  distance: ({ a, pairs }) => ({ ...a, part: pairs?.mean ?? [] }),
   rotation: ({ both, alone, grid }) => ({
     both,
     alone,

@@ -3,6 +3,7 @@ import { catalogue, make, python as constructed } from "#math/catalogue.js";
 import { scoreCurves } from "#math/curves.js";
 import { dot } from "#math/dot.js";
 import { fixed } from "#math/fixed.js";
+import { cosineSum } from "#math/frequencies.js";
 import { memo } from "#math/memo.js";
 import { needExact } from "#math/tables.js";
 import { ones } from "#math/vectors.js";
@@ -68,20 +69,25 @@ function spreadOf(low, high) {
   return Math.max(0, ...low.map((value, n) => (value === null ? 0 : high[n] - value)));
 }
 
-/** What each pair of A brings, cos(w n); null where nothing turns. */
+/** What each pair of A brings, cos(w n), and the mean of the first of them; null where nothing turns. */
 function pairsOf(inverse, s) {
   if (inverse === null) return null;
   const x = distances(s.length, PAIR_POINTS);
   const values = new Float64Array(inverse.length * x.length);
   inverse.forEach((w, i) => x.forEach((n, j) => (values[i * x.length + j] = Math.cos(w * n))));
-  return { rows: inverse.length, x, values };
+  const first = inverse.subarray(0, s.summed);
+  const mean = x.map((n) => cosineSum(first, n) / first.length);
+  return { rows: inverse.length, x, values, count: first.length, mean };
 }
+
+/** Which of the places of x is nearest to the distance that is lit. */
+const litOf = (x, s) => Math.min(Math.round(s.lit / (x[1] ?? 1)), x.length - 1);
 
 function compute(s) {
   const x = distances(s.length, POINTS);
   const a = summary(s.a, s, x);
   const b = s.b === s.a ? null : summary(s.b, s, x);
-  return { x, a, b, pairs: s.pairs ? pairsOf(a.inverse, s) : null };
+  return { x, a, b, pairs: pairsOf(a.inverse, s) };
 }
 
 function draw(stage, data, s, say) {
@@ -101,8 +107,9 @@ function draw(stage, data, s, say) {
     title: say(s.drop ? "drop_title" : "score_title"),
     x,
     series: [...lines("a", a), ...(b ? lines("b", b) : [])],
-    xLabel: say("distance"),
-    yLabel: say(s.drop ? "drop_axis" : "score_axis"),
+    xLabel: say("distance"), yLabel: say(s.drop ? "drop_axis" : "score_axis"),
+    lit: litOf(x, s),
+    pick: (at) => ({ lit: x[at] }),
     marks: s.trained < s.length ? [{ x: s.trained, label: say("trained_mark") }] : [],
   });
   const rows = [a, ...(b ? [b] : [])].map((found) => [
@@ -112,16 +119,22 @@ function draw(stage, data, s, say) {
   ]);
   const at = (part) => say("at", { distance: x[Math.floor((x.length - 1) / part)] });
   stage.table([say("encoding"), at(1), at(2), at(4), say("spread")], rows);
-  if (pairs) {
+  if (s.pairs && pairs) {
     const cols = pairs.x.length;
     stage.heatmap("pairs", {
       title: say("pairs_title", { name: catalogue[a.name].label[s.lang] }),
       rows: pairs.rows, cols, values: pairs.values, palette: "diverging", range: [-1, 1],
-      xLabel: say("distance"),
-      yLabel: say("pair"),
+      xLabel: say("distance"), yLabel: say("pair"),
+      lit: [null, litOf(pairs.x, s)],
+      pick: (row, col) => ({ summed: row + 1, lit: pairs.x[col] }),
       colLabel: (col) => String(pairs.x[col]),
       hover: (pair, col) =>
         say("pair_read", { pair, distance: pairs.x[col], value: pairs.values[pair * cols + col] }),
+    });
+    stage.curves("summed", {
+      title: say("summed_title", { count: pairs.count }),
+      x: pairs.x, series: [{ label: say("summed_mean"), y: pairs.mean }],
+      xLabel: say("distance"), yLabel: say("summed_mean"), yRange: [-1.05, 1.05], lit: litOf(pairs.x, s),
     });
   } else if (s.pairs) stage.note(say("no_pairs"));
 }
@@ -138,6 +151,12 @@ const tokens = (s) => {
   ];
 };
 
+const summedInPython = (s) => [
+  `w = measure.frequencies(encoding)[:, :${s.summed}]`,
+  `part = measure.cosine_sum(w, torch.arange(${s.length})) / w.shape[1]`,
+  'print("mean of cos(w n) over the first pairs", part)',
+];
+
 function python(s) {
   const encoding = make(s.a, s);
   const start = [
@@ -153,6 +172,8 @@ function python(s) {
     'print("mean", curves.mean(dim=0))',
     'print("least", curves.amin(dim=0))',
     'print("greatest", curves.amax(dim=0))',
+    `print("at distance ${s.lit}", curves[:, ${s.lit}:${s.lit + 1}].mean())`,
+    ...(encoding.inverse ? summedInPython(s) : []),
     "",
   ];
   if (encoding.vector) {
@@ -184,6 +205,7 @@ function python(s) {
 
 export const panel = {
   id: "distance",
+  light: "lit",
   lesson: "learn/decay",
   uses: (s) => ["a", "b", "d", "length", "trained", ...reads(s, s.a, s.b)],
   formula: [["p_m · p_n = ∑_i cos(w_i (m - n))"]],
@@ -201,6 +223,10 @@ export const panel = {
       head: "Head",
       drop: "Show how much is lost since distance 0",
       pairs: "Show what each pair of A brings",
+      summed: "Pairs summed, from the fastest on",
+      summed_title: "The first {count} pairs together",
+      summed_mean: "mean of cos(w n)",
+      lit: "Lit distance",
       distance: "distance (tokens)",
       score_title: "Score against distance",
       drop_title: "What the score loses with distance",
@@ -231,6 +257,10 @@ export const panel = {
       head: "头",
       drop: "显示比距离 0 处下降了多少",
       pairs: "显示 A 的每一对维度的贡献",
+      summed: "相加的对数（从最快的算起）",
+      summed_title: "前 {count} 对合在一起",
+      summed_mean: "cos(w n) 的均值",
+      lit: "点亮的距离",
       distance: "距离（词元）",
       score_title: "得分随距离的变化",
       drop_title: "得分随距离下降了多少",
@@ -255,6 +285,8 @@ export const panel = {
     { id: "head", kind: "range", min: 0, max: (s) => s.heads - 1, step: 1, value: 3 },
     { id: "drop", kind: "toggle", value: true },
     { id: "pairs", kind: "toggle", value: true },
+    { id: "summed", kind: "range", min: 1, max: (s) => s.d / 2, step: 1, value: 32, show: (s) => s.pairs },
+    { id: "lit", kind: "range", min: 0, max: (s) => s.length - 1, step: 1, value: 7, play: true },
   ],
   compute,
   draw,

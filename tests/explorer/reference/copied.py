@@ -33,6 +33,7 @@ SHOWN = {
         "mean": "curves.mean(dim=0)",
         "low": "curves.amin(dim=0)",
         "high": "curves.amax(dim=0)",
+        "part": "globals().get('part', [])",
     },
     "rotation": {
         "both": "both",
@@ -84,5 +85,5 @@ def computed(case: dict[str, Any]) -> dict[str, Any]:
         expected[key] = numbers(torch.as_tensor(value, dtype=torch.float64).flatten())
     # With one draw the lowest, the mean and the highest are the same.
     if case["panel"] == "distance" and expected["low"] == expected["high"]:
-        expected = {"mean": expected["mean"]}
+        expected = {name: expected[name] for name in ("mean", "part")}
     return {"panel": case["panel"], "settings": case["settings"], "expected": expected}

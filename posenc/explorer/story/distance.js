@@ -1,0 +1,135 @@
+import { foot, SMALL } from "#core/axis.js";
+import { dot, line } from "#core/marks.js";
+import { ticks } from "#core/numbers.js";
+import { panel } from "#panels/distance.js";
+
+const [LENGTH, WIDTH, BASE] = [128, 64, 10_000];
+const GUESSED = 32;
+
+/** Where the curves stand in a picture of this width, in CSS pixels. */
+function layout(width) {
+  const height = width < 520 ? 330 : 400;
+  return { height, plot: { left: 34, top: 34, width: width - 46, height: height - 34 - 42 } };
+}
+
+function grab(x, y, width) {
+  const { plot } = layout(width);
+  if (x < plot.left - 8 || x > plot.left + plot.width + 8 || y < plot.top || y > plot.top + plot.height) return null;
+  const share = (to) => Math.min(Math.max((to - plot.left) / plot.width, 0), 1);
+  return (to) => ({ lit: Math.round(share(to) * (LENGTH - 1)) });
+}
+
+function draw(stage, { pairs }, s, say) {
+  const { height } = layout(stage.width);
+  const mean = pairs.mean[s.lit];
+  const words = { distance: s.lit, count: pairs.count };
+  const label = say("picture_label", { ...words, mean: s.told ? mean : "?" });
+  stage.paint(
+    "distance",
+    { height, grab, steps: { x: "lit", y: "summed" }, label },
+    (ctx, width, _, colors) => {
+      const { plot } = layout(width);
+      const x = (distance) => plot.left + (distance / (LENGTH - 1)) * plot.width;
+      const y = (value) => plot.top + (plot.height * (1 - value)) / 2;
+      grid(ctx, plot, x, y, colors, say);
+      single(ctx, pairs, s, x, y, colors);
+      if (s.told) {
+        line(ctx, pairs.mean.map((value, distance) => [x(distance), y(value)]), colors.a, 3);
+        if (Array.isArray(s.guess)) guess(ctx, plot, s.guess, y, colors);
+        dot(ctx, x(s.lit), y(mean), colors.accent, 6);
+      }
+      head(ctx, plot, words, s.told ? mean : null, colors, say);
+    },
+  );
+}
+
+function grid(ctx, plot, x, y, colors, say) {
+  ctx.font = SMALL;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "middle";
+  for (const value of [-1, -0.5, 0, 0.5, 1]) {
+    line(ctx, [[plot.left, y(value)], [plot.left + plot.width, y(value)]], colors.grid, 1);
+    ctx.fillStyle = colors.muted;
+    ctx.fillText(String(value).replace("-", "−"), plot.left - 6, y(value));
+  }
+  const marks = ticks(0, LENGTH - 1, plot.width / 60, true).map((distance) => [distance, x(distance)]);
+  foot(ctx, { ...plot, y: plot.top + plot.height }, marks, say("distance_axis"), colors);
+}
+
+/** The cosine of each pair that is summed, and where it stands at the distance that is lit. */
+function single(ctx, { values, x: distances, count }, s, x, y, colors) {
+  // Many together would hide what is drawn over them.
+  ctx.globalAlpha = Math.max(0.16, count ** -0.6);
+  for (let pair = 0; pair < count; pair += 1) {
+    const at = (distance) => values[pair * distances.length + distance];
+    line(ctx, distances.map((distance) => [x(distance), y(at(distance))]), colors.muted, 1);
+  }
+  ctx.globalAlpha = 1;
+  line(ctx, [[x(s.lit), y(1)], [x(s.lit), y(-1)]], colors.accent, 2);
+  for (let pair = 0; pair < count; pair += 1)
+    dot(ctx, x(s.lit), y(values[pair * distances.length + s.lit]), colors.accent, 2.5);
+}
+
+/** What the reader drew, over the whole width as on the pad. */
+function guess(ctx, plot, values, y, colors) {
+  const x = (point) => plot.left + ((point + 0.5) / values.length) * plot.width;
+  line(ctx, values.map((value, point) => [x(point), y(value)]), colors.b, 2.5, [7, 5]);
+}
+
+function head(ctx, plot, words, mean, colors, say) {
+  ctx.textBaseline = "alphabetic";
+  ctx.textAlign = "left";
+  ctx.font = SMALL;
+  ctx.fillStyle = colors.muted;
+  ctx.fillText(say(words.count === 1 ? "one_at" : "mean_at", words), plot.left, 20);
+  ctx.textAlign = "right";
+  ctx.font = "600 20px system-ui, sans-serif";
+  ctx.fillStyle = mean === null ? colors.muted : colors.accent;
+  ctx.fillText(mean === null ? "?" : mean.toFixed(3).replace("-", "−"), plot.left + plot.width, 22);
+}
+
+export const chapter = {
+  id: "distance",
+  panel,
+  holds: {
+    a: "sinusoidal", b: "sinusoidal", d: WIDTH, base: BASE, length: LENGTH,
+    vectors: "ones", draws: 1, drop: false, pairs: true,
+  },
+  controls: ["lit", "summed"],
+  formula: ({ summed, told }) => [
+    [`{p_n · p_{n+#accent{k}}}/{p_n · p_n} = {1}/{${summed}} ∑_{i=0}^${summed - 1} cos(w_i #accent{k})`],
+    told && summed === WIDTH / 2 ? [`{p_n · p_{n+#accent{k}}}/{p_n · p_n} ≈ 1 - {ln #accent{k} + 0.577}/{ln ${BASE}}`] : [],
+  ],
+  predict: { sketch: GUESSED },
+  draw,
+  text: {
+    en: {
+      title: "Distance in a product",
+      lead: "Two columns k positions apart have an inner product in which every pair of rows brings one cosine of k: where they stand does not matter. Drag across the picture to change k, and add the pairs one by one.",
+      question: "All 32 cosines begin at 1. How does their mean go on? Draw it from k = 0 on the left to 127 on the right, the upper edge for 1, the middle line for 0.",
+      answer: "It falls on the whole, fast at first and then ever more slowly, and at 127 a third of it is left. But it swings all the way: time and again a farther token has the larger product.",
+      fails: "But these columns are added to words: a product of two such sums has four parts, and only one of them, position with position, is this curve.",
+      leads: "So add nothing to the words: turn the query and the key by their positions.",
+      lit: "Distance k",
+      summed: "Pairs, from the fastest on",
+      distance_axis: "distance k (tokens)",
+      mean_at: "mean of {count} cosines at k = {distance}",
+      one_at: "the one cosine at k = {distance}",
+      picture_label: "The cosines of {count} pairs against distance, and at distance {distance} their mean {mean}. Left and right change the distance, up and down how many pairs there are.",
+    },
+    zh: {
+      title: "内积里的距离",
+      lead: "相隔 k 个位置的两列做内积，每一对行贡献一个 k 的余弦：它们在哪里并不重要。在图上拖动来改变 k，再把各对一个一个加进来。",
+      question: "32 个余弦都从 1 出发，它们的均值接下来怎样变化？请画出来：左端 k = 0，右端 k = 127，上沿是 1，中线是 0。",
+      answer: "总的趋势是下降，先快后慢，越来越慢，到 127 还剩三分之一。但它一路振荡：更远的词元内积反而更大，这种事一再发生。",
+      fails: "但是这些列要加到词上：两个和相乘得到四项，只有位置与位置那一项才是这条曲线。",
+      leads: "那就什么也不往词上加：让查询和键按各自的位置转动。",
+      lit: "距离 k",
+      summed: "几对（从最快的算起）",
+      distance_axis: "距离 k（词元）",
+      mean_at: "k = {distance} 处 {count} 个余弦的均值",
+      one_at: "k = {distance} 处这一个余弦",
+      picture_label: "{count} 对的余弦随距离的变化，距离 {distance} 处它们的均值是 {mean}。左右键改变距离，上下键改变对数。",
+    },
+  },
+};
