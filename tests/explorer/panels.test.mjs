@@ -30,7 +30,7 @@ const shown = {
     alone,
     cells: [grid[31], grid[31 * 32], grid[7 * 32 + 19], grid[20 * 32 + 20]],
   }),
-  bias: ({ row, distances, query }) => ({ row, at: distances.map((distance) => query + distance) }),
+  bias: ({ row, attention, distances, query }) => ({ row, attention, at: distances.map((distance) => query + distance) }),
   masks: ({ seen, reach }) => ({ pairs: [seen], reach }),
   stretching: ({ rows, chosen }) => {
     const { wavelengths, once, gain } = rows[chosen];

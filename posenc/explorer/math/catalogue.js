@@ -111,16 +111,19 @@ const written = {
   t5: {
     kind: "T5Bias", family: "bias", settings: (s) => ({ heads: s.heads }),
     label: { en: "T5 bias", zh: "T5 相对位置偏置" },
-    // Trained biases fall with distance, in some heads with a wave.
-    trained: ({ heads, buckets = 32 }) =>
+    // Trained biases fall with distance on either side, in some heads with a wave.
+    trained: ({ heads, buckets = 32, bidirectional = false }) =>
       Float64Array.from({ length: buckets * heads }, (_, n) => {
         const [bucket, head] = [Math.floor(n / heads), n % heads];
-        return Math.cos((bucket * head) / 8) - bucket / (4 * (head + 1));
+        const side = bidirectional ? buckets / 2 : buckets;
+        const step = (bucket % side) + Math.floor(bucket / side);
+        return Math.cos((step * head) / 8) - step / (4 * (head + 1));
       }),
-    python: ({ heads, buckets = 32 }) => [
+    python: ({ heads, buckets = 32, bidirectional = false }) => [
       `bucket = torch.arange(${buckets}, dtype=torch.float64)[:, None]`,
+      ...(bidirectional ? [`step = bucket % ${buckets / 2} + bucket // ${buckets / 2}`] : ["step = bucket"]),
       `head = torch.arange(${heads}, dtype=torch.float64)`,
-      "encoding.weight.data = (bucket * head / 8).cos() - bucket / (4 * (head + 1))",
+      "encoding.weight.data = (step * head / 8).cos() - step / (4 * (head + 1))",
     ],
   },
   kerple: {

@@ -1,6 +1,7 @@
 // A sentence as one head of attention reads it.
 import { UserError } from "#core/errors.js";
 import { embed, row } from "#math/equation.js";
+import { softmax } from "#math/softmax.js";
 
 const MOST = 12;
 
@@ -52,15 +53,12 @@ export function attend(tokens, encoding, causal) {
   const inputs = encoding.vector ? tokens.map((token, at) => embed(encoding, token, at)) : tokens;
   const scale = inputs[0].length ** -0.5;
   return inputs.map((q, query) => {
-    const scores = row(encoding, { q, keys: inputs, query, scale, causal, inputs });
-    const top = Math.max(...scores);
-    const shares = scores.map((score) => Math.exp(score - top));
-    const total = shares.reduce((sum, share) => sum + share, 0);
+    const shares = softmax(row(encoding, { q, keys: inputs, query, scale, causal, inputs }));
     const out = new Float64Array(inputs[0].length);
     shares.forEach((share, key) => {
       const own = encoding.value?.(key - query);
       for (let i = 0; i < out.length; i += 1) {
-        out[i] += (share / total) * (inputs[key][i] + (own ? own[i] : 0));
+        out[i] += share * (inputs[key][i] + (own ? own[i] : 0));
       }
     });
     return out;

@@ -1,64 +1,15 @@
 import { short } from "#core/numbers.js";
 import { partsFormula } from "#formulas/parts.js";
 import { make, python as encodingInPython } from "#math/catalogue.js";
-import { dot } from "#math/dot.js";
 import { noise } from "#math/noise.js";
-import * as shaw from "#math/shaw.js";
+import { KINDS, PARTS, partsOf, WIDTH } from "#math/score_parts.js";
+import { softmax } from "#math/softmax.js";
 
-// Width of the heads here: enough to show the parts, few enough to make them at each change.
-const WIDTH = 16;
 const MOST_HEADS = 8;
-const PARTS = ["token_token", "token_position", "position_token", "position_position"];
-
-const KINDS = {
-  alibi: { parts: [0, 3], settings: (s) => ({ heads: s.heads }) },
-  t5: {
-    parts: [0, 3],
-    settings: ({ heads, buckets, max_distance, bidirectional }) => ({ heads, buckets, max_distance, bidirectional }),
-    rows: (encoding) => encoding.bucketOf,
-  },
-  kerple: { parts: [0, 3], settings: (s) => ({ heads: s.heads, kind: s.kernel }) },
-  sandwich: { parts: [0, 3], uses: ["base"], settings: (s) => ({ heads: s.heads, dim: 128, base: s.base }) },
-  fire: {
-    parts: [0, 3],
-    uses: ["trained"],
-    settings: (s) => ({ heads: s.heads, initial_threshold: Math.max(1, Math.floor(s.trained / 2)) }),
-  },
-  shaw: {
-    parts: [0, 1],
-    settings: (s) => ({ dim: WIDTH, clip: s.clip, values: false }),
-    rows: (_, s) => (distance) => shaw.row(distance, s.clip),
-  },
-  transformer_xl: {
-    parts: [0, 1, 2, 3],
-    uses: ["base"],
-    settings: (s) => ({ dim: WIDTH, heads: s.heads, head_dim: WIDTH, base: s.base }),
-  },
-  deberta: {
-    parts: [0, 1, 2],
-    settings: (s) => ({
-      dim: WIDTH, heads: s.heads, span: s.span, buckets: s.log_buckets ? s.buckets : null,
-      head_dim: WIDTH, projections: "own",
-    }),
-    rows: (encoding) => encoding.rowOf,
-  },
-};
-
 const namesOf = (s) => KINDS[s.kind].parts.map((at) => PARTS[at]);
 const hasBuckets = (s) => s.kind === "t5" || (s.kind === "deberta" && s.log_buckets);
 // Distances below this have buckets of their own.
 const exactBuckets = (s) => Math.floor(s.buckets / (s.kind === "t5" && s.bidirectional ? 4 : 2));
-
-/** What each part of one score is; the four names are those of posenc.decompose. */
-function partsOf(encoding, q, k, query, key, head) {
-  const distance = key - query;
-  const scale = WIDTH ** -0.5 * (encoding.factor?.(query) ?? 1);
-  const content = scale * dot(q, k);
-  if (encoding.bias) return [content, 0, 0, encoding.bias(distance, head, query)];
-  if (!encoding.parts) return [content, scale * encoding.gather(q, k, distance, head), 0, 0];
-  const { position = 0, contentBias = 0, positionBias = 0, c2p = 0, p2c = 0 } = encoding.parts(q, k, distance, head);
-  return [content, scale * (position + c2p), scale * (contentBias + p2c), scale * positionBias];
-}
 
 function compute(s) {
   const { tokens, kind } = s;
@@ -88,6 +39,7 @@ function compute(s) {
   return {
     tokens, head, query, names, on, parts, total, distances, heads,
     row: row(total),
+    attention: softmax(row(total)),
     buckets: rowOf ? distances.map(rowOf) : null,
   };
 }
@@ -98,6 +50,8 @@ function draw(stage, data, s, say) {
     stage.heatmap(name, {
       title, half: true, rows: tokens, cols: tokens, values, palette: "diverging",
       xLabel: say("key"), yLabel: say("query_axis"),
+      lit: [query, null],
+      pick: (row) => ({ query: row }),
       hover: (i, j) => say("pair", { query: i, key: j, distance: j - i, value: short(values[i * tokens + j]) }),
     });
   matrix("total", on.length ? say("total_figure", { parts: on.map((name) => say(name)).join(" + ") }) : say("nothing_on"), data.total);
@@ -106,6 +60,12 @@ function draw(stage, data, s, say) {
     title: say("row_figure", { query, head }), half: true, x: distances,
     series: [{ label: say("total"), y: data.row, width: 2.5 }],
     xLabel: say("distance"), yLabel: say("score"),
+    marks: [{ x: 0, label: "0" }],
+  });
+  stage.curves("attention", {
+    title: say("attention_figure"), half: true, x: distances,
+    series: [{ label: say("share"), y: data.attention, width: 2.5 }],
+    xLabel: say("distance"), yLabel: say("share"),
     marks: [{ x: 0, label: "0" }],
   });
   if (data.heads.length) {
@@ -140,11 +100,14 @@ q, k = noise.view(2, 1, 1, ${tokens}, ${WIDTH}).expand(-1, -1, ${heads}, -1, -1)
 found = pe.decompose(q, k, encoding, causal=${s.causal ? "True" : "False"})
 score = ${on.map((name) => `found.${name}`).join(" + ") || "torch.zeros_like(found.token_token)"}
 print(score[0, ${head}, ${query}])
+attention = score[0, ${head}, ${query}, :${s.causal ? query + 1 : tokens}].softmax(dim=-1)
+print(attention)
 `;
 }
 
 export const panel = {
   id: "bias",
+  light: "query",
   lesson: "learn/four_parts",
   uses: (s) => ["heads", ...(KINDS[s.kind].uses ?? [])],
   formula: (s) => partsFormula(namesOf(s)),
@@ -190,6 +153,8 @@ export const panel = {
       total: "score",
       distance: "distance, key - query",
       score: "score",
+      attention_figure: "What softmax makes of this row",
+      share: "share of attention",
       heads_figure: "The bias of each head",
       head_number: "head {head}",
       bias_axis: "bias",
@@ -245,6 +210,8 @@ export const panel = {
       total: "得分",
       distance: "距离（键 - 查询）",
       score: "得分",
+      attention_figure: "这一行经过 softmax",
+      share: "注意力份额",
       heads_figure: "各个头的偏置",
       head_number: "第 {head} 头",
       bias_axis: "偏置",

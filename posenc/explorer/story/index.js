@@ -1,3 +1,4 @@
+import { chapter as bias } from "#story/bias.js";
 import { chapter as binary } from "#story/binary.js";
 import { chapter as circle } from "#story/circle.js";
 import { chapter as clock } from "#story/clock.js";
@@ -10,4 +11,5 @@ import { chapter as waves } from "#story/waves.js";
 /** In the order of the lessons: each chapter fails where the next one begins. */
 export const STORY = [
   permutation, number, binary, clock, circle, waves, distance, rotation,
+  bias,
 ];

@@ -93,7 +93,9 @@ def made_for_bias(settings: dict[str, Any]) -> Encoding:
         case "t5":
             names = ("buckets", "max_distance", "bidirectional")
             t5 = pe.T5Bias(heads, **{name: settings[name] for name in names})
-            t5.weight.data = (bucket * head / 8).cos() - bucket / (4 * (head + 1))
+            side = settings["buckets"] // (2 if settings["bidirectional"] else 1)
+            step = bucket % side + bucket // side
+            t5.weight.data = (step * head / 8).cos() - step / (4 * (head + 1))
             return t5
         case "kerple":
             kerple = pe.KERPLE(heads, settings["kernel"]).double()
