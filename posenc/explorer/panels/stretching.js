@@ -2,6 +2,7 @@ import { UserError } from "#core/errors.js";
 import { short } from "#core/numbers.js";
 import { scalingFormula } from "#formulas/scalings.js";
 import { wavelengths } from "#math/frequencies.js";
+import { reach } from "#math/reach.js";
 import { checkRamp, readConfig, standIns } from "#math/rope_config.js";
 import { ropeInPython } from "#math/rope_python.js";
 import { frequencies } from "#math/scaling.js";
@@ -35,20 +36,19 @@ function settingsOf(name, s) {
 
 const possible = (name, d) => d >= 4 || !["ntk", "dynamic_ntk"].includes(name);
 
-/** What a scaling does at the target length; once and fresh are counted as posenc's budget does. */
+/** What a scaling does at the target length. */
 function measured(label, name, settings, target) {
   const { d, base, trained } = settings;
   const plain = frequencies("none", { d, base }).inverse;
   const { inverse, gain } = frequencies(name, { ...settings, length: target });
-  const within = Array.from(plain, (w) => (w * (trained - 1)) / TURN);
-  const fresh = Array.from(inverse, (h, i) => within[i] < 1 && h * (target - 1) > plain[i] * trained * (1 + 1e-9));
+  const pairs = reach(plain, inverse, trained, target);
   return {
-    label, name, gain, trained, target, settings,
+    label, name, gain, trained, target, settings, pairs,
     wavelengths: Array.from(wavelengths(inverse)),
-    turnsInTraining: within,
-    turnsAtTarget: Array.from(inverse, (h) => (h * (target - 1)) / TURN),
-    once: within.filter((turns) => turns < 1).length,
-    fresh: fresh.filter(Boolean).length,
+    turnsInTraining: pairs.map(({ seen }) => seen / TURN),
+    turnsAtTarget: pairs.map(({ reached }) => reached / TURN),
+    once: pairs.filter(({ seen }) => seen < TURN).length,
+    fresh: pairs.filter(({ fresh }) => fresh).length,
   };
 }
 
