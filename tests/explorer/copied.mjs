@@ -44,6 +44,7 @@ const cases = {
     { rule: "prefix", tokens: 20, query: 3, layers: 2 },
     { rule: "everything", tokens: 20, query: 7, layers: 2 },
   ],
+  beyond: [{}, { read: 64, head: 0 }, { read: 512, head: 1 }, { read: 129, none: false, t5: false }],
   stretching: [
     ...scalings.map((method) => ({ method, trained: 64, factor: 3, base: 10_000 })),
     { method: "yarn", trained: 4096, factor: 8, beta_slow: 2, beta_fast: 20, base: 500_000, d: 64 },

@@ -32,6 +32,12 @@ const shown = {
   }),
   bias: ({ row, attention, distances, query }) => ({ row, attention, at: distances.map((distance) => query + distance) }),
   masks: ({ seen, reach }) => ({ pairs: [seen], reach }),
+  beyond: ({ rows, shown, pairs }) => ({
+    rows: shown.flatMap((name) => Array.from(rows[name].weights)),
+    unseen: shown.flatMap((name) => rows[name].fresh.map(Number)),
+    angles: pairs.map(({ reached }) => reached),
+    fresh: pairs.map(({ fresh }) => Number(fresh)),
+  }),
   stretching: ({ rows, chosen }) => {
     const { wavelengths, once, gain } = rows[chosen];
     return { wavelengths, once: [once], gain: [gain] };

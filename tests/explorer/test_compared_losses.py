@@ -1,6 +1,7 @@
 """The measured losses of the explorer: of today's protocol, with README's verdict."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from lab_runs import add_known, report
 
 from posenc.explorer.bundle import SOURCE
 from posenc.lab.config import Comparison, RunConfig
+from posenc.lab.train import make_encoding
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import compared_losses
@@ -68,6 +70,24 @@ def test_other_angles_under_trained_weights_do_what_the_page_says(kept: dict[str
     assert at_longest == sorted(at_longest, reverse=True)
     trained = means(kept, "rotary")[0]
     assert at_longest[-1] - trained < 0.1 < 0.4 < at_longest[-2] - trained
+
+
+def test_the_page_has_the_encodings_that_the_lab_trains(node: str, workshop: Path) -> None:
+    script = (
+        'import { panel } from "../../posenc/explorer/panels/beyond.js";\n'
+        'import { settingsFor } from "./page.mjs";\n'
+        "console.log(panel.python(settingsFor(panel)));"
+    )
+    ended = subprocess.run(
+        [node, "--input-type=module", "-e", script],
+        cwd=workshop, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    names: dict[str, Any] = {}
+    exec(compile(ended.stdout, "copied from beyond", "exec"), names)
+    of_the_lab = {name: make_encoding(RunConfig(name)) for name in Comparison.encodings}
+    assert {name: (type(each), each.settings()) for name, each in names["encodings"].items()} == {
+        name: (type(each), each.settings()) for name, each in of_the_lab.items()
+    }
 
 
 def test_they_come_out_of_a_report(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ export function curves(page) {
     ctx.save();
     ctx.strokeStyle = page.colors.accent;
     ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.setLineDash([]);
     ctx.beginPath();
     ctx.moveTo(at, bbox.top);
     ctx.lineTo(at, bbox.top + bbox.height);

@@ -1,3 +1,4 @@
+import { panel as beyond } from "#panels/beyond.js";
 import { panel as bias } from "#panels/bias.js";
 import { panel as binary } from "#panels/binary.js";
 import { panel as circle } from "#panels/circle.js";
@@ -15,6 +16,6 @@ import { panel as waves } from "#panels/waves.js";
 
 /** In the order of the page. */
 export const PANELS = [
-  permutation, number, binary, clock, circle, waves, distance,
-  rotation, bias, masks, stretching, precision, own_wave, trained,
+  permutation, number, binary, clock, circle, waves, distance, rotation,
+  bias, masks, beyond, stretching, precision, own_wave, trained,
 ];

@@ -1,3 +1,4 @@
+import { chapter as beyond } from "#story/beyond.js";
 import { chapter as bias } from "#story/bias.js";
 import { chapter as binary } from "#story/binary.js";
 import { chapter as circle } from "#story/circle.js";
@@ -11,5 +12,5 @@ import { chapter as waves } from "#story/waves.js";
 /** In the order of the lessons: each chapter fails where the next one begins. */
 export const STORY = [
   permutation, number, binary, clock, circle, waves, distance, rotation,
-  bias,
+  bias, beyond,
 ];

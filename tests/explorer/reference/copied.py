@@ -46,6 +46,12 @@ SHOWN = {
         "reach": "[int(sum(torch.linalg.matrix_power(sees, n) for n in range(1, layer + 1))"
         "[query].gt(0).sum()) for layer in range(1, layers + 1)]",
     },
+    "beyond": {
+        "rows": "torch.cat(list(rows.values()))",
+        "unseen": "torch.cat([fresh(each) for each in encodings.values()])",
+        "angles": "angles",
+        "fresh": "new",
+    },
     "stretching": {
         "wavelengths": "measure.wavelengths(h)",
         "once": "once.sum()",
