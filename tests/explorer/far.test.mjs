@@ -12,7 +12,7 @@ import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
 
 const COLORS = THEMES.light;
-const beyond = STORY.find(({ id }) => id === "beyond");
+const [beyond, stretching] = ["beyond", "stretching"].map((id) => STORY.find((each) => each.id === id));
 
 /** What a chapter paints, as SVG, and the description of its painting. */
 function painted(chapter, changes, width = 690) {
@@ -85,5 +85,38 @@ test("the length is taken anywhere on the curves, at its place on the axis", () 
     const { read } = grab(Number(x), 60, width)(Number(x), 60);
     assert.ok(Math.abs(read - 256) < 1, `${width}: ${read}`);
     assert.equal(grab(5, 300, width), null);
+  }
+});
+
+test("at four times the length nine of 32 pairs are red, and none with linear, YaRN or Llama 3", () => {
+  // One more line in that colour is the text beyond the trained length.
+  const reds = (method) => count(painted(stretching, { method }).markup, `stroke="${COLORS.b}"`) - 1;
+  assert.deepEqual(["none", "linear", "yarn", "llama3", "ntk"].map(reds), [9, 0, 0, 0, 8]);
+  const said = (changes) => texts(painted(stretching, changes).markup).join("; ");
+  assert.match(said({ method: "none" }), /9 of 32 pairs meet new angles; one token turns pair 0 by 1 rad/);
+  assert.match(said({ method: "linear" }), /0 of 32 pairs .* by 0.25 rad, in training by 1/);
+  assert.match(said({ method: "yarn" }), /0 of 32 pairs .* by 1 rad/);
+  const before = painted(stretching, { told: false });
+  assert.equal(count(before.markup, COLORS.b), 0);
+  assert.match(before.label, /: \? pairs/);
+  assert.match(said({ told: false }), /\? of 32 pairs/);
+});
+
+test("the end of the text is taken along its ruler, up to four times the trained length", () => {
+  for (const width of [690, 364]) {
+    const { grab, height } = painted(stretching, {}, width);
+    let y = 0;
+    while (y < height && !grab(width / 2, y, width)) y += 1;
+    const factor = (x) => grab(width / 2, y, width)(x, y).factor;
+    assert.ok(Math.abs(factor(width / 2) - 2) < 1e-9);
+    assert.ok(Math.abs(factor(width - 13) - 4) < 1e-9);
+    assert.equal(factor(-50), 1);
+  }
+});
+
+test("heads of many pairs have no more dials than the picture has room for", () => {
+  for (const [d, dials] of [[2, 1], [16, 8], [64, 32], [256, 32]]) {
+    const { markup } = painted(stretching, { d, method: "linear" });
+    assert.equal(count(markup, `stroke="${COLORS.accent}"`), dials, `d ${d}`);
   }
 });

@@ -264,7 +264,7 @@ export const panel = {
     },
   },
   controls: [
-    { id: "method", kind: "select", options: [...METHODS, "config"], value: "yarn" },
+    { id: "method", kind: "select", options: [...METHODS, "config"], value: "none" },
     {
       id: "factor", kind: "range", min: 1, max: 64, step: 0.1, scale: "log", value: 4,
       show: (s) => s.method !== "config" || standIns(s.config, s).includes("factor"),
