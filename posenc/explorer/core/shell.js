@@ -71,7 +71,8 @@ export function start(panels, chapters, root) {
     const begun = JSON.stringify([shows, lang, theme]);
     // Another chapter of a page that stands is only a way to go.
     if (shows === "story" && begun === built) return parts.view.turn();
-    const [read, seen] = [built?.startsWith('["story"') && shows === "story", window.scrollY];
+    const place = () => document.getElementById(`chapter.${chapter?.id}`)?.getBoundingClientRect().top;
+    const seen = shows === "story" ? place() : undefined;
     parts?.view.leave?.();
     parts = {
       problems: element("div", { class: "problems", id: "problems", role: "alert", hidden: true }),
@@ -87,9 +88,10 @@ export function start(panels, chapters, root) {
     [at, built] = [now, begun];
     if (moved && !embed) window.scrollTo(0, 0);
     parts.view.begin?.();
-    if (read) {
+    // In another language or theme one reads on at the same place.
+    if (seen !== undefined) {
       parts.view.complete();
-      window.scrollTo(0, seen);
+      window.scrollBy(0, place() - seen);
     }
     // Who stepped on by keyboard goes on reading at the new title; all others stay where they are.
     const stepped = moved && ["next", "previous"].includes(focused);
