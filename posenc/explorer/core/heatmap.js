@@ -29,6 +29,7 @@ export function heatmap(page) {
   let frame = null;
   let range = [0, 1];
   let cell = null;
+  let picked = false;
 
   function paintOn(context, width, height) {
     const box = boxOf(spec, width, height);
@@ -41,6 +42,7 @@ export function heatmap(page) {
   }
   function pick(row, column) {
     if (!spec.pick) return;
+    picked = true;
     for (const [id, value] of Object.entries(spec.pick(row, column))) page.change(id, value);
   }
   function read(row, column) {
@@ -108,10 +110,12 @@ export function heatmap(page) {
       );
       paintOn(sizeCanvas(canvas, width, height), width, height);
       nameClasses(colours.css);
-      // What was read belongs to the picture before.
+      // What was read belongs to the picture before, but for a cell that was chosen there.
       cross.hidden = true;
       if (cell && (cell[0] >= spec.rows || cell[1] >= spec.cols)) cell = null;
-      if (shell.readout.textContent) shell.readout.textContent = "";
+      if (picked && cell) read(...cell);
+      else if (shell.readout.textContent) shell.readout.textContent = "";
+      picked = false;
     },
     draw: (context, width) => paintOn(context, width, heightOf(spec, width)),
     height: (width) => heightOf(spec, width),
