@@ -101,7 +101,7 @@ function sharesRow(ctx, { left, top, width, height }, { attention, distances }, 
   // Away from the query there is room.
   ctx.textAlign = s.query < TOKENS / 2 ? "right" : "left";
   ctx.fillStyle = s.told ? colors.b : colors.muted;
-  ctx.font = "600 15px system-ui, sans-serif";
+  ctx.font = "600 14px system-ui, sans-serif";
   const place = s.query < TOKENS / 2 ? left + width - 4 : left + 4;
   ctx.fillText(say("near_share", { near: NEAR, share: near }), place, top + 8);
   if (!s.told) return;
@@ -166,7 +166,7 @@ export const chapter = {
     zh: {
       title: "每个距离一个数",
       lead: "词和向量都不动，只按距离给每个得分加一个数。在表上拖动来选一个查询：它的那一行画在下面。",
-      question: "在 ALiBi 的第 0 个头里，距离每多一个词元，得分就减半分。如果所有的词都一样，一个查询会把多少注意力分给 8 个词元以内的键？",
+      question: "在 ALiBi 的第 0 个头里，距离每多一个词元，得分就减少 0.5。如果所有的词都一样，一个查询会把多少注意力分给 8 个词元以内的键？",
       third: "三分之一，与它们的个数相当",
       two_thirds: "三分之二",
       nearly_all: "几乎全部",
