@@ -145,7 +145,7 @@ export const chapter = {
   text: {
     en: {
       title: "A table of waves",
-      lead: "Two rows for each clock hand, its sine and its cosine: fast hands at the top, slow ones at the bottom. A position is a column. Drag across the table: on the right stands the lit column, below the lit row.",
+      lead: "Each circle gives two rows, its sine and its cosine: fast circles at the top, slow ones at the bottom. A position is a column. Drag across the table: on the right stands the lit column, below the lit row.",
       question: "The first wave comes round after about 6 positions, and each of the 31 slower ones takes a third longer than the one before. After how many does the last come round?",
       tens: "about 70",
       thousands: "about 2,000",
@@ -162,7 +162,7 @@ export const chapter = {
     },
     zh: {
       title: "一张波的表",
-      lead: "每根指针占两行，一行正弦，一行余弦：快的在上，慢的在下。每一列是一个位置。在表上拖动：右边是点亮的那一列，下面是点亮的那一行。",
+      lead: "每个圆占两行，一行正弦，一行余弦：快的在上，慢的在下。每一列是一个位置。在表上拖动：右边是点亮的那一列，下面是点亮的那一行。",
       question: "第一个波大约 6 个位置转完一圈，后面 31 个一个比一个慢，每个都比前一个长三分之一。最后一个要多少个位置才转完一圈？",
       tens: "约 70",
       thousands: "约 2000",
