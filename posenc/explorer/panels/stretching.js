@@ -7,7 +7,7 @@ import { checkRamp, readConfig, standIns } from "#math/rope_config.js";
 import { ropeInPython } from "#math/rope_python.js";
 import { frequencies } from "#math/scaling.js";
 
-const METHODS = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope"];
+export const METHODS = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope"];
 const TURN = 2 * Math.PI;
 const LLAMA_3_1 = `{
   "head_dim": 128,

@@ -2,7 +2,7 @@ import { dial } from "#core/dial.js";
 import { short } from "#core/numbers.js";
 import data from "#data/compare.js";
 import { SCALINGS } from "#formulas/scalings.js";
-import { panel } from "#panels/stretching.js";
+import { METHODS, panel } from "#panels/stretching.js";
 
 const MOST_DIALS = 32;
 const COLUMNS = 8;
@@ -118,6 +118,8 @@ export const chapter = {
   id: "stretching",
   panel,
   start: { d: 64, base: 10_000, trained: 4096 },
+  // What a pasted config.json says needs the workshop's room.
+  options: { method: METHODS },
   controls: ["factor", "method"],
   formula,
   predict: { options: ["fast", "slow", "all"], right: () => "slow" },
