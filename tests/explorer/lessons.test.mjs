@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse, settle } from "../../posenc/explorer/core/settings.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
+import { STORY } from "../../posenc/explorer/story/index.js";
 import { fixture } from "./close.mjs";
 
 const PREFERRED = { lang: "en", theme: "light" };
@@ -11,8 +12,14 @@ const opened = Object.fromEntries(
 );
 const settled = (lesson) => {
   const { settings } = opened[lesson];
-  return settle(PANELS.find(({ id }) => id === settings.panel), settings);
+  const shown = ({ id }) => id === settings.panel;
+  return settle(PANELS.find(shown), settings, settings.story ? STORY.find(shown) : null);
 };
+
+test("most lessons open, and some of them a chapter", () => {
+  const told = Object.values(opened).filter(({ settings }) => settings.story);
+  assert.ok(told.length >= 10, told.length);
+});
 
 test("the page knows all settings of lessons", () => {
   assert.ok(Object.keys(opened).length > 20);
