@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createStore } from "../../posenc/explorer/core/store.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
+import { STORY } from "../../posenc/explorer/story/index.js";
 
 /** A store on a page of its own, and the browser's buttons. */
 function begin(hash) {
@@ -60,6 +61,15 @@ test("a chapter that comes into view is in the address, without an entry", () =>
   assert.deepEqual(entries.map(({ hash }) => hash), ["#rotation&at=9"]);
   store.show("rotation", false);
   assert.deepEqual(entries.map(({ hash }) => hash).at(-1), "#panel=rotation&at=9");
+});
+
+test("the workshop opens as the chapter stands", () => {
+  const { store } = begin("#stretching&stretching.factor=3");
+  const chapter = STORY.find(({ id }) => id === "stretching");
+  const s = store.settled(chapter.panel, chapter);
+  store.show("stretching", false, store.held(chapter));
+  assert.deepEqual({ ...store.settled(), method: 0 }, { ...s, method: 0 });
+  assert.match(location.hash, /^#panel=stretching&trained=4096/);
 });
 
 test("a guess is told to the page and kept out of the address", () => {

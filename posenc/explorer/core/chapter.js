@@ -10,9 +10,9 @@ import { lessonLink, whole } from "#core/view.js";
  * One chapter of the story: what is asked and told, one picture, its controls, and where it fails.
  *
  * A chapter is a value: the panel whose settings and numbers it shows, and in place of the panel's the
- * controls, draw, formula and text that it has of its own; start, holds and options, see `settle`;
- * predict, see `prediction`. What it draws gets, beside the settings, `guess` and `told`: what the
- * reader said, and whether the answer may show.
+ * controls, draw, formula and text that it has of its own; byHand, settings that only the picture
+ * changes; holds and options, see `settle`; predict, see `prediction`. What it draws gets, beside the
+ * settings, `guess` and `told`: what the reader said, and whether the answer may show.
  */
 export function chapterView(store, chapter, number, refuse, lessons) {
   const { panel, id } = chapter;
@@ -42,7 +42,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
     "a",
     {
       class: "workshop", id: `${id}.workshop`, href: "#",
-      onclick: (event) => follow(event, store, id, false),
+      onclick: (event) => follow(event, store, id, false, store.held(chapter)),
     },
     pageSay("in_workshop"),
   );
@@ -91,7 +91,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
     show() {
       predicted.show(settled());
       shown.show();
-      workshop.setAttribute("href", address({ story: false }));
+      workshop.setAttribute("href", address({ story: false, ...store.held(chapter) }));
     },
   };
 }

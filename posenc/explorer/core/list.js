@@ -37,8 +37,8 @@ export function list(store, open) {
 }
 
 /** Go to a panel or chapter without loading the page again; other clicks (a new tab) stay the browser's. */
-export function follow(event, store, id, story) {
+export function follow(event, store, id, story, changes) {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  store.show(id, story);
+  store.show(id, story, changes);
 }

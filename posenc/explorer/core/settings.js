@@ -35,24 +35,23 @@ export function initial(panel) {
 /**
  * What a panel's compute, draw and python get: shared and own settings, each within its limits.
  *
- * A chapter has a lit position, values of its own for what it has no control of, those in `start`
- * until somebody sets others and those in `holds` whatever the workshop says, and of a select it may
- * offer fewer `options`.
+ * A chapter has a lit position, and only the settings that it offers are the reader's: all others are
+ * what it `holds`, or as they begin, so that its answer stays true. Of a select it may offer fewer
+ * `options`.
  */
 export function settle(panel, settings, chapter = null) {
   const s = { lang: settings.lang, theme: settings.theme };
   const at = settings.at ?? (chapter && LIT.value);
-  const { start = {}, holds = {} } = chapter ?? {};
-  const begun = (control, held) => {
-    if (control.id in holds) return holds[control.id];
-    return control.id in start && held === control.value ? start[control.id] : held;
+  const kept = (control, given) => {
+    if (!chapter || chapter.controls.includes(control.id) || chapter.byHand?.includes(control.id)) return given;
+    return chapter.holds?.[control.id] ?? control.value;
   };
   for (const control of GLOBALS)
-    s[control.id] = clamped(control, begun(control, settings.shared[control.id]), s);
+    s[control.id] = clamped(control, kept(control, settings.shared[control.id]), s);
   const own = settings.own.get(panel.id);
   for (const control of panel.controls) {
     const lit = control.id === panel.light && at !== null;
-    s[control.id] = clamped(offered(control, chapter), lit ? at : begun(control, own[control.id]), s);
+    s[control.id] = clamped(offered(control, chapter), lit ? at : kept(control, own[control.id]), s);
   }
   return s;
 }

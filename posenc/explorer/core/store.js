@@ -1,3 +1,4 @@
+import { GLOBALS } from "#core/globals.js";
 import { defaults, hash, initial, parse, settle } from "#core/settings.js";
 
 // Marks the entries of the history that the page has seen.
@@ -57,6 +58,13 @@ export function createStore(panels, preferred) {
     },
     settled: (panel = panels.find(({ id }) => id === settings.panel), chapter = null) =>
       settle(panel, settings, chapter),
+    /** Settings with which the workshop opens as a chapter stands. */
+    held({ id, panel, holds = {} }) {
+      const of = (controls) =>
+        Object.fromEntries(controls.filter((each) => each.id in holds).map((each) => [each.id, holds[each.id]]));
+      const own = { ...settings.own.get(id), ...of(panel.controls) };
+      return { shared: { ...settings.shared, ...of(GLOBALS) }, own: new Map(settings.own).set(id, own) };
+    },
     guess: (id) => guesses.get(id),
     setGuess(id, value) {
       guesses.set(id, value);
@@ -69,10 +77,10 @@ export function createStore(panels, preferred) {
       tell("all");
     },
     /** To another panel of the workshop, or chapter of the story. */
-    show(id, story = settings.story) {
+    show(id, story = settings.story, changes = {}) {
       if (waiting) keep();
       problems = [];
-      settings = { ...settings, panel: id, story };
+      settings = { ...settings, ...changes, panel: id, story };
       enter();
       tell("all");
     },

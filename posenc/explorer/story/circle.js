@@ -154,7 +154,7 @@ function dot(ctx, at, size, color) {
 export const chapter = {
   id: "circle",
   panel,
-  start: { speeds: "digits", pair: 3, length: 32 },
+  holds: { speeds: "digits", pair: 3, length: 32 },
   controls: ["position"],
   formula: ({ told, pair }) => {
     const angle = `(2 π #accent{n} / ${2 ** (pair + 1)})`;

@@ -122,7 +122,7 @@ function steps(ctx, { digitSteps, handStep, first }, { position, told }, at, wid
 export const chapter = {
   id: "clock",
   panel,
-  start: { length: ROWS, count: 4 },
+  holds: { length: ROWS, count: 4 },
   controls: ["position"],
   formula: ({ told }) => [
     [

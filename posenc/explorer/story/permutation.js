@@ -130,8 +130,9 @@ function strip(ctx, cells, x, y, box, color, colors) {
 export const chapter = {
   id: "permutation",
   panel,
-  start: { d: 8 },
+  holds: { d: 8 },
   controls: ["words"],
+  byHand: ["order"],
   formula: ({ told }) => [["y_i = ∑_j p_{i,j} x_j", ...(told ? ["Attn(P X) = P Attn(X)"] : [])]],
   predict: { options: ["moved", "all", "none"], right: () => "none" },
   draw,

@@ -134,7 +134,7 @@ function text(ctx, ruler, { m, n }, colors, say) {
 export const chapter = {
   id: "rotation",
   panel,
-  start: { length: TOKENS },
+  holds: { length: TOKENS },
   controls: ["m", "n"],
   formula: ({ told }) => [[`{(R_#a{m} q)}^⊤ (R_#b{n} k)${told ? " = q^⊤ R_{#b{n} - #a{m}} k" : ""}`]],
   predict: { options: ["grows", "falls", "stays"], right: () => "stays" },

@@ -117,7 +117,7 @@ function formula({ told }, data) {
 export const chapter = {
   id: "stretching",
   panel,
-  start: { d: 64, base: 10_000, trained: 4096 },
+  holds: { d: 64, base: 10_000, trained: 4096 },
   // What a pasted config.json says needs the workshop's room.
   options: { method: METHODS },
   controls: ["factor", "method"],
