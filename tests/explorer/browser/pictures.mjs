@@ -63,7 +63,13 @@ test("every panel draws, in both languages and both themes, wide and narrow", as
           over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
           lang: document.documentElement.lang,
           answer: document.querySelector(".answer").open,
-          formula: document.querySelector(".formula math")?.getBoundingClientRect().height ?? 0,
+          // The first may be a name alone, which is as high as its letters.
+          formula: Math.max(
+            0,
+            ...[...document.querySelectorAll(".formula math")].map(
+              (math) => math.getBoundingClientRect().height,
+            ),
+          ),
           cut:
             document.querySelector(".formula").scrollWidth -
             document.querySelector(".formula").clientWidth,
