@@ -23,7 +23,7 @@ export function story(store, chapters, refuse, lessons) {
   const bar = element("ol", {}, ...links.map((link) => element("li", {}, link)));
   const near = new Set();
   const stale = new Set(views);
-  let wide = 0;
+  let built = false;
 
   function draw(view) {
     stale.delete(view);
@@ -66,6 +66,14 @@ export function story(store, chapters, refuse, lessons) {
       }
     }
   }
+  /** To the chapter that the address names, below all those that it stands under. */
+  function go() {
+    for (const view of views.slice(0, views.indexOf(current()) + 1))
+      if (stale.has(view)) draw(view);
+    if (built || current() !== views[0]) current().element.scrollIntoView();
+    built = true;
+    mark();
+  }
   function idle() {
     const [next] = stale;
     if (!next || !next.element.isConnected) return;
@@ -86,29 +94,21 @@ export function story(store, chapters, refuse, lessons) {
     ),
     /** To be called once the page has it: scrolls to the chapter that the address names. */
     begin() {
-      draw(current());
-      if (current() !== views[0]) current().element.scrollIntoView();
-      mark();
+      go();
       for (const view of views) {
         approach.observe(view.element);
         middle.observe(view.element);
       }
       soon(idle);
     },
-    turn() {
-      current().element.scrollIntoView();
-      mark();
-    },
+    turn: go,
     show() {
       for (const view of views) stale.add(view);
       for (const view of near) draw(view);
     },
     /** Width of the column of pictures. */
     measure: () => views[0].element.querySelector(".picture").clientWidth,
-    fit(width) {
-      wide = width;
-      for (const view of views) view.fit(wide);
-    },
+    fit: (width) => views.forEach((view) => view.fit(width)),
     dress: (theme) => views.forEach((view) => view.dress(theme)),
     redraw: () => views.forEach((view) => view.redraw()),
     /** For paper, which shows everything at once. */

@@ -107,6 +107,17 @@ test("dragging q moves the position that is lit in every picture", async () => {
   await close(tab);
 });
 
+test("an address opens its chapter at its title", async () => {
+  for (const width of [1400, 390]) {
+    const { id } = chapters.at(-2);
+    const tab = await open(`#${id}`, { width });
+    await tab.waitForTimeout(600);
+    const top = await tab.evaluate((name) => document.querySelector(`${name} .title`).getBoundingClientRect().top, section(id));
+    assert.ok(top > 30 && top < 110, `${width}: the title stands at ${top}`);
+    await close(tab);
+  }
+});
+
 test("the language changes where one reads, and the workshop leads back", async () => {
   const { id } = chapters.at(-1);
   const tab = await open(`#${id}`);
