@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from posenc.analysis.plot.canvas import Canvas
-from posenc.analysis.plot.labels import Texts as Texts
+from posenc.words import Texts as Texts
 
 
 class Page(Canvas):

@@ -16,6 +16,7 @@ from posenc.commands.chinese import SUMMARIES
 from posenc.commands.settings import build, parse, strangers
 from posenc.commands.signature import signature
 from posenc.errors import PosencError, UnknownNameError, UnsupportedError
+from posenc.words import Words
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
@@ -124,7 +125,6 @@ def _tell(
     kind: type["Encoding"], values: dict[str, object], sketched: list[str], language: str
 ) -> None:
     """What there is to say in words; settings are tried, and the encoding shown that they make."""
-    from posenc.analysis.plot.labels import Words
     from posenc.catalogue import ALIASES
 
     say = Words(language, TEXTS)

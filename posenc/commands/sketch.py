@@ -7,10 +7,10 @@ from torch import Tensor
 
 from posenc.analysis import measure
 from posenc.analysis.plot.canvas import checked_index, checked_length
-from posenc.analysis.plot.labels import Language, Texts, Words
 from posenc.commands.braille import braille
 from posenc.encoding import Encoding
 from posenc.lowering import embeds_only
+from posenc.words import Language, Texts, Words
 
 TOKENS, LONGEST = 128, 256
 # Sines of the first pairs in the usual layout, or the lowest digits.

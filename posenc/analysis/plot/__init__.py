@@ -10,13 +10,13 @@ extra "plot"); pyplot is not touched. The numbers are those of `posenc.analysis.
 """
 
 from posenc.analysis.plot.gallery import FIGURES, Draw, figures, gallery
-from posenc.analysis.plot.labels import Language
 from posenc.analysis.plot.pairs import circle, helix
 from posenc.analysis.plot.rotations import angles, scaled, wavelengths
 from posenc.analysis.plot.save import save, svg
 from posenc.analysis.plot.scores import bias, decomposition, inner_product, mask, scores
 from posenc.analysis.plot.style import ThemeName
 from posenc.analysis.plot.tables import curves, heatmap
+from posenc.words import Language
 
 __all__ = [
     "FIGURES",

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from posenc.analysis.plot.fonts import families
-from posenc.analysis.plot.labels import TEXT, Texts, Words
+from posenc.analysis.plot.labels import TEXT
 from posenc.analysis.plot.style import DASHES, MARKERS, theme_of
 from posenc.errors import SettingError
+from posenc.words import Texts, Words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

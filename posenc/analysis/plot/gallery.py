@@ -11,7 +11,6 @@ from posenc.analysis import measure
 from posenc.analysis.decompose import decompose
 from posenc.analysis.decomposition import Decomposition
 from posenc.analysis.plot.canvas import Figure, checked_length, note_of
-from posenc.analysis.plot.labels import Language
 from posenc.analysis.plot.pairs import circle, helix
 from posenc.analysis.plot.rotations import angles, scaled, wavelengths
 from posenc.analysis.plot.scores import bias, decomposition, inner_product, mask, scores
@@ -24,6 +23,7 @@ from posenc.errors import UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
 from posenc.terms import Mask, Term
+from posenc.words import Language
 
 TRAINED = 4096
 Draw = Callable[..., Figure]

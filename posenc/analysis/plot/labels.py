@@ -1,12 +1,6 @@
 """The words that figures show, in English and in Chinese."""
 
-from typing import Literal
-
-from posenc.errors import SettingError
-
-Language = Literal["en", "zh"]
-# What a figure says, by key: in English and in Chinese.
-Texts = dict[str, tuple[str, str]]
+from posenc.words import Texts
 
 TEXT: Texts = {
     # Axes.
@@ -81,19 +75,3 @@ TEXT: Texts = {
     "interaction": ("token and position", "词元与位置相乘"),
     "share": ("{part}: {share}%", "{part}：{share}%"),
 }
-
-
-class Words:
-    """The words of one language: say("position"), say("head", head=3).
-
-    Raises SettingError for a language that is not there.
-    """
-
-    def __init__(self, language: str, texts: Texts = TEXT) -> None:
-        if language not in ("en", "zh"):
-            raise SettingError(f"language={language!r}: figures speak 'en' and 'zh'")
-        self.column = ("en", "zh").index(language)
-        self.texts = texts
-
-    def __call__(self, key: str, **values: object) -> str:
-        return self.texts[key][self.column].format(**values)

@@ -14,9 +14,9 @@ from posenc.analysis.plot.canvas import (
     checked_length,
     spaced,
 )
-from posenc.analysis.plot.labels import Language
 from posenc.analysis.plot.style import ThemeName
 from posenc.encoding import Encoding
+from posenc.words import Language
 
 NAMED = 7
 

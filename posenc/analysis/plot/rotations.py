@@ -13,12 +13,12 @@ from posenc.analysis.plot.canvas import (
     checked_index,
     checked_length,
 )
-from posenc.analysis.plot.labels import Language
 from posenc.analysis.plot.style import ThemeName
 from posenc.encoding import Encoding
 from posenc.encodings import scaling
 from posenc.encodings.rotary import Rotary
 from posenc.errors import SettingError
+from posenc.words import Language
 
 # How many encodings have room in one figure.
 MOST = 12

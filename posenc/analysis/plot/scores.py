@@ -20,11 +20,12 @@ from posenc.analysis.plot.canvas import (
     note_of,
     spaced,
 )
-from posenc.analysis.plot.labels import Language, Words
+from posenc.analysis.plot.labels import TEXT
 from posenc.analysis.plot.style import ThemeName
 from posenc.encoding import Encoding
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lowering import Lowerable, embeds_only
+from posenc.words import Language, Words
 
 # Below this a spread is the rounding of float64.
 ROUNDING = 1e-9
@@ -98,7 +99,7 @@ def inner_product(
         if isinstance(rows, int) and rows >= 2:
             length = min(rows, LARGEST)
             if length < rows:
-                shown = Words(language)("first_rows", shown=length, count=rows)
+                shown = Words(language, TEXT)("first_rows", shown=length, count=rows)
                 note = f"{shown}; {note_of(encoding)}"
     matrix = measure.equal_scores(encoding, checked_length(length))
     curve = measure.by_distance(matrix[checked_index("head", head, len(matrix))])

@@ -19,11 +19,11 @@ from posenc.analysis.plot.canvas import (
     checked_length,
     spaced,
 )
-from posenc.analysis.plot.labels import Language
 from posenc.analysis.plot.style import ThemeName
 from posenc.encoding import Encoding
 from posenc.errors import SettingError, ShapeError
 from posenc.lowering import embeds_only
+from posenc.words import Language
 
 # The shares of numbers that colours are for in any case, and from which multiple of what they stay
 # within the others are outliers. The largest of a million normal numbers is less than that.

@@ -1,0 +1,55 @@
+"""What people read, in English and in Chinese: texts by key, and what fills them in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from posenc.errors import SettingError
+
+Language = Literal["en", "zh"]
+LANGUAGES = ("en", "zh")
+# What is said, by key: in English and in Chinese.
+Texts = Mapping[str, tuple[str, str]]
+
+
+class Words:
+    """The words of one language: say("position"), say("head", head=3).
+
+    Names are joined, and of two texts the first is for one: with names=("a", "b") and runs=1
+    "{names} {names:holds|hold} in {runs:# run|# runs}" is "a and b hold in 1 run". Raises
+    SettingError for a language that is not there.
+    """
+
+    def __init__(self, language: str, texts: Texts) -> None:
+        if language not in LANGUAGES:
+            raise SettingError(f"language={language!r}: posenc speaks 'en' and 'zh'")
+        self.column = LANGUAGES.index(language)
+        self.texts = texts
+
+    def __call__(self, key: str, **values: object) -> str:
+        spoken = {name: self._spoken(value) for name, value in values.items()}
+        return self.texts[key][self.column].format(**spoken)
+
+    def listed(self, names: Sequence[str]) -> str:
+        """`a, b and c`."""
+        comma, last = ((", ", " and "), ("、", " 和 "))[self.column]
+        return last.join(filter(None, (comma.join(names[:-1]), *names[-1:])))
+
+    def _spoken(self, value: object) -> object:
+        if isinstance(value, tuple | list):
+            return _Several(self.listed(value), len(value))
+        if isinstance(value, int) and not isinstance(value, bool):
+            return _Several(value, value)
+        return value
+
+
+class _Several:
+    """A value that knows whether it is one, for texts that depend on it."""
+
+    def __init__(self, value: object, count: int) -> None:
+        self.value, self.count = value, count
+
+    def __format__(self, spec: str) -> str:
+        one, bar, more = spec.partition("|")
+        if not bar:
+            return format(self.value, spec)
+        return (one if self.count == 1 else more).replace("#", str(self.value))
