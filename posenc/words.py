@@ -6,7 +6,7 @@ from typing import Literal
 from posenc.errors import SettingError
 
 Language = Literal["en", "zh"]
-LANGUAGES = ("en", "zh")
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
 # What is said, by key: in English and in Chinese.
 Texts = Mapping[str, tuple[str, str]]
 
@@ -22,8 +22,8 @@ class Words:
     def __init__(self, language: str, texts: Texts) -> None:
         if language not in LANGUAGES:
             raise SettingError(f"language={language!r}: posenc speaks 'en' and 'zh'")
+        self.language, self.texts = language, texts
         self.column = LANGUAGES.index(language)
-        self.texts = texts
 
     def __call__(self, key: str, **values: object) -> str:
         spoken = {name: self._spoken(value) for name, value in values.items()}

@@ -5,6 +5,8 @@
 writes the pages, which are not kept, for `make docs`.
 """
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,10 +15,16 @@ import gallery
 from properties import Card, cards
 
 import posenc
+from posenc.chinese import described, family, summary
+from posenc.commands.signature import signature
+from posenc.commands.tags import tags
 from posenc.encoding import Encoding
+from posenc.words import LANGUAGES, Language
 
 DOCS = Path(__file__).parent.parent / "docs"
-FOLDERS = {language: DOCS / language / "reference" / "catalogue" for language in ("en", "zh")}
+FOLDERS: dict[Language, Path] = {
+    language: DOCS / language / "reference" / "catalogue" for language in LANGUAGES
+}
 
 INDEX = {
     "en": """# Catalogue
@@ -28,8 +36,8 @@ generated (`make docs`); [properties](../properties.md) has all measurements sid
 """,
     "zh": """# 目录
 
-这里列出全部编码：各页有图和实测的性质，公式和构造参数见英文页。本页及以下各页由
-`make docs` 生成；各项性质的并列比较见 {{en}}`英文的性质页 <reference/properties>`。
+这里列出全部编码，每种一页：公式、参数、报错、图和实测的性质。本页及以下各页由
+`make docs` 生成；各项性质的并列比较见[性质](../properties.md)。
 
 {table}
 """,
@@ -51,6 +59,13 @@ PAGE = {
 .. autoclass:: posenc.{title}
 ```
 
+## Tags
+
+What the class claims of itself; an instance may replace its own, for settings change what is true.
+
+{tags}
+## Examples
+
 Small instances, as the checks use them:
 
 ```text
@@ -69,19 +84,33 @@ What is measured, and of which model, is said in [properties](../properties.md).
 
 {summary}。类别：{family}。来源：{source}。
 
-类名是 `posenc.{title}`；公式、构造参数和报错见
-{{en}}`英文页 <reference/catalogue/{name}>`。以下是检查所用的小例子：
+类名是 `posenc.{title}`，这样构造：
+
+```text
+{signature}
+```
+
+{described}
+
+## 标签
+
+类对自己的声明；实例可以有自己的标签，因为参数会改变哪些话成立。
+
+{tags}
+## 例子
+
+检查所用的小例子：
 
 ```text
 {examples}
 ```
 
-在终端里，`posenc show {name}` 打印说明，加 `--out 文件夹` 就画图，
+在终端里，`posenc show {name} --language zh` 打印这些说明，加 `--out 文件夹` 就画图，
 `posenc check {name}` 检验它是否名副其实。
 {pictures}
 ## 性质
 
-各项性质的含义和所用的模型，见 {{en}}`英文的性质页 <reference/properties>`。
+各项性质的含义和所用的模型，见[性质](../properties.md)。
 
 {properties}""",
 }
@@ -94,6 +123,8 @@ HEADS = {
     "en": ("name", "class", "what it does", "kind", "source"),
     "zh": ("名称", "类", "做法", "类别", "来源"),
 }
+TAG_HEADS = {"en": ("tag", "claimed", "meaning, or why not"), "zh": ("标签", "声明", "含义或原因")}
+INDENTED = re.compile(r"(?:^    .*\n)+(?:\n(?:    .*\n)+)*", re.MULTILINE)
 
 
 def pages(measured: list[Card]) -> dict[Path, str]:
@@ -108,11 +139,14 @@ def pages(measured: list[Card]) -> dict[Path, str]:
     return written
 
 
-def page(card: Card, language: str) -> str:
+def page(card: Card, language: Language) -> str:
     kind = posenc.encodings()[card.name]
     return PAGE[language].format(
         name=card.name,
         title=kind.__name__,
+        signature=signature(kind),
+        described=body(kind, language),
+        tags=tag_rows(kind, language),
         summary=summary(kind, language),
         family=family(kind, language),
         source=source(kind),
@@ -133,6 +167,24 @@ def pictures(name: str, language: str) -> str:
     return PICTURES[language] + "\n".join(shown) if shown else ""
 
 
+def body(kind: type[Encoding], language: Language) -> str:
+    """What is said of it beyond the first line; formulas in fences, as they are written."""
+    _, _, said = described(kind, language).partition("\n\n")
+    return INDENTED.sub(fenced, said + "\n").rstrip("\n")
+
+
+def fenced(formula: re.Match[str]) -> str:
+    return "```text\n" + re.sub("^    ", "", formula[0], flags=re.MULTILINE) + "```\n"
+
+
+def tag_rows(kind: type[Encoding], language: Language) -> str:
+    """What it claims, and why not, a line for each tag."""
+    words = {"en": ("no", "yes"), "zh": ("否", "是")}[language]
+    lines = [(f"`{tag.name}`", words[tag.claimed], tag.meaning) for tag in tags(kind, language)]
+    heads = TAG_HEADS[language]
+    return markdown([heads, ("---",) * len(heads), *lines])
+
+
 def property_rows(card: Card, language: str) -> str:
     """What was measured of one encoding, a line for each property."""
     cells = {**card.geometry, **card.use}
@@ -140,11 +192,14 @@ def property_rows(card: Card, language: str) -> str:
     if language == "zh":
         cells = {chinese.COLUMNS.get(key, key): chinese.value(cell) for key, cell in cells.items()}
     head = ("property", "found") if language == "en" else ("性质", "结果")
-    lines = [head, ("---", "---"), *cells.items()]
+    return markdown([head, ("---", "---"), *cells.items()])
+
+
+def markdown(lines: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def table(language: str, link: str = "") -> str:
+def table(language: Language, link: str = "") -> str:
     """One row per encoding: name, class, what it does, kind, source; its name links to `link`."""
     heads = HEADS[language]
     lines = [heads, ("---",) * len(heads)]
@@ -159,17 +214,7 @@ def table(language: str, link: str = "") -> str:
                 source(kind),
             )
         )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def summary(kind: type[Encoding], language: str) -> str:
-    """The first line of the docstring, or what stands for it in Chinese."""
-    english = (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
-    return chinese.SUMMARIES.get(kind.name, english) if language == "zh" else english
-
-
-def family(kind: type[Encoding], language: str) -> str:
-    return chinese.FAMILIES.get(kind.family, kind.family) if language == "zh" else kind.family
+    return markdown(lines).rstrip("\n")
 
 
 def source(kind: type[Encoding]) -> str:

@@ -1,10 +1,9 @@
 """The Chinese words of the generated pages, by hand; what has none here is shown in English.
 
-Those of encodings and their kinds are the command line's, too.
+Those of encodings are in posenc.chinese, for the command line says them too.
 """
 
-from posenc.commands.chinese import FAMILIES as FAMILIES
-from posenc.commands.chinese import SUMMARIES as SUMMARIES
+import re
 
 COLUMNS = {
     "says": "说明的是",
@@ -28,6 +27,43 @@ COLUMNS = {
     "exports": "能导出",
 }
 
+# Heads of the tables that hold every encoding, which have less room.
+HEADS = {
+    "encoding": "编码",
+    "says": "说明",
+    "unique": "唯一",
+    "growth": "增长",
+    "shift law": "平移律",
+    "relative": "相对",
+    "direction": "方向",
+    "same token": "相同词元",
+    "monotone": "单调",
+    "parameters": "参数",
+    "causal only": "只用于因果",
+    "extent": "范围",
+    "context": "上下文",
+    "decodes": "解码",
+    "linear attention": "线性注意力",
+    "SDPA": "SDPA",
+    "memory": "内存",
+    "compiles": "编译",
+    "exports": "导出",
+    "scaling": "缩放",
+    "fastest": "最快的",
+    "slowest": "最慢的",
+    "slowed by": "放慢到几倍",
+    "follows the length": "随长度而变",
+    "curve": "曲线",
+    "dimensions": "维数",
+    "first rise": "首次上升",
+    "steps that rise": "上升的步数",
+    "first zero": "首次过零",
+    "zeros": "过零次数",
+    "model": "模型",
+    "sentence": "整句",
+    "tokens": "词元",
+}
+
 VALUES = {
     "yes": "是",
     "no": "否",
@@ -36,11 +72,36 @@ VALUES = {
     "distances": "距离",
     "content": "由内容决定",
     "nothing": "没有",
-    "causal": "由因果掩码区分",
+    "causal": "靠因果掩码",
     "rotated": "`rotated`",
     "raw": "`raw`",
     "linear": "线性增长",
     "quadratic": "平方增长",
+    "none": "无",
+    "changes": "变",
+    "sum of cosines": "余弦之和",
+    "RoFormer's bound": "RoFormer 的上界",
+    "GRU, last state": "GRU，最后一个状态",
+    "textCNN, maximum over time": "textCNN，对时间取最大值",
+    "Transformer encoder, no position": "Transformer 编码器，没有位置",
+    "Transformer encoder, sinusoidal": "Transformer 编码器，正弦",
+    "Transformer encoder, rotary": "Transformer 编码器，旋转",
+    "Transformer encoder, ALiBi": "Transformer 编码器，ALiBi",
+    "Transformer decoder, no position": "Transformer 解码器，没有位置",
+    "Transformer decoder, sinusoidal": "Transformer 解码器，正弦",
+    "Transformer decoder, rotary": "Transformer 解码器，旋转",
+    "Transformer decoder, ALiBi": "Transformer 解码器，ALiBi",
+}
+# Cells and heads with numbers in them.
+NUMBERED = {
+    r"to (\d+)": r"到 \1 为止",
+    r"from (\d+)": r"从 \1 起",
+    r"new at (\d+)": r"\1 时新增",
+    r"turn once in (\d+)": r"\1 内转满一圈",
+    r"new angles at (\d+)": r"\1 时的新角度",
+    r"([\d,]+) tokens": r"\1 个词元",
+    r"([\d.]+) to ([\d.]+)": r"\1 至 \2",
+    r"(\d+) of (\d+)": r"\2 步中的 \1 步",
 }
 
 FIGURES = {
@@ -60,9 +121,14 @@ FIGURES = {
 
 def value(cell: str) -> str:
     """A cell of the property tables in Chinese; numbers stay as they are."""
-    if cell.startswith("to "):
-        return f"到 {cell.removeprefix('to ')} 为止"
+    for english, words in NUMBERED.items():
+        if re.fullmatch(english, cell):
+            return re.sub(english, words, cell)
     return VALUES.get(cell, cell)
+
+
+def head(cell: str) -> str:
+    return HEADS.get(cell, value(cell))
 
 
 # The rows of the benchmark, the words of their cases, and what they are compared with.

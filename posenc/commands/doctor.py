@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from posenc.commands.app import AsJson, errors
+from posenc.commands.language import InLanguage, sayable
 
 
 def doctor(
@@ -20,9 +21,7 @@ def doctor(
         str | None,
         Option(help="Engines that are to run it, with commas between.", show_default="all"),
     ] = None,
-    language: Annotated[
-        Literal["en", "zh"], Option("--language", "--lang", help="Of the sentences.")
-    ] = "en",
+    language: InLanguage = "en",
     weights: Annotated[
         bool, Option("--weights", help="Read the weights too: their frequencies and layout.")
     ] = False,
@@ -40,6 +39,6 @@ def doctor(
     if as_json:
         print(json.dumps(plain(examination), indent=2))
     else:
-        print("\n".join(lines(examination, language)))
+        print("\n".join(lines(examination, sayable(language))))
     if not examination.sound:
         raise typer.Exit(1)

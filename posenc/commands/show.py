@@ -1,7 +1,5 @@
 """`posenc show`: one encoding, in words and in figures."""
 
-import dataclasses
-import inspect
 import re
 import sys
 from collections.abc import Mapping
@@ -10,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
+from posenc.chinese import described
 from posenc.commands.app import errors
 from posenc.commands.braille import writable
-from posenc.commands.chinese import SUMMARIES
+from posenc.commands.language import InLanguage, sayable
 from posenc.commands.settings import build, parse, strangers
 from posenc.commands.signature import signature
+from posenc.commands.tags import tags
 from posenc.errors import PosencError, UnknownNameError, UnsupportedError
-from posenc.words import Words
+from posenc.words import Language, Texts, Words
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
 
 FOLDER = Path("posenc-figures")
-TEXTS = {
+TEXTS: Texts = {
     "others": ("also called {names}", "也叫 {names}"),
     "tags": ("tags", "标签"),
     "settings": ("with these settings", "用这些参数"),
@@ -54,10 +54,7 @@ def show(
     ] = None,
     format_: Annotated[Literal["svg", "png"], Option("--format", help="Of the files.")] = "svg",
     theme: Annotated[Literal["light", "dark"], Option(help="Of the figures.")] = "light",
-    language: Annotated[
-        Literal["en", "zh"],
-        Option("--language", "--lang", help="Of labels, and of what words there are."),
-    ] = "en",
+    language: InLanguage = "en",
     length: Annotated[
         int | None, Option(help="Tokens shown.", show_default="what suits the figure")
     ] = None,
@@ -77,8 +74,7 @@ def show(
         with strangers(f"encoding {name!r} cannot be imported"):
             kind = find(name)
         if not figure and out is None:
-            if not writable(sys.stdout, TEXTS["tags"][1]):
-                language = "en"
+            language = sayable(language)
             _tell(kind, values, _sketched(kind, values, length, head, language), language)
             return
         encoding = build(kind, values)
@@ -105,7 +101,7 @@ def _sketched(
     values: dict[str, object],
     length: int | None,
     head: int,
-    language: Literal["en", "zh"],
+    language: Language,
 ) -> list[str]:
     """A curve of it as text, where the terminal can write braille; a stranger may have none."""
     from posenc.commands.sketch import sketch
@@ -122,7 +118,7 @@ def _sketched(
 
 
 def _tell(
-    kind: type["Encoding"], values: dict[str, object], sketched: list[str], language: str
+    kind: type["Encoding"], values: dict[str, object], sketched: list[str], language: Language
 ) -> None:
     """What there is to say in words; settings are tried, and the encoding shown that they make."""
     from posenc.catalogue import ALIASES
@@ -132,15 +128,14 @@ def _tell(
     with strangers(f"{kind.__name__}.examples() fails"):
         examples = [repr(example) for example in kind.examples()]
     print(f"{signature(kind)}\n")
-    summary, _, rest = (inspect.getdoc(kind) or "").partition("\n")
-    print("\n".join([SUMMARIES.get(kind.name, summary) if language == "zh" else summary, rest]))
+    print(described(kind, language))
     if others := ALIASES.get(kind.name):
         print(f"\n{say('others', names=', '.join(others))}")
     if sketched:
         print(*("", *sketched), sep="\n")
     print(f"\n{say('tags')}")
-    for field in dataclasses.fields(kind.tags):
-        print(f"    {field.name:22} {getattr(kind.tags, field.name)}")
+    for tag in tags(kind, language):
+        print(f"    {tag.name:22} {tag.claimed!s:6} {tag.meaning}")
     if shown is not None:
         print(f"\n{say('settings')}\n    {shown}")
     print(f"\n{say('examples')}")

@@ -17,6 +17,7 @@ import posenc as pe
 import posenc.lab.compare
 import posenc.testing
 import posenc.testing.suite
+from posenc.chinese import described
 from posenc.commands import app
 from posenc.commands.app import COMMANDS, OneLine
 
@@ -157,6 +158,25 @@ class TestList:
             assert name in shown
             assert cls.__name__ in shown
             assert (inspect.getdoc(cls) or "").splitlines()[0] in shown
+
+    def test_chinese_lists_the_same_in_the_same_order(self) -> None:
+        shown, english = (run(app, ["list", "--language", x]).stdout for x in ("zh", "en"))
+        names = [re.findall(r"^  (\w+)", text, re.MULTILINE) for text in (shown, english)]
+        assert names[0] == names[1]
+        for words in (
+            "绝对：加到嵌入上",
+            "相对，只用于因果",
+            described(pe.Rotary).partition("\n")[0],
+        ):
+            assert words in shown
+
+    def test_a_terminal_without_chinese_gets_english(self) -> None:
+        ended = python(
+            "import sys; sys.argv = ['posenc', 'list', '--language', 'zh']\n"
+            "sys.stdout.reconfigure(encoding='latin-1')\n"
+            "from posenc.cli import main; main()"
+        )
+        assert ended.stdout.startswith("absolute: adds to the embeddings\n"), ended.stderr
 
     def test_json_tells_the_same_to_programs(self) -> None:
         rows = {row["name"]: row for row in json.loads(run(app, ["list", "--json"]).stdout)}

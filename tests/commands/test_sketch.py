@@ -1,5 +1,6 @@
 """What `posenc show` says in the terminal itself: the call, other names, and a curve in braille."""
 
+import dataclasses
 import math
 import re
 import subprocess
@@ -13,9 +14,9 @@ from typer.testing import CliRunner
 
 import posenc as pe
 from posenc.analysis import measure
+from posenc.chinese import described
 from posenc.commands import app
 from posenc.commands.braille import BLANK, DOTS, braille
-from posenc.commands.chinese import SUMMARIES
 from posenc.commands.signature import signature
 from posenc.commands.sketch import sketch
 
@@ -162,14 +163,31 @@ class TestWords:
             "f: Callable[[Tensor], int] = <built-in function abs>)"
         )
 
-    def test_chinese_is_spoken_as_far_as_there_are_words(self) -> None:
+    def test_chinese_is_spoken(self) -> None:
         shown = show("rope", "--language", "zh")
-        for words in (SUMMARIES["rotary"], "也叫 rope", "第 0 个头的得分", "标签\n", "例子\n"):
+        assert described(pe.Rotary) in shown
+        for words in (
+            "也叫 rope",
+            "第 0 个头的得分",
+            "\n标签\n",
+            "\n例子\n",
+            "画图：posenc show rotary",
+        ):
             assert words in shown
-        assert "画图：posenc show rotary --out" in shown
-        assert "RoPE: each pair" not in shown
-        # The formula and what names mean have no Chinese yet.
-        assert "angle[pos, i] = pos" in shown
+
+    def test_chinese_has_the_same_numbers_and_the_same_tags(self) -> None:
+        for name in pe.encodings():
+            claims = [
+                re.findall(r"^    (\w+) +(True|False) ", show(name, "--lang", language), re.M)
+                for language in ("en", "zh")
+            ]
+            assert claims[0] == claims[1]
+            assert len(claims[0]) == len(dataclasses.fields(pe.Tags))
+
+    def test_the_environment_chooses_a_language(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("POSENC_LANGUAGE", "zh")
+        assert "画图：" in show("t5")
+        assert "figures: " in show("t5", "--language", "en")
 
     def test_other_names_are_told(self) -> None:
         assert "\nalso called rope, roformer\n" in show("rotary")
