@@ -1,7 +1,8 @@
 """What the property page measures beyond single encodings: scalings, decay, whole models."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,47 +16,26 @@ from posenc.testing.fixtures import tokens_for
 # Below this a difference of float64 numbers of size 1 is rounding.
 ZERO = 1e-9
 
-SCALED = """
-## Wavelengths of every scaling
-
-{pairs} pairs of base 10,000, trained on {trained} tokens, scaled by {factor} for {length}. A pair
-that turned less than once in training meets new angles where it turns farther than it did then.
-LongRoPE's divisors are found by search; here they rise evenly in the exponent, as an example.
-"""
-
-DECAY = """
-## Decay is not monotone
-
-The inner product of two sinusoidal positions is sum cos(w k), and half of RoPE's score for
-q = k = ones. RoFormer's figure 2 is a bound on scores, `abel_bound`. Distances below {reach}.
-"""
-
-ORDER = """
-## Position sensitivity of whole models
-
-Models with random weights read 8 sentences of 12 tokens and 16 permutations of each. Whether what
-they say of the sentence changes; for a Transformer that is the mean over its tokens. `tokens` is
-whether what is said of each token changes, once it is put back in its place.
-"""
+REACH = 4096
+SCALED = {"pairs": 64, "trained": 4096, "factor": 8, "length": 8 * 4096}
 
 
-def parts() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Text and rows of each table."""
-    yield scaled_head(), list(scaled())
-    yield DECAY.format(reach=REACH), list(decays())
-    yield ORDER, list(orders())
+class Part(NamedTuple):
+    """A table, and the key of what is said before it, with the sizes that it names."""
+
+    text: str
+    sizes: Mapping[str, int]
+    rows: list[dict[str, str]]
+
+
+def parts() -> Iterator[Part]:
+    yield Part("scaled", SCALED, list(scaled()))
+    yield Part("decay", {"reach": REACH}, list(decays()))
+    yield Part("order", {}, list(orders()))
 
 
 def yes(claim: bool) -> str:
     return "yes" if claim else "no"
-
-
-REACH = 4096
-SIZES = {"pairs": 64, "trained": 4096, "factor": 8, "length": 8 * 4096}
-
-
-def scaled_head() -> str:
-    return SCALED.format(**SIZES)
 
 
 def scalings(pairs: int, trained: int, factor: int) -> Iterator[Scaling | None]:
@@ -71,7 +51,7 @@ def scalings(pairs: int, trained: int, factor: int) -> Iterator[Scaling | None]:
 
 
 def scaled() -> Iterator[dict[str, str]]:
-    pairs, trained, factor, length = SIZES.values()
+    pairs, trained, factor, length = SCALED.values()
     plain = pe.Rotary(2 * pairs)
     before = measure.largest_angles(plain, trained)
     for scaling in scalings(pairs, trained, factor):

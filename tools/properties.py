@@ -6,9 +6,11 @@ few digits, so that every machine prints the same.
 
 import dataclasses
 
+import chinese
 import phenomena
 import torch
-from phenomena import ZERO, yes
+from phenomena import ZERO, Part, yes
+from property_texts import TEXTS
 from torch import Tensor
 
 import posenc as pe
@@ -20,51 +22,13 @@ from posenc.linear.attention import linear_attention
 from posenc.lowering import embeds_only
 from posenc.terms import CountTable, DenseBias
 from posenc.testing.fixtures import backends_for, model_for, tokens_for
+from posenc.words import LANGUAGES, Language, Words
 
 DIM, HEADS, TRAINED, LENGTH = 128, 4, 512, 4096
 # Scores are taken among so many tokens, so far apart that no window or group divides it.
 TOKENS, STRIDE = 40, 61
 
-HEAD = f"""# Properties
-
-Measured by `posenc.analysis.measure` on what `make` gives for a model of {DIM} dimensions,
-{HEADS} heads and {LENGTH} tokens, trained on {TRAINED}; untrained weights are as first drawn.
-This page is generated (`make generate`). [Measures](../howto/measures.md) says what each number is.
-
-## Geometry
-
-| column | meaning |
-|---|---|
-| says | of what it says something: positions, distances, or what the content decides |
-| unique | whether all {LENGTH} rows differ in bfloat16, or up to which one they do |
-| growth | how many times its largest number grows from {LENGTH // 64} rows to {LENGTH} |
-| shift law | whether PE(p + 1) = M PE(p) with one matrix M |
-| relative | whether scores of a given q and k depend on the distance alone |
-| direction | whether s(i, j) differs from s(j, i) for some q and k, without a causal mask |
-| same token | whether it does so with q = k |
-| monotone | whether scores of q = k = ones never rise with distance |
-| new at {LENGTH} | what {LENGTH} tokens bring that {TRAINED} did not |
-
-Of absolute encodings q and k are two projections of a position's vector, or that vector itself for
-q = k. "causal" is for encodings that come with a causal mask, which tells the direction. A dash:
-nothing to measure. `axial` reads tokens row by row of a square here: what it promises holds along
-each axis.
-"""
-
-USE = """
-## Use
-
-| column | meaning |
-|---|---|
-| parameters | trained numbers for this model |
-| causal only | defined for causal attention only |
-| extent, context | it must know how far positions reach, or read its layer's input |
-| decodes | with which cache decoding equals the full forward: `rotated` serves all that say any |
-| linear attention | it changes embeddings or turns q and k, and asks for nothing else |
-| SDPA | torch's scaled_dot_product_attention computes it |
-| memory | linear in the length, or with a number for every pair |
-| compiles, exports | as one graph |
-"""
+SIZES = {"dim": DIM, "heads": HEADS, "trained": TRAINED, "length": LENGTH, "early": LENGTH // 64}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,15 +51,23 @@ def card(kind: type[Encoding]) -> Card:
     return Card(encoding.name, geometry(encoding), use(encoding))
 
 
-def page(measured: list[Card]) -> str:
-    """The whole page."""
+def pages(measured: list[Card]) -> dict[Language, str]:
+    """The whole page in each language."""
+    parts: list[Part] = [
+        Part("geometry", SIZES, [card.geometry for card in measured]),
+        Part("use", {}, [card.use for card in measured]),
+    ]
     with torch.no_grad():
-        parts = [
-            (HEAD, [card.geometry for card in measured]),
-            (USE, [card.use for card in measured]),
-            *phenomena.parts(),
-        ]
-    return "".join(f"{head}\n{table(rows)}" for head, rows in parts)
+        parts += phenomena.parts()
+    return {language: "".join(section(part, language) for part in parts) for language in LANGUAGES}
+
+
+def section(part: Part, language: Language) -> str:
+    """What is said of a table, and the table."""
+    rows = part.rows
+    if language == "zh":
+        rows = [{chinese.head(k): chinese.value(v) for k, v in row.items()} for row in rows]
+    return f"{Words(language, TEXTS)(part.text, **part.sizes)}\n{table(rows)}"
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -266,4 +238,4 @@ def per_pair(encoding: Encoding) -> bool:
 
 
 if __name__ == "__main__":
-    print(page(cards()), end="")
+    print(pages(cards())["en"], end="")

@@ -1,0 +1,164 @@
+"""What the conformance page says of peers in Chinese; what has no words here stays English."""
+
+WHOLE = "整层"
+IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
+
+WHAT = {
+    "AlibiPositionalBias, symmetric, also at real-valued positions": (
+        "AlibiPositionalBias，前后对称，位置也取实数"
+    ),
+    "Attention with RotaryEmbedding(use_xpos=True), the whole layer, with memories before x": (
+        f"Attention 加 RotaryEmbedding(use_xpos=True)，{WHOLE}，x 之前有记忆"
+    ),
+    "Attention with data_dependent_alibi, the whole causal layer": (
+        "Attention 加 data_dependent_alibi，因果的整层"
+    ),
+    "Attention with use_cope, the whole causal layer": "Attention 加 use_cope，因果的整层",
+    "BertEmbeddings, the whole layer": f"BertEmbeddings，{WHOLE}",
+    "BloomAttention, the whole layer, its float32 steps in float64": (
+        f"BloomAttention，{IN_FLOAT64}"
+    ),
+    "Both versions' DisentangledSelfAttention, whole, where sqrt(3d) is not a whole number": (
+        f"两个版本的 DisentangledSelfAttention，{WHOLE}，sqrt(3d) 不是整数"
+    ),
+    "Deberta's DisentangledSelfAttention, whole, where sqrt(3d) is a whole number": (
+        f"Deberta 的 DisentangledSelfAttention，{WHOLE}，sqrt(3d) 是整数"
+    ),
+    "DebertaV2's DisentangledSelfAttention, whole, where sqrt(3d) is a whole number": (
+        f"DebertaV2 的 DisentangledSelfAttention，{WHOLE}，sqrt(3d) 是整数"
+    ),
+    "F.scaled_dot_product_attention with grouped heads, aligned at the last key": (
+        "F.scaled_dot_product_attention，头分组共用键，与最后一个键对齐"
+    ),
+    "FalconAttention, the whole layer, its bfloat16 bias in float64": (
+        f"FalconAttention，{WHOLE}，其 bfloat16 的偏置改用 float64"
+    ),
+    "GPTJAttention, the whole layer, interleaved and in part, its float32 steps in float64": (
+        f"GPTJAttention，交错布局，部分旋转，{IN_FLOAT64}"
+    ),
+    "GPTNeoXAttention, the whole layer, turned in part, its float32 steps in float64": (
+        f"GPTNeoXAttention，部分旋转，{IN_FLOAT64}"
+    ),
+    "Llama4TextAttention without RoPE, the whole layer, its float32 steps in float64": (
+        f"不带 RoPE 的 Llama4TextAttention，{IN_FLOAT64}"
+    ),
+    "LlamaAttention, the whole layer, with every rope_type, its float32 steps in float64": (
+        f"LlamaAttention，每一种 rope_type，{IN_FLOAT64}"
+    ),
+    "M2M100SinusoidalPositionalEmbedding and SpeechT5ScaledPositionalEncoding, the modules": (
+        "M2M100SinusoidalPositionalEmbedding 与 SpeechT5ScaledPositionalEncoding 这两个模块"
+    ),
+    "Ministral3Attention with exact RoPE, the whole layer, its float32 steps in float64": (
+        f"Ministral3Attention 加精确的 RoPE，{IN_FLOAT64}"
+    ),
+    "MptAttention, the whole layer, its float32 steps in float64": f"MptAttention，{IN_FLOAT64}",
+    "PixtralAttention with PixtralVisionRotaryEmbedding, the whole layer": (
+        f"PixtralAttention 加 PixtralVisionRotaryEmbedding，{WHOLE}"
+    ),
+    "Qwen2VLAttention with the sections of Qwen2VLRotaryEmbedding, the whole layer": (
+        f"Qwen2VLAttention，分段照 Qwen2VLRotaryEmbedding，{WHOLE}"
+    ),
+    "Qwen3VLTextAttention with the sections of Qwen3VLTextRotaryEmbedding, the whole layer": (
+        f"Qwen3VLTextAttention，分段照 Qwen3VLTextRotaryEmbedding，{WHOLE}"
+    ),
+    "ROPE_INIT_FUNCTIONS as they are: gains, and frequencies relative to ours": (
+        "原样的 ROPE_INIT_FUNCTIONS：增益，以及与我们相比的频率"
+    ),
+    "RelativePositionBias, made for scores divided by sqrt(d), and so multiplied by it": (
+        "RelativePositionBias，它配的是除以 sqrt(d) 的得分，所以再乘回来"
+    ),
+    "RoFormerSelfAttention, interleaved, causal and not, its float32 table in float64": (
+        "RoFormerSelfAttention，交错布局，因果与否都比，其 float32 的表改用 float64"
+    ),
+    "RotaryEmbedding(learned_freq=True), whose parameter is the frequency, not its logarithm": (
+        "RotaryEmbedding(learned_freq=True)，其参数是频率本身，不是频率的对数"
+    ),
+    "RotaryEmbedding(use_xpos=True).rotate_queries_and_keys, then attention": (
+        "RotaryEmbedding(use_xpos=True).rotate_queries_and_keys，再做注意力"
+    ),
+    "RotaryEmbedding, in part, plain, interpolated and NTK, its float32 steps in float64": (
+        "RotaryEmbedding：部分旋转、不缩放、插值、NTK，其 float32 的步骤改用 float64"
+    ),
+    "ScaledSinusoidalEmbedding, its scale set to 1": "ScaledSinusoidalEmbedding，其缩放设为 1",
+    "SmolLM3Attention of a layer without rotation, the whole layer with grouped heads": (
+        f"不旋转的那种层里的 SmolLM3Attention，{WHOLE}，头分组共用键"
+    ),
+    "T5Attention, the whole layer, also with a cache": f"T5Attention，{WHOLE}，也带缓存",
+    "The module CoPE, on masked logits of fewer queries than keys": (
+        "模块 CoPE，用于遮住一部分的 logit，查询少于键"
+    ),
+    "VisionAttention with Qwen2VLVisionRotaryEmbedding, the whole layer": (
+        f"VisionAttention 加 Qwen2VLVisionRotaryEmbedding，{WHOLE}"
+    ),
+    "Wav2Vec2BertSelfAttention with relative keys, the whole layer": (
+        f"Wav2Vec2BertSelfAttention，用相对的键，{WHOLE}"
+    ),
+    "XLNetRelativeAttention, the whole layer, and the table that XLNetModel gives it": (
+        f"XLNetRelativeAttention，{WHOLE}，以及 XLNetModel 交给它的表"
+    ),
+    "XLNetRelativeAttention, the whole layer, with memory, and XLNet's sinusoids in float64": (
+        f"XLNetRelativeAttention，{WHOLE}，带记忆，XLNet 的正弦改用 float64"
+    ),
+    "generate_alibi_bias, causal, where the number of heads is a power of two": (
+        "generate_alibi_bias，因果，头数是 2 的幂"
+    ),
+    "generate_sandwich_bias in float64, its scores and the attention that they give": (
+        "用 float64 的 generate_sandwich_bias：得分，以及由此得到的注意力"
+    ),
+    "generate_sliding_window, which looks back `window_size` tokens besides the token itself": (
+        "generate_sliding_window，除词元自己之外再往回看 `window_size` 个"
+    ),
+    "get_axial_freqs and apply_rotary_emb over images and videos, then attention": (
+        "get_axial_freqs 与 apply_rotary_emb，用于图像和视频，再做注意力"
+    ),
+    "masking_utils' sliding windows: causal, both ways, left padded, packed, fewer queries": (
+        "masking_utils 的滑动窗口：因果、双向、左侧填充、打包、查询较少"
+    ),
+    "nn.RNN, fed with zeros": "nn.RNN，输入全为零",
+    "odeint, method dopri5": "odeint，方法 dopri5",
+    "odeint, method rk4 on the same grid": "odeint，方法 rk4，网格相同",
+    "rotate_queries_or_keys, in part, plain, interpolated and NTK, its float32 steps in float64": (
+        "rotate_queries_or_keys：部分旋转、不缩放、插值、NTK，其 float32 的步骤改用 float64"
+    ),
+    "signal.square and signal.sawtooth, whose width 1/2 makes triangles": (
+        "signal.square 与 signal.sawtooth，后者宽度取 1/2 就是三角波"
+    ),
+    "table of XLM: Waveform's default is the sinusoid": "XLM 的表：Waveform 默认就是正弦",
+    "tables of CTRL, DETR and Whisper, made in float64": (
+        "CTRL、DETR 与 Whisper 的表，用 float64 制成"
+    ),
+    "tables of XLM, RoFormer and Marian": "XLM、RoFormer 与 Marian 的表",
+    "the score scale that DeepseekV3Attention makes from YaRN's factor and mscale_all_dim": (
+        "DeepseekV3Attention 由 YaRN 的 factor 和 mscale_all_dim 得出的得分缩放"
+    ),
+}
+
+# Why an error may be larger.
+CAPS = {
+    "the peer turns queries and keys in float32": "对照实现用 float32 旋转查询和键",
+    "scaled_size_sqrt rounds sqrt(3d) to float32": "scaled_size_sqrt 把 sqrt(3d) 舍入到 float32",
+    "theirs differentiates the solver's steps and interpolation, ours is the adjoint method": (
+        "对方对求解器的各步和插值求导，我们用伴随方法"
+    ),
+    "its frequencies and ramps are float32": "其频率和过渡段是 float32",
+    "their tables are rounded to float32": "这些表舍入到了 float32",
+    "their table is rounded to float32": "这张表舍入到了 float32",
+    "their angles are float32, at positions up to 151": "其角度是 float32，位置到 151 为止",
+    "its frequencies are float32, at positions up to 149": "其频率是 float32，位置到 149 为止",
+    "XLNetModel.relative_positional_encoding computes frequencies and angles in float32": (
+        "XLNetModel.relative_positional_encoding 用 float32 计算频率和角度"
+    ),
+}
+
+STATUSES = {
+    "agrees": "一致",
+    "disagrees": "不一致",
+    "failed": "失败",
+    "not installed": "未安装",
+}
+
+
+def oracle(text: str) -> str:
+    """`package version: what is compared`, or the paper."""
+    package, _, what = text.partition(": ")
+    return f"{'论文' if package == 'paper' else package}：{WHAT.get(what, what)}"
