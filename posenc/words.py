@@ -1,6 +1,8 @@
 """What people read, in English and in Chinese: texts by key, and what fills them in."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from posenc.errors import SettingError
@@ -9,14 +11,25 @@ Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 # What is said, by key: in English and in Chinese.
 Texts = Mapping[str, tuple[str, str]]
+WIDE = "[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
+GAP = re.compile(f"(?<={WIDE}) (?={WIDE})")
+
+
+@dataclass(frozen=True)
+class Saying:
+    """A text before a language is chosen: its key, and what fills it in."""
+
+    key: str
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
 class Words:
     """The words of one language: say("position"), say("head", head=3).
 
     Names are joined, and of two texts the first is for one: with names=("a", "b") and runs=1
-    "{names} {names:holds|hold} in {runs:# run|# runs}" is "a and b hold in 1 run". Raises
-    SettingError for a language that is not there.
+    "{names} {names:holds|hold} in {runs:# run|# runs}" is "a and b hold in 1 run". Chinese letters
+    stand without a space between them, whatever is filled in. Raises SettingError for a language
+    that is not there.
     """
 
     def __init__(self, language: str, texts: Texts) -> None:
@@ -25,9 +38,12 @@ class Words:
         self.language, self.texts = language, texts
         self.column = LANGUAGES.index(language)
 
-    def __call__(self, key: str, **values: object) -> str:
+    def __call__(self, key: str, /, **values: object) -> str:
         spoken = {name: self._spoken(value) for name, value in values.items()}
-        return self.texts[key][self.column].format(**spoken)
+        return GAP.sub("", self.texts[key][self.column].format(**spoken))
+
+    def of(self, saying: Saying) -> str:
+        return self(saying.key, **saying.values)
 
     def listed(self, names: Sequence[str]) -> str:
         """`a, b and c`."""
@@ -35,6 +51,8 @@ class Words:
         return last.join(filter(None, (comma.join(names[:-1]), *names[-1:])))
 
     def _spoken(self, value: object) -> object:
+        if isinstance(value, Saying):
+            return self.of(value)
         if isinstance(value, tuple | list):
             return _Several(self.listed(value), len(value))
         if isinstance(value, int) and not isinstance(value, bool):

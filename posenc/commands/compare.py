@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,8 +12,13 @@ from rich.table import Table
 from typer import Option
 
 from posenc.commands.app import errors
+from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.lab.config import Comparison, RunConfig
+from posenc.words import Language, Words
+
+if TYPE_CHECKING:
+    from posenc.lab.compare import Outcome
 
 
 def compare(
@@ -49,6 +54,7 @@ def compare(
     as_json: Annotated[
         bool, Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
+    language: InLanguage = Comparison.language,
 ) -> None:
     """Train a small model with each encoding, test it at longer lengths, and write a report."""
     with errors():
@@ -69,16 +75,16 @@ def compare(
             text=tuple(text or ()),
             out=out,
             jobs=jobs,
+            language=language,
         )
         # From here on Ctrl-C has checkpoints and a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with display(sys.stderr) as shown:
+        with display(sys.stderr, sayable(language, sys.stderr)) as shown:
             outcome = run(comparison, shown)
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:
-        _print_report(outcome.data)
-        print(f"report: {outcome.report}")
+        _print_report(outcome, sayable(language))
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
 
@@ -96,16 +102,21 @@ def _lengths(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _print_report(outcome: "Outcome", language: Language) -> None:
     """The losses (fixed targets, mean over seeds) and the verdict's sentences."""
+    from posenc.lab.texts import TEXTS
+
+    say, report = Words(language, TEXTS), outcome.data
     lengths = [str(length) for length in report["lengths"]]
-    table = Table("loss at", *lengths)
+    table = Table(say("loss_at"), *lengths)
     for name, encoding in report["encodings"].items():
         table.add_row(name, *(_mean(encoding["loss"]["targets"].get(n)) for n in lengths))
     if report["encodings"]:
         Console().print(table)
-    for sentence in (report["headline"], *report["verdict"]):
+    english = [report["headline"], *report["verdict"]]
+    for sentence in english if language == "en" else outcome.said:
         print(sentence)
+    print(say("report", path=outcome.report))
 
 
 def _mean(target: dict[str, Any] | None) -> str:

@@ -1,7 +1,7 @@
 """--language, the same for all commands that say more than a line."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, TextIO
 
 from typer import Option
 
@@ -19,6 +19,6 @@ InLanguage = Annotated[
 ]
 
 
-def sayable(language: Language) -> Language:
-    """The language, or English where the terminal cannot write Chinese."""
-    return language if writable(sys.stdout, "中") else "en"
+def sayable(language: Language, stream: TextIO | None = None) -> Language:
+    """The language, or English where the terminal, or what stands for it, has no Chinese."""
+    return language if writable(stream or sys.stdout, "中") else "en"

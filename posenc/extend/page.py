@@ -14,8 +14,11 @@ from posenc.lab.curves import described
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, facts, small, table, tag, text
 from posenc.report.numbers import count
+from posenc.report.texts import SHARED
+from posenc.words import Words
 
 Data = dict[str, Any]
+SAY = Words("en", SHARED)
 
 
 def page(data: Data) -> Markup:
@@ -71,8 +74,9 @@ def _pictures(data: Data) -> Child:
             contexts,
             data["trained"],
             lengths,
-            described(contexts, "tokens read", "token"),
-            unit="tokens",
+            described(contexts, "Loss in nats per token against tokens read.", SAY),
+            mark=f"trained at {data['trained']}",
+            axis="length of the text read, in tokens",
             highest=curves.highest(contexts),
         )
         caption = (
@@ -84,8 +88,11 @@ def _pictures(data: Data) -> Child:
         picture = figures.by_position(
             positions,
             data["trained"],
-            described(positions, "position in the longest window", "token"),
-            unit="tokens",
+            described(
+                positions, "Loss in nats per token against position in the longest window.", SAY
+            ),
+            mark=f"trained to {data['trained']}",
+            axis="position in the window, in tokens",
             highest=curves.highest(positions),
         )
         caption = (

@@ -38,6 +38,7 @@ class Outcome:
 
     report: Path
     data: dict[str, Any]  # what report.json holds
+    said: list[str]  # the first sentences of the page
     runs: list[Run]
     interrupted: bool
 
@@ -64,12 +65,12 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
         stopped = _carry_out(comparison, configs, corpus, display)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
-            report, data = write_report(out, runs, comparison.command())
+            written = write_report(out, runs, comparison.command(), comparison.language)
         except OSError as error:
             raise LabError(f"the report in {out} cannot be written: {error.strerror}") from stopped
     if isinstance(stopped, LabError):
         raise stopped
-    return Outcome(report, data, runs, interrupted=stopped is not None)
+    return Outcome(*written, runs, interrupted=stopped is not None)
 
 
 def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
@@ -162,7 +163,7 @@ def _carry_out(
             stopped = error
         except OSError as error:
             stopped = LabError(f"{error.filename or comparison.out}: {error.strerror}")
-    display.note("stopped early: the report holds what is done, the same command goes on")
+    display.stopped()
     return stopped
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from posenc.errors import SettingError
+from posenc.words import Language
 
 PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
@@ -105,7 +106,7 @@ class Comparison:
     """Everything that a person can choose; the defaults are `posenc compare` without options.
 
     Lengths count bytes. `minutes`, for all runs together, replaces `steps`. Without `text` the
-    models read the standard library's source.
+    models read the standard library's source. `language` is that of the report.
     """
 
     encodings: tuple[str, ...] = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
@@ -121,6 +122,7 @@ class Comparison:
     text: tuple[Path, ...] = ()
     out: Path = Path("posenc-compare")
     jobs: int | None = None
+    language: Language = "en"
 
     def command(self) -> str:
         """The one command that repeats this comparison."""

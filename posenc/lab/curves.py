@@ -10,6 +10,7 @@ from posenc.lab.aggregate import Protocol, Study
 from posenc.lab.figures import Curve
 from posenc.lab.intervals import Interval
 from posenc.report.numbers import number
+from posenc.words import Words
 
 MOST_POINTS = 40
 
@@ -53,15 +54,22 @@ def mean(values: Iterable[float]) -> float:
     return fmean(values) if all(map(math.isfinite, values)) else math.inf
 
 
-def described(curves: Sequence[Curve], against: str, per: str = "byte") -> str:
-    """What a screen reader says of a picture: where each line starts and ends."""
+def described(curves: Sequence[Curve], what: str, say: Words) -> str:
+    """What a screen reader says of a picture: what it is, and where each line starts and ends."""
+    lost = say("diverged")
     said = [
-        f"{curve.label} {number(curve.y[0])} at {curve.x[0]:g} and {number(curve.y[-1])} at "
-        f"{curve.x[-1]:g}"
+        say(
+            "alt_curve",
+            name=curve.label,
+            first=number(curve.y[0], lost=lost),
+            last=number(curve.y[-1], lost=lost),
+            start=curve.x[0],
+            end=curve.x[-1],
+        )
         for curve in curves
         if curve.x
     ]
-    return f"Loss in nats per {per} against {against}. {'; '.join(said)}."
+    return say("alt", what=what, curves=say("semicolon").join(said))
 
 
 def _row_curves(study: Study, read: Any) -> list[Curve]:

@@ -38,13 +38,15 @@ def by_length(
     alt: str,
     beside: Sequence[Curve] = (),
     *,
-    unit: str = "bytes",
+    mark: str,
+    axis: str,
     highest: float = HIGHEST,
 ) -> Markup:
     """Loss against test length on a log2 axis, with intervals and one dot per seed.
 
-    `beside` are the curves of a picture next to it, which shall have the same scale. What is above
-    `highest` leaves the picture.
+    `mark` and `axis` are the words at the train length and below the axis. `beside` are the curves
+    of a picture next to it, which shall have the same scale. What is above `highest` leaves the
+    picture.
     """
 
     def draw() -> Any:
@@ -54,9 +56,9 @@ def by_length(
         span = ticks[-1] - ticks[0] or 1.0
         axes.set_xlim(ticks[0] - 0.06 * span, ticks[-1] + 0.06 * span)
         axes.set_xticks(*_thinned(ticks, [str(length) for length in lengths], span))
-        _mark_train(axes, math.log2(train_length), f"trained at {train_length}")
+        _mark_train(axes, math.log2(train_length), mark)
         _lines(axes, at, markers=True)
-        axes.set_xlabel(f"length of the text read, in {unit}")
+        axes.set_xlabel(axis)
         _finish(axes, at, [*at, *beside], highest)
         return figure
 
@@ -68,7 +70,8 @@ def by_position(
     train_length: int,
     alt: str,
     *,
-    unit: str = "bytes",
+    mark: str,
+    axis: str,
     highest: float = HIGHEST,
 ) -> Markup:
     """Loss against position inside the longest window."""
@@ -77,23 +80,23 @@ def by_position(
         figure, axes = _axes()
         right = max((x for curve in curves for x in curve.x), default=1.0)
         axes.set_xlim(0, right)
-        _mark_train(axes, train_length, f"trained to {train_length}")
+        _mark_train(axes, train_length, mark)
         _lines(axes, curves, markers=False)
-        axes.set_xlabel(f"position in the window, in {unit}")
+        axes.set_xlabel(axis)
         _finish(axes, curves, curves, highest)
         return figure
 
     return inline(draw, alt)
 
 
-def training(curves: Sequence[Curve], alt: str) -> Markup:
+def training(curves: Sequence[Curve], alt: str, *, axis: str) -> Markup:
     """Training loss against step."""
 
     def draw() -> Any:
         figure, axes = _axes()
         axes.set_xlim(0, max((x for curve in curves for x in curve.x), default=1.0))
         _lines(axes, curves, markers=False)
-        axes.set_xlabel("training step")
+        axes.set_xlabel(axis)
         _finish(axes, curves, curves)
         return figure
 

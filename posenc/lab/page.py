@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from posenc.lab import curves, figures, provenance
-from posenc.lab.aggregate import Protocol, Study
+from posenc.lab import curves, provenance
+from posenc.lab.aggregate import PROTOCOLS, Protocol, Study
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
+from posenc.lab.pictures import pictures
 from posenc.lab.verdict import (
     BREAKS,
     BROKEN,
@@ -20,25 +21,37 @@ from posenc.lab.verdict import (
 from posenc.lab.wording import half_width, headline, sentences
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, small, table, tag, text
-from posenc.report.numbers import DASH, count, listed, number, signed
+from posenc.report.numbers import DASH, number, signed
+from posenc.words import Words
 
 CHIPS = {HELD: "good", DEGRADED: "fair", BROKEN: "bad", DIVERGED: "bad"}
-TITLES: dict[Protocol, str] = {"targets": "Fixed targets", "windows": "Whole windows"}
+# What costs are told, and with how many digits.
+COSTS = {
+    "parameters": 0,
+    "encoding_parameters": 0,
+    "steps": 0,
+    "ms_per_step": 1,
+    "peak_memory_mb": 0,
+    "trained_position": 0,
+    "trained_distance": 0,
+}
 
 
-def page(runs: Sequence[Run], study: Study | None, verdict: Verdict | None, command: str) -> Markup:
+def page(
+    runs: Sequence[Run], study: Study | None, verdict: Verdict | None, command: str, say: Words
+) -> Markup:
     """Everything inside `<main>`."""
     parts: list[Child] = [marks.swatches(len(study.encodings)) if study else None]
-    parts.append(_top(study, verdict))
+    parts.append(_top(study, verdict, say))
     if study and verdict and study.measured:
-        parts += [_verdict_table(study, verdict)] if _decided(verdict) else []
-        parts += [_pictures(study, verdict)]
-        parts += [_loss_tables(study, verdict), _costs(study)]
+        parts += [_verdict_table(study, verdict, say)] if _decided(verdict) else []
+        parts += [pictures(study, verdict, say, decided=_decided(verdict))]
+        parts += [_loss_tables(study, verdict, say), _costs(study, say)]
     if study:
-        parts += [provenance.not_finished(study), provenance.problem_list(runs)]
-        parts += [provenance.what_was_run(runs, study, command)]
+        parts += [provenance.not_finished(study, say), provenance.problem_list(runs, say)]
+        parts += [provenance.what_was_run(runs, study, command, say)]
     else:
-        parts += [tag("h2", "The command"), tag("code", command, class_="command")]
+        parts += [tag("h2", say("command")), tag("code", command, class_="command")]
     return Markup("\n".join(part for part in map(text, parts) if part))
 
 
@@ -52,19 +65,20 @@ def ranked_names(study: Study) -> list[str]:
     return sorted(study.encodings, key=place)
 
 
-def _top(study: Study | None, verdict: Verdict | None) -> Child:
+def _top(study: Study | None, verdict: Verdict | None, say: Words) -> Child:
     kicker = ["posenc compare"]
     if study and study.measured:
-        kicker.append(f"{count(len(study.encodings), 'encoding')}, {_seed_count(study)} each")
-        kicker.append(f"trained at {study.train_length} bytes, tested to {study.longest}")
+        seeds = _seed_count(study, say)
+        kicker.append(say("kicker_encodings", encodings=len(study.encodings), seeds=seeds))
+        kicker.append(say("kicker_lengths", train=study.train_length, longest=study.longest))
     parts: list[Child] = [
         tag("p", " \N{MIDDLE DOT} ".join(kicker), class_="kicker"),
-        tag("h1", headline(study, verdict)),
+        tag("h1", headline(study, verdict, say)),
     ]
     if study and verdict and study.measured:
-        said = [tag("li", sentence) for sentence in sentences(study, verdict)]
+        said = [tag("li", sentence) for sentence in sentences(study, verdict, say)]
         parts += [tag("ul", said, class_="verdict")]
-        parts += [small(_basis(study, verdict))] if _decided(verdict) else []
+        parts += [small(_basis(study, verdict, say))] if _decided(verdict) else []
     return tag("header", parts)
 
 
@@ -72,185 +86,112 @@ def _decided(verdict: Verdict) -> bool:
     return bool(verdict.rankings) or any(one.near for one in verdict.judgements.values())
 
 
-def _basis(study: Study, verdict: Verdict) -> str:
+def _basis(study: Study, verdict: Verdict, say: Words) -> str:
     scored = _target_tokens(study)
-    same = f"the same {scored:,} bytes of test text" if scored else "the same bytes of test text"
-    text = any(one.spans.get(("targets", study.longest)) for one in study.measured.values())
-    chance = "the seed" + (" and, in changes and differences, of the test text" if text else "")
-    return (
-        f"Everything is decided from fixed targets: every length scores {same}, only the text "
-        f"before them grows. Differences are taken seed by seed. Ranges are {LEVEL:.0%} intervals "
-        f"(Student's t) for the luck of {chance}. Two seeds that happen to agree do not pass for "
-        "certainty: an encoding's own spread is averaged with the spread of all, which is "
-        f"{verdict.noise.floor:.3f} nats at the train length and {verdict.noise.share:.0%} of the "
-        "rise past it, and never counts as less than its own. Comparisons with the best hold "
-        "together at 95%."
+    texts = any(one.spans.get(("targets", study.longest)) for one in study.measured.values())
+    return say(
+        "basis",
+        same=say("same_bytes", count=scored) if scored else say("same_text"),
+        chance=say("by_seed_and_text" if texts else "by_seed"),
+        level=LEVEL,
+        floor=verdict.noise.floor,
+        share=verdict.noise.share,
     )
 
 
-def _verdict_table(study: Study, verdict: Verdict) -> Child:
+def _verdict_table(study: Study, verdict: Verdict, say: Words) -> Child:
     near = verdict.near
     changes = [] if near is None else sorted({near, study.longest})
-    heads = ["Encoding", "Verdict"]
-    heads += [f"Change to {length}" for length in changes]
-    heads += [f"Behind the best at {length}" for length in verdict.rankings]
+    heads = [say("encoding"), say("verdict")]
+    heads += [say("change_to", length=length) for length in changes]
+    heads += [say("behind_at", length=length) for length in verdict.rankings]
     rows = []
     for name in ranked_names(study):
         judgement = verdict.judgements[name]
-        cells: list[Child] = [tag("td", _chip(judgement.category), class_="words")]
+        cells: list[Child] = [tag("td", _chip(judgement.category, say), class_="words")]
         for length in changes:
             cells.append(_signed_cell(judgement.near if length == near else judgement.far))
         for ranking in verdict.rankings.values():
             if name == ranking.best:
-                cells.append(tag("td", "best", class_="best"))
+                cells.append(tag("td", say("best"), class_="best"))
             else:
-                cells.append(_signed_cell(ranking.behind.get(name), tie=name in ranking.ties))
+                tie = say("tie") if name in ranking.ties else None
+                cells.append(_signed_cell(ranking.behind.get(name), tie))
         rows.append(tag("tr", _name_cell(study, name), cells))
-    note = (
-        f"Change: loss at that length minus loss at {study.train_length}, of the same model. "
-        "Behind: loss minus the best encoding's loss. Nats per byte; less is better."
-    )
-    verdicts = table(heads, rows, "Verdict by encoding", words=(1,))
-    parts: list[Child] = [tag("h2", "Verdict by encoding"), verdicts, small(note)]
+    title = say("verdicts")
+    note = small(say("verdict_note", train=study.train_length))
+    parts: list[Child] = [tag("h2", title), table(heads, rows, title, words=(1,)), note]
     if near is not None:
-        train, longest = study.train_length, study.longest
-        rules = {
-            BROKEN: f"the loss at {near} is above the loss at {train} by more than {BREAKS:g} nat",
-            HELD: f"not so, and at {longest} it is above by less than {HOLDS:g} nats",
-            DEGRADED: f"not so, and at {longest} it is above by more than {HOLDS:g} nats",
-            UNDECIDED: "the 95% intervals allow more than one of these",
-        }
-        rows = [[tag("dt", _chip(name)), tag("dd", rule)] for name, rule in rules.items()]
-        parts.append(tag("dl", rows, class_="facts small"))
+        lengths = {"near": near, "train": study.train_length, "longest": study.longest}
+        rules = [
+            [
+                tag("dt", _chip(category, say)),
+                tag("dd", say(f"rule_{category}", **lengths, breaks=BREAKS, holds=HOLDS)),
+            ]
+            for category in (BROKEN, HELD, DEGRADED, UNDECIDED)
+        ]
+        parts.append(tag("dl", rules, class_="facts small"))
     return parts
 
 
-def _chip(category: str) -> Markup:
-    return tag("span", category, class_=f"chip {CHIPS.get(category, 'open')}")
+def _chip(category: str, say: Words) -> Markup:
+    return tag("span", say(category), class_=f"chip {CHIPS.get(category, 'open')}")
 
 
-def _pictures(study: Study, verdict: Verdict) -> Child:
-    drawn = {p: curves.length_curves(study, p, verdict.losses) for p in TITLES}
-    every = [curve for protocol in TITLES for curve in drawn[protocol]]
-    captions = {
-        "targets": "Every length scores the same bytes; only the text before them grows. The "
-        "verdict rests on this picture.",
-        "windows": "Every byte of non-overlapping windows is scored. A longer window has "
-        "relatively fewer bytes with little before them, so its loss falls a little by itself.",
-    }
-    shown = [
-        tag(
-            "figure",
-            tag("h3", f"{title}, nats per byte"),
-            figures.by_length(
-                drawn[protocol],
-                study.train_length,
-                study.lengths,
-                curves.described(drawn[protocol], f"length, {title.lower()}"),
-                beside=every,
-            ),
-            tag("figcaption", captions[protocol]),
-        )
-        for protocol, title in TITLES.items()
-    ]
-    positions, steps = curves.position_curves(study), curves.training_curves(study)
-    if any(curve.finite for curve in positions):
-        alt = curves.described(positions, "position in the longest window")
-        picture = figures.by_position(positions, study.train_length, alt)
-        caption = (
-            f"Where in a window of {study.longest} bytes the loss arises. Training never showed "
-            "positions in the shaded part. Ups and downs that the lines share are the text's."
-        )
-        heading = tag("h3", f"By position at length {study.longest}, nats per byte")
-        shown.append(tag("figure", heading, picture, tag("figcaption", caption)))
-    if any(curve.finite for curve in steps):
-        picture = figures.training(steps, curves.described(steps, "training step"))
-        caption = (
-            "Mean over seeds. A line that still falls at the right end was stopped before it was "
-            "done: with more steps its encoding would come out better."
-        )
-        shown.append(
-            tag("figure", tag("h3", "Training, nats per byte"), picture, tag("figcaption", caption))
-        )
-    note = (
-        "Lines are means over seeds, dots are single seeds, bands are 95% intervals for the luck "
-        "of the seed. "
-    )
-    if not _decided(verdict):
-        note = "Lines are means over the seeds that there are. "
-    note += "The shaded part lies past the train length."
-    gone = [study.label(name) for name in study.encodings if study.diverged(name)]
-    if gone:
-        note += f" Where {listed(gone)} diverged, nothing is drawn."
-    if any(y > figures.HIGHEST for curve in every for _, y in curve.finite):
-        note += " An arrow marks a line that leaves the picture; the tables have its numbers."
-    return [tag("h2", "Loss against length"), tag("div", shown, class_="figures"), small(note)]
-
-
-def _loss_tables(study: Study, verdict: Verdict) -> Child:
-    parts: list[Child] = [tag("h2", "Loss at each length")]
+def _loss_tables(study: Study, verdict: Verdict, say: Words) -> Child:
+    parts: list[Child] = [tag("h2", say("at_each_length"))]
     reasons = {}
-    for protocol, title in TITLES.items():
+    for protocol in PROTOCOLS:
         rows = []
         for name in ranked_names(study):
             cells = []
             for length in study.lengths:
                 found = verdict.losses[protocol, length].get(name)
-                cells.append(_loss_cell(study, protocol, name, length, found))
+                cells.append(_loss_cell(study, protocol, name, length, found, say))
                 for one in study.of(name):
                     if length in one.missing:
-                        reasons[f"{name} at {length}"] = one.missing[length]
+                        where = say("name_at", name=name, length=length)
+                        reasons[where] = one.missing[length]
             rows.append(tag("tr", _name_cell(study, name), cells))
-        heads = ["Encoding", *map(str, study.lengths)]
-        parts += [tag("h3", f"{title}, nats per byte"), table(heads, rows, title)]
-    parts += [small(f"{DASH} {where}: {why}") for where, why in sorted(reasons.items())]
+        heads = [say("encoding"), *map(str, study.lengths)]
+        title = say(protocol)
+        parts += [tag("h3", say("per_byte", title=title)), table(heads, rows, title)]
+    parts += [
+        small(say("missing", dash=DASH, where=where, why=why))
+        for where, why in sorted(reasons.items())
+    ]
     return parts
 
 
-def _costs(study: Study) -> Child:
-    columns = {  # the row's key: heading and digits
-        "parameters": ("Parameters", 0),
-        "encoding_parameters": ("Its encoding's own", 0),
-        "steps": ("Steps", 0),
-        "ms_per_step": ("ms per step", 1),
-        "peak_memory_mb": ("Memory, MB", 0),
-        "trained_position": ("Largest trained position", 0),
-        "trained_distance": ("Largest trained distance", 0),
-    }
+def _costs(study: Study, say: Words) -> Child:
     rows = []
     for name in ranked_names(study):
         cells: list[Child] = []
-        for key, (_, digits) in columns.items():
+        for key, digits in COSTS.items():
             found = [one.cost.get(key) for one in study.of(name)]
             values = [value for value in found if isinstance(value, int | float)]
             cells.append(tag("td", number(curves.mean(values) if values else None, digits)))
         seconds = [one.seconds for one in study.of(name) if one.seconds is not None]
         cells.append(tag("td", number(curves.mean(seconds) if seconds else None, 1)))
         rows.append(tag("tr", _name_cell(study, name), cells))
-    heads = ["Encoding", *(head for head, _ in columns.values()), "Seconds per run"]
-    note = (
-        "Means over seeds. Time and memory are of this machine, with as many runs at once as it "
-        "was given; they compare encodings within this report only. Memory is what training "
-        "added to the process. The largest trained position and distance are the last that the "
-        "trained encoding tells from the one before, among tokens that see each other; a dash "
-        "where it has none."
-    )
-    return [tag("h2", "What each encoding costs"), table(heads, rows, "Costs"), small(note)]
+    heads = [say("encoding"), *map(say, COSTS), say("seconds")]
+    costs = table(heads, rows, say("costs_label"))
+    return [tag("h2", say("costs")), costs, small(say("costs_note"))]
 
 
 def _name_cell(study: Study, name: str) -> Markup:
     return tag("th", marks.swatch(study.encodings.index(name)), name, scope="row")
 
 
-def _signed_cell(found: Interval | None, *, tie: bool = False) -> Markup:
+def _signed_cell(found: Interval | None, tie: str | None = None) -> Markup:
     if found is None:
         return tag("td", DASH)
     error = tag("span", f" {half_width(found)}", class_="error")
-    return tag("td", signed(found.mean), error, " tie" if tie else None)
+    return tag("td", signed(found.mean), error, tie)
 
 
 def _loss_cell(
-    study: Study, protocol: Protocol, name: str, length: int, found: Interval | None
+    study: Study, protocol: Protocol, name: str, length: int, found: Interval | None, say: Words
 ) -> Markup:
     losses = study.losses(protocol, name, length)
     if not losses:
@@ -258,17 +199,17 @@ def _loss_cell(
     if found:
         error = tag("span", f" {half_width(found)}", class_="error")
         return tag("td", number(found.mean), error)
-    mean = curves.mean(losses.values())
-    lacks = len(study.seeds(name)) - len(losses)
-    partly = f" ({len(losses)} of {len(losses) + lacks} seeds)" if lacks else None
-    return tag("td", number(mean), partly)
+    mean = number(curves.mean(losses.values()), lost=say("diverged"))
+    seeds = len(study.seeds(name))
+    partly = say("some_seeds", found=len(losses), all=seeds) if len(losses) < seeds else None
+    return tag("td", mean, partly)
 
 
-def _seed_count(study: Study) -> str:
+def _seed_count(study: Study, say: Words) -> str:
     counts = sorted({len(study.seeds(name)) for name in study.encodings})
-    return f"{' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} seed" + (
-        "" if counts == [1] else "s"
-    )
+    if len(counts) == 1:
+        return say("seeds", count=counts[0])
+    return say("seeds_between", fewest=counts[0], most=counts[-1])
 
 
 def _target_tokens(study: Study) -> int | None:

@@ -13,7 +13,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from posenc.lab.texts import TEXTS
 from posenc.lab.train import Progress as Training
+from posenc.words import Language, Words
 
 LINE_SECONDS = 10.0
 
@@ -28,18 +30,19 @@ class Display(Protocol):
     def update(self, name: str, progress: Training) -> None: ...
     def end(self, name: str, state: str, message: str) -> None: ...
     def note(self, text: str) -> None: ...
+    def stopped(self) -> None: ...
 
 
-def display(stream: IO[str]) -> Display:
+def display(stream: IO[str], language: Language = "en") -> Display:
     """The display that suits `stream`."""
-    console = Console(file=stream)
-    return BarDisplay(console) if console.is_terminal else LineDisplay(stream)
+    console, say = Console(file=stream), Words(language, TEXTS)
+    return BarDisplay(console, say) if console.is_terminal else LineDisplay(stream, say)
 
 
 class Bars(Progress):
     """A bar for the whole and one for each run at work, which also know the time left."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, say: Words, console: Console | None = None) -> None:
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
@@ -51,23 +54,26 @@ class Bars(Progress):
             get_time=lambda: time.monotonic(),
             speed_estimate_period=600.0,
         )
+        self.say = say
         self.ended = 0
         self.runs: dict[str, TaskID] = {}
         self._whole: TaskID | None = None
 
     def plan(self, runs: int, done: int) -> None:
         self.ended = done
-        self._whole = self.add_task("all runs", total=runs, completed=done, figures="")
+        self._whole = self.add_task(self.say("all_runs"), total=runs, completed=done, figures="")
 
     def begin(self, name: str) -> None:
-        self.runs[name] = self.add_task(_short(name), total=1.0, figures="starting")
+        self.runs[name] = self.add_task(_short(name), total=1.0, figures=self.say("starting"))
 
     def move(self, name: str, progress: Training) -> float | None:
         """Take in how far a run is; the seconds that it still needs, None while nothing is known.
 
         A resumed run begins in the middle. That is no speed: the first step never counts as such.
         """
-        self.update(self.runs[name], completed=progress.fraction, figures=_figures(progress))
+        self.update(
+            self.runs[name], completed=progress.fraction, figures=_figures(progress, self.say)
+        )
         self._sum_up()
         return self._tasks[self.runs[name]].time_remaining
 
@@ -84,16 +90,17 @@ class Bars(Progress):
     def _sum_up(self) -> None:
         if self._whole is not None:
             whole = self._tasks[self._whole].total or 0
-            self.update(self._whole, completed=self.done, figures=f"{self.ended} of {whole:.0f}")
+            figures = self.say("of_all", ended=self.ended, whole=round(whole))
+            self.update(self._whole, completed=self.done, figures=figures)
 
 
 class LineDisplay:
     """One line when a run begins and ends, and one every ten seconds while it goes."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self.stream = stream
+    def __init__(self, stream: IO[str], say: Words) -> None:
+        self.stream, self.say = stream, say
         # Never shown: they keep the time.
-        self.bars = Bars()
+        self.bars = Bars(say)
         self._last: dict[str, float] = {}
 
     def __enter__(self) -> "LineDisplay":
@@ -104,34 +111,39 @@ class LineDisplay:
 
     def plan(self, runs: int, done: int) -> None:
         self.bars.plan(runs, done)
-        self.note(_plan(runs, done))
+        self.note(_plan(runs, done, self.say))
 
     def begin(self, name: str) -> None:
         self.bars.begin(name)
         self._last[name] = time.monotonic()
-        self.note(f"{name}: begins")
+        self.note(self.say("begins", name=name))
 
     def update(self, name: str, progress: Training) -> None:
         left = self.bars.move(name, progress)
         now = time.monotonic()
         if now - self._last[name] >= LINE_SECONDS:
             self._last[name] = now
-            remaining = f", {_duration(left)} left" if left is not None and progress.step else ""
-            self.note(f"{name}: {_figures(progress)}{remaining}")
+            known = left is not None and progress.step
+            figures, remaining = _figures(progress, self.say), _duration(left or 0.0)
+            text = "goes_left" if known else "goes"
+            self.note(self.say(text, name=name, figures=figures, left=remaining))
 
     def end(self, name: str, state: str, message: str) -> None:
         self.bars.end(name, state)
-        self.note(f"{name}: {_ending(state, message)}")
+        self.note(_ending(name, state, message, self.say))
 
     def note(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
+
+    def stopped(self) -> None:
+        self.note(self.say("stopped_early"))
 
 
 class BarDisplay:
     """A bar for the whole and one for each run at work."""
 
-    def __init__(self, console: Console) -> None:
-        self.bars = Bars(console)
+    def __init__(self, console: Console, say: Words) -> None:
+        self.say, self.bars = say, Bars(say, console)
 
     def __enter__(self) -> "BarDisplay":
         self.bars.start()
@@ -141,7 +153,7 @@ class BarDisplay:
         self.bars.stop()
 
     def plan(self, runs: int, done: int) -> None:
-        self.note(_plan(runs, done))
+        self.note(_plan(runs, done, self.say))
         self.bars.plan(runs, done)
 
     def begin(self, name: str) -> None:
@@ -152,10 +164,13 @@ class BarDisplay:
 
     def end(self, name: str, state: str, message: str) -> None:
         self.bars.end(name, state)
-        self.note(f"{name}: {_ending(state, message)}")
+        self.note(_ending(name, state, message, self.say))
 
     def note(self, text: str) -> None:
         self.bars.console.print(text, markup=False, highlight=False)
+
+    def stopped(self) -> None:
+        self.note(self.say("stopped_early"))
 
 
 def _short(name: str) -> str:
@@ -163,18 +178,18 @@ def _short(name: str) -> str:
     return name.rpartition("-")[0]
 
 
-def _plan(runs: int, done: int) -> str:
-    return f"{runs} runs" + (f", of which {done} are done already" if done else "")
+def _plan(runs: int, done: int, say: Words) -> str:
+    return say("runs_done" if done else "runs", runs=runs, done=done)
 
 
-def _figures(progress: Training) -> str:
+def _figures(progress: Training, say: Words) -> str:
     if not progress.step:
-        return "testing"
-    return f"loss {progress.loss:.3f}, {progress.tokens_per_second / 1000:.1f}k tokens/s"
+        return say("testing")
+    return say("training", loss=progress.loss, thousands=progress.tokens_per_second / 1000)
 
 
-def _ending(state: str, message: str) -> str:
-    return f"{state}: {message}" if message else state
+def _ending(name: str, state: str, message: str, say: Words) -> str:
+    return say("ends_because" if message else "ends", name=name, state=say(state), message=message)
 
 
 def _duration(seconds: float) -> str:

@@ -5,14 +5,15 @@ from typing import Any
 
 from posenc.lab.aggregate import Study
 from posenc.lab.folder import Run
+from posenc.lab.texts.record import VALUES
 from posenc.report.markup import Child, facts, small, table, tag
-from posenc.report.numbers import count, listed
+from posenc.words import Words
 
 # The configuration is shown once for all runs, the encodings one by one.
 HIDDEN = ("config", "encoding", "started")
 
 
-def not_finished(study: Study) -> Child:
+def not_finished(study: Study, say: Words) -> Child:
     if not study.unused:
         return None
     rows = [
@@ -20,27 +21,26 @@ def not_finished(study: Study) -> Child:
             "tr",
             tag("th", run.config.encoding, scope="row"),
             tag("td", run.config.seed),
-            tag("td", run.state, class_="words"),
-            tag("td", why_not(run), class_="words"),
+            tag("td", say(run.state), class_="words"),
+            tag("td", why_not(run, say), class_="words"),
         )
         for run in study.unused
     ]
-    heads = ["Encoding", "Seed", "State", "Reason"]
-    note = "They are in no number above. The same command goes on from what is done."
-    runs = table(heads, rows, "Runs without a result", words=(2, 3))
-    return [tag("h2", "Failed and unfinished runs"), runs, small(note)]
+    heads = [say("encoding"), *map(say, ("seed", "state", "reason"))]
+    runs = table(heads, rows, say("without_result"), words=(2, 3))
+    return [tag("h2", say("failed_runs")), runs, small(say("failed_note"))]
 
 
-def why_not(run: Run) -> str:
+def why_not(run: Run, say: Words) -> str:
     """Why a run has no result, in one line."""
     if run.state == "failed":
         errors = [row["error"] for row in run.rows if row["kind"] == "failed" and row.get("error")]
-        return str(errors[-1]) if errors else "no reason was recorded"
+        return str(errors[-1]) if errors else say("no_reason")
     steps = [row["step"] for row in run.rows if row["kind"] == "train" and "step" in row]
     if not steps:
-        return "stopped before the first record"
-    budget = f" of {run.config.steps}" if run.config.steps else ""
-    return f"stopped after step {max(steps)}{budget}"
+        return say("stopped_at_once")
+    budget = run.config.steps
+    return say("stopped_after_of" if budget else "stopped_after", step=max(steps), steps=budget)
 
 
 def problems(runs: Iterable[Run]) -> list[str]:
@@ -50,95 +50,105 @@ def problems(runs: Iterable[Run]) -> list[str]:
     ]
 
 
-def problem_list(runs: Sequence[Run]) -> Child:
+def problem_list(runs: Sequence[Run], say: Words) -> Child:
     found = problems(runs)
     if not found:
         return None
-    return [tag("h2", "Problems in the results files"), tag("ul", [tag("li", p) for p in found])]
+    return [tag("h2", say("problems")), tag("ul", [tag("li", p) for p in found])]
 
 
-def what_was_run(runs: Sequence[Run], study: Study, command: str) -> Child:
+def what_was_run(runs: Sequence[Run], study: Study, command: str, say: Words) -> Child:
     seconds = [one.seconds for one in study.measured.values() if one.seconds is not None]
-    states = [f"{len(study.measured)} done"]
+    states = [say("of_state", count=len(study.measured), state=say("done"))]
     for state in ("failed", "unfinished"):
         of_state = sum(run.state == state for run in study.unused)
-        states += [f"{of_state} {state}"] if of_state else []
+        states += [say("of_state", count=of_state, state=say(state))] if of_state else []
     own = [run for run in runs if run not in study.foreign]
-    known: dict[str, str] = {"runs": ", ".join(states)}
+    known = {say("key_runs"): say("comma").join(states)}
     started = [str(run.manifest["started"]) for run in own if run.manifest.get("started")]
     if started:
-        known["started"] = min(started)
-    known["seeds"] = "; ".join(_seed_lists(study))
+        known[say("key_started")] = min(started)
+    known[say("key_seeds")] = say("semicolon").join(_seed_lists(study, say))
     if seconds:
-        known["time"] = f"{sum(seconds):,.0f} s of training and testing, summed over runs"
-    known |= _shared([_flat(run.manifest, HIDDEN) for run in own])
+        known[say("key_time")] = say("time", seconds=sum(seconds))
+    known |= _shared([_flat(run.manifest, say, HIDDEN) for run in own], say)
     # The manifest says more of the corpus than its hash.
-    known["settings"] = _shown({k: v for k, v in study.setting.items() if k != "corpus"})
-    settings = {run.config.encoding: run.config.settings for run in own if run.config.settings}
+    settings = {k: v for k, v in study.setting.items() if k != "corpus"}
+    known[say("key_settings")] = _shown(settings, say)
+    encodings = {run.config.encoding: run.config.settings for run in own if run.config.settings}
     parts: list[Child] = [
-        tag("h2", "What was run"),
-        tag("p", "This command repeats it; runs that are done are not repeated."),
+        tag("h2", say("what_was_run")),
+        tag("p", say("repeats")),
         tag("code", command, class_="command"),
         facts(known),
     ]
-    if settings:
-        described = {name: tag("code", value) for name, value in sorted(settings.items())}
-        parts += [tag("h3", "The encodings, as they were set"), facts(described)]
+    if encodings:
+        described = {name: tag("code", value) for name, value in sorted(encodings.items())}
+        parts += [tag("h3", say("as_set")), facts(described)]
     if study.foreign:
-        parts.append(
-            small(
-                f"{count(len(study.foreign), 'run')} in this folder had other settings "
-                f"({', '.join(_foreign_keys(study))}) and cannot be compared with these."
-            )
-        )
+        keys = say("comma").join(_foreign_keys(study, say))
+        parts.append(small(say("foreign", runs=len(study.foreign), keys=keys)))
     return parts
 
 
-def _flat(values: Mapping[str, Any], hidden: Sequence[str] = ()) -> dict[str, str]:
+def _flat(values: Mapping[str, Any], say: Words, hidden: Sequence[str] = ()) -> dict[str, str]:
     """One line for each key; what is nested becomes `key: value; key: value`."""
     shown = {key: value for key, value in values.items() if key not in hidden}
-    return {_words(key): _shown(value) for key, value in shown.items() if not _empty(value)}
-
-
-def _shared(manifests: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Facts of all runs; where they differ, every value."""
-    keys = dict.fromkeys(key for one in manifests for key in one)
     return {
-        key: " or ".join(dict.fromkeys(one[key] for one in manifests if key in one)) for key in keys
+        _words(key, say): _shown(value, say) for key, value in shown.items() if not _empty(value)
     }
 
 
-def _shown(value: Any) -> str:
+def _shared(manifests: Sequence[Mapping[str, str]], say: Words) -> dict[str, str]:
+    """Facts of all runs; where they differ, every value."""
+    keys = dict.fromkeys(key for one in manifests for key in one)
+    return {
+        key: say("or").join(dict.fromkeys(one[key] for one in manifests if key in one))
+        for key in keys
+    }
+
+
+def _shown(value: Any, say: Words) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {text}" for key, text in _flat(value).items())
+        pairs = _flat(value, say).items()
+        return say("semicolon").join(say("pair", key=key, value=text) for key, text in pairs)
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
+        return say("comma").join(_shown(one, say) for one in value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if value > 9999 else str(value)
-    return str(value)
+    return _value(str(value), say)
+
+
+def _value(value: str, say: Words) -> str:
+    """What the lab itself wrote into the manifest, in the page's language."""
+    for phrase, said in VALUES.items():
+        value = value.replace(phrase, said[say.column])
+    return value
 
 
 def _empty(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, Sized) and not len(value))
 
 
-def _words(key: str) -> str:
-    return key.replace("_", " ")
+def _words(key: str, say: Words) -> str:
+    known = f"key_{key}"
+    return say(known) if known in say.texts else key.replace("_", " ")
 
 
-def _foreign_keys(study: Study) -> list[str]:
+def _foreign_keys(study: Study, say: Words) -> list[str]:
     keys: set[str] = set()
     for run in study.foreign:
         theirs = run.config.to_json()
         differing = {key for key, value in study.setting.items() if theirs.get(key) != value}
-        keys |= set(map(_words, differing)) or {"the encoding's own"}
+        keys |= {_words(key, say) for key in differing} or {say("own_settings")}
     return sorted(keys)
 
 
-def _seed_lists(study: Study) -> list[str]:
+def _seed_lists(study: Study, say: Words) -> list[str]:
     by_seeds: dict[tuple[int, ...], list[str]] = {}
     for name in study.encodings:
         by_seeds.setdefault(study.seeds(name), []).append(name)
-    if len(by_seeds) == 1:
-        return [", ".join(map(str, next(iter(by_seeds))))]
-    return [f"{', '.join(map(str, s))} for {listed(names)}" for s, names in by_seeds.items()]
+    lists = {", ".join(map(str, seeds)): names for seeds, names in by_seeds.items()}
+    if len(lists) == 1:
+        return [*lists]
+    return [say("seeds_of", seeds=seeds, names=names) for seeds, names in lists.items()]

@@ -14,13 +14,14 @@ report.json has these keys, which stay:
     problems        found in the results files
 
 An interval is {"mean", "low", "high"}. A loss that is missing or not a finite number is null.
+Sentences are in English here, whatever the language of the page.
 """
 
 import math
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from posenc.atomic_files import write_json
 from posenc.lab.aggregate import Study, study_of
@@ -28,44 +29,62 @@ from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.page import page
 from posenc.lab.provenance import problems, why_not
+from posenc.lab.texts import TEXTS
 from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
 from posenc.lab.wording import headline, sentences
 from posenc.report.page import write_page
+from posenc.words import Language, Words
 
 VERSION = 1
+GUIDES: dict[Language, str] = {"en": "guide.html", "zh": "guide.zh.html"}
 
 
-def write_report(out: Path, runs: list[Run], command: str) -> tuple[Path, dict[str, Any]]:
-    """Write report.html and report.json into `out`, each whole or not at all; returns the page
-    and what report.json holds.
+class Report(NamedTuple):
+    """The page, what report.json holds, and the page's first sentences."""
+
+    page: Path
+    data: dict[str, Any]
+    said: list[str]
+
+
+def write_report(out: Path, runs: list[Run], command: str, language: Language = "en") -> Report:
+    """Write report.html and report.json into `out`, each whole or not at all.
 
     The newest setting among `runs` is reported; runs of other settings are only counted, since
     their losses cannot be compared. Raises OSError when `out` cannot be written.
     """
     chosen = study_of(runs)
     verdict = decide(chosen) if chosen else None
-    body = page(runs, chosen, verdict, command)
+    say = Words(language, TEXTS)
+    body = page(runs, chosen, verdict, command, say)
     data = report_data(runs, chosen, verdict, command)
     write_json(out / "report.json", data)
+    head = headline(chosen, verdict, say)
     written = write_page(
         out / "report.html",
         generator="posenc compare",
-        title=f"{headline(chosen, verdict)} (posenc compare)",
+        title=say("title", headline=head),
         body=body,
-        guide=resources.files("posenc.lab").joinpath("guide.html").read_text("utf-8"),
+        guide=resources.files("posenc.lab").joinpath(GUIDES[language]).read_text("utf-8"),
+        language=language,
     )
-    return written, data
+    return Report(written, data, [head, *_sentences(chosen, verdict, say)])
+
+
+def _sentences(study: Study | None, verdict: Verdict | None, say: Words) -> list[str]:
+    return sentences(study, verdict, say) if study and verdict else []
 
 
 def report_data(
     runs: list[Run], study: Study | None, verdict: Verdict | None, command: str
 ) -> dict[str, Any]:
     """What report.json holds."""
+    say = Words("en", TEXTS)
     data: dict[str, Any] = {
         "version": VERSION,
         "command": command,
-        "headline": headline(study, verdict),
-        "verdict": sentences(study, verdict) if study and verdict else [],
+        "headline": headline(study, verdict, say),
+        "verdict": _sentences(study, verdict, say),
         "protocol": "targets",
         "level": LEVEL,
         "thresholds": {"holds": HOLDS, "breaks": BREAKS, "near": verdict and verdict.near},
@@ -82,7 +101,7 @@ def report_data(
                 "encoding": run.config.encoding,
                 "seed": run.config.seed,
                 "state": run.state,
-                "reason": None if run.state == "done" else why_not(run),
+                "reason": None if run.state == "done" else why_not(run, say),
                 "compared": bool(study) and run not in study.foreign and run.state == "done",
             }
             for run in runs
@@ -90,7 +109,7 @@ def report_data(
         "problems": problems(runs),
     }
     if study and verdict:
-        data["encodings"] = {name: _encoding(study, verdict, name) for name in study.encodings}
+        data["encodings"] = {name: _encoding(study, verdict, name, say) for name in study.encodings}
         data["rankings"] = {
             str(length): {
                 "best": ranking.best,
@@ -107,7 +126,7 @@ def report_data(
     return data
 
 
-def _encoding(study: Study, verdict: Verdict, name: str) -> dict[str, Any]:
+def _encoding(study: Study, verdict: Verdict, name: str, say: Words) -> dict[str, Any]:
     judgement = verdict.judgements[name]
     losses: dict[str, dict[str, Any]] = {"targets": {}, "windows": {}}
     for (protocol, length), found in verdict.losses.items():
@@ -120,7 +139,7 @@ def _encoding(study: Study, verdict: Verdict, name: str) -> dict[str, Any]:
     return {
         "category": judgement.category,
         "category_windows": verdict.windows[name].category,
-        "reason": judgement.reason,
+        "reason": say.of(judgement.reason) if judgement.reason else "",
         "seeds": list(study.seeds(name)),
         "diverged": list(study.diverged(name)),
         "change": {"near": _interval(judgement.near), "longest": _interval(judgement.far)},

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from posenc.lab.aggregate import PROTOCOLS, Protocol, Study
 from posenc.lab.intervals import LEVEL, Interval, Noise, fit_noise, interval
+from posenc.words import Saying
 
 HOLDS = 0.05
 BREAKS = 1.0
@@ -31,7 +32,7 @@ class Judgement:
     category: str
     near: Interval | None = None
     far: Interval | None = None
-    reason: str = ""
+    reason: Saying | None = None
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ def judge(near: Interval, far: Interval) -> Judgement:
         possible.append(BROKEN)
     if len(possible) == 1:
         return Judgement(possible[0], near, far)
-    return Judgement(UNDECIDED, near, far, f"it {' or '.join(possible)}")
+    return Judgement(UNDECIDED, near, far, Saying(" or ".join(possible)))
 
 
 def judgements(study: Study, protocol: Protocol) -> dict[str, Judgement]:
     """Every encoding's category under one protocol."""
     near, longest = near_length(study), study.longest
     if near is None:
-        reason = f"no test length is longer than the train length of {study.train_length}"
+        reason = Saying("none_longer", {"length": study.train_length})
         return {name: Judgement(UNMEASURED, reason=reason) for name in study.encodings}
     noise = study_noise(study, protocol)
     found = {}
@@ -168,12 +169,12 @@ def gaps(study: Study, reference: str, length: int) -> dict[str, Interval]:
 def _not_judged(study: Study, name: str) -> Judgement:
     diverged = study.diverged(name)
     if diverged:
-        share = f"{len(diverged)} of {len(study.seeds(name))} runs"
-        return Judgement(DIVERGED, reason=f"its loss is not a finite number in {share}")
+        runs = {"runs": len(diverged), "total": len(study.seeds(name))}
+        return Judgement(DIVERGED, reason=Saying("not_finite", runs))
     missing = {length: why for one in study.of(name) for length, why in one.missing.items()}
     if missing:
         length = max(missing)
-        return Judgement(UNMEASURED, reason=f"no loss at {length}: {missing[length]}")
-    count = len(study.seeds(name))
-    reason = "it has only one finished seed" if count == 1 else "a loss is missing"
-    return Judgement(UNMEASURED, reason=reason)
+        found = {"length": length, "why": missing[length]}
+        return Judgement(UNMEASURED, reason=Saying("no_loss", found))
+    one = len(study.seeds(name)) == 1
+    return Judgement(UNMEASURED, reason=Saying("one_finished" if one else "loss_missing"))

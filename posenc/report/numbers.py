@@ -7,12 +7,12 @@ MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """`value` with a true minus sign; a dash for None, `diverged` for what is not finite."""
+def number(value: float | None, digits: int = 2, lost: str = "diverged") -> str:
+    """`value` with a true minus sign; a dash for None, `lost` for what is not finite."""
     if value is None:
         return DASH
     if not math.isfinite(value):
-        return "diverged"
+        return lost
     shown = f"{abs(value):,.{digits}f}"
     return f"{MINUS}{shown}" if value < 0 and _shows(shown) else shown
 

@@ -6,10 +6,18 @@ from pathlib import Path
 
 from posenc.atomic_files import replace_file
 from posenc.report.markup import Markup, text
+from posenc.words import Language
 
 
 def write_page(
-    path: Path, *, generator: str, title: str, body: Markup, guide: str, style: str = ""
+    path: Path,
+    *,
+    generator: str,
+    title: str,
+    body: Markup,
+    guide: str,
+    style: str = "",
+    language: Language = "en",
 ) -> Path:
     """Write the page whole or not at all.
 
@@ -17,6 +25,7 @@ def write_page(
     """
     kit = resources.files("posenc.report")
     html = string.Template(kit.joinpath("page.html").read_text("utf-8")).substitute(
+        language="zh-CN" if language == "zh" else language,
         generator=text(generator),
         title=text(title),
         style=kit.joinpath("report.css").read_text("utf-8") + style,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from prose import english
 from typer.testing import CliRunner
 
 import posenc as pe
@@ -39,6 +40,17 @@ class TestCompare:
         assert "alibi" in ended.stdout
         assert f"report: {text.parent / 'out' / 'report.html'}" in ended.stdout.replace("\n", " ")
         assert "2 runs" in ended.stderr
+
+    def test_chinese_is_spoken_in_the_terminal_and_on_the_page(self, text: Path) -> None:
+        ended = run(app, [*self.arguments(text), "--language", "zh"])
+        assert ended.exit_code == 0, ended.output
+        out = text.parent / "out"
+        assert "损失，长度" in ended.stdout
+        assert f"报告：{out / 'report.html'}" in ended.stdout
+        assert "2 次训练" in ended.stderr
+        assert english(ended.stdout) == []
+        assert "--language zh" in (out / "report.html").read_text("utf-8")
+        assert "one seed" in json.loads((out / "report.json").read_text())["verdict"][0]
 
     def test_json_is_the_report_and_progress_goes_elsewhere(self, text: Path) -> None:
         ended = run(app, [*self.arguments(text), "--json"])

@@ -8,7 +8,11 @@ from rich.console import Console
 
 from posenc.lab.compare import Comparison, compare
 from posenc.lab.progress import BarDisplay, Bars, LineDisplay, display
+from posenc.lab.texts import TEXTS
 from posenc.lab.train import Progress
+from posenc.words import Words
+
+ENGLISH = Words("en", TEXTS)
 
 
 class TestDisplay:
@@ -29,7 +33,7 @@ class TestDisplay:
         now = [0.0]
         monkeypatch.setattr("posenc.lab.progress.time.monotonic", lambda: now[0])
         stream = io.StringIO()
-        shown = LineDisplay(stream)
+        shown = LineDisplay(stream, ENGLISH)
         shown.plan(2, 1)
         shown.begin("none-s0-id")
         for second in range(25):
@@ -45,7 +49,7 @@ class TestDisplay:
     def test_a_terminal_gets_bars(self) -> None:
         stream = io.StringIO()
         console = Console(file=stream, force_terminal=True, width=100)
-        with BarDisplay(console) as shown:
+        with BarDisplay(console, ENGLISH) as shown:
             shown.plan(2, 0)
             shown.begin("rotary-s0-abc")
             shown.update("rotary-s0-abc", self.progress)
@@ -54,7 +58,7 @@ class TestDisplay:
         assert "rotary-s0-abc: failed: it [did] not work" in stream.getvalue()
 
     def test_a_stopped_run_is_not_counted_as_done(self) -> None:
-        bars = Bars()
+        bars = Bars(ENGLISH)
         bars.plan(2, 0)
         bars.begin("a")
         bars.begin("b")
@@ -70,7 +74,7 @@ class TestDisplay:
         now = [0.0]
         monkeypatch.setattr("posenc.lab.progress.time.monotonic", lambda: now[0])
         stream = io.StringIO()
-        shown = LineDisplay(stream)
+        shown = LineDisplay(stream, ENGLISH)
         shown.begin("r")
         shown.update("r", replace(self.progress, fraction=0.8))
         now[0] = 10.0

@@ -23,6 +23,7 @@ from posenc.lab.verdict import (
     judge,
     ranking,
 )
+from posenc.words import Saying
 
 ALONE = Noise(floor=0.0, share=0.0, groups=1)
 LENGTHS = (64, 128, 512)
@@ -31,18 +32,18 @@ LENGTHS = (64, 128, 512)
 @pytest.mark.parametrize(
     ("near", "far", "category", "reason"),
     [
-        (Interval(0.0, 0.01), Interval(0.0, 0.04), HELD, ""),
-        (Interval(0.0, 0.01), Interval(0.0, 0.06), UNDECIDED, "it holds or degrades"),
-        (Interval(0.2, 0.1), Interval(0.9, 0.2), DEGRADED, ""),
-        (Interval(0.9, 0.2), Interval(1.5, 0.2), UNDECIDED, "it degrades or breaks"),
-        (Interval(1.5, 0.2), Interval(1.5, 0.2), BROKEN, ""),
-        (Interval(1.5, 0.2), Interval(0.0, 0.01), BROKEN, ""),
-        (Interval(0.5, 2.0), Interval(0.5, 2.0), UNDECIDED, "it holds or degrades or breaks"),
-        (Interval(-0.2, 0.1), Interval(-0.3, 0.1), HELD, ""),
+        (Interval(0.0, 0.01), Interval(0.0, 0.04), HELD, None),
+        (Interval(0.0, 0.01), Interval(0.0, 0.06), UNDECIDED, Saying("holds or degrades")),
+        (Interval(0.2, 0.1), Interval(0.9, 0.2), DEGRADED, None),
+        (Interval(0.9, 0.2), Interval(1.5, 0.2), UNDECIDED, Saying("degrades or breaks")),
+        (Interval(1.5, 0.2), Interval(1.5, 0.2), BROKEN, None),
+        (Interval(1.5, 0.2), Interval(0.0, 0.01), BROKEN, None),
+        (Interval(0.5, 2.0), Interval(0.5, 2.0), UNDECIDED, Saying("holds or degrades or breaks")),
+        (Interval(-0.2, 0.1), Interval(-0.3, 0.1), HELD, None),
     ],
 )
 def test_a_category_needs_its_whole_interval(
-    near: Interval, far: Interval, category: str, reason: str
+    near: Interval, far: Interval, category: str, reason: Saying | None
 ) -> None:
     assert judge(near, far) == Judgement(category, near, far, reason)
 
@@ -142,7 +143,7 @@ def test_a_diverged_seed_is_never_averaged_away(loss: float | None) -> None:
     assert found.sample("targets", "b", 512) is None
     judgement = decide(found).judgements["b"]
     assert judgement.category == DIVERGED
-    assert "1 of 2 runs" in judgement.reason
+    assert judgement.reason == Saying("not_finite", {"runs": 1, "total": 2})
 
 
 def test_a_loss_that_is_not_finite_at_a_length_is_diverged() -> None:
@@ -160,7 +161,8 @@ def test_a_missing_length_keeps_its_reason() -> None:
     found = study_of([run])
     assert found is not None
     judgement = decide(found).judgements["a"]
-    assert (judgement.category, judgement.reason) == (UNMEASURED, "no loss at 512: short")
+    reason = Saying("no_loss", {"length": 512, "why": "short"})
+    assert (judgement.category, judgement.reason) == (UNMEASURED, reason)
 
 
 def test_other_settings_are_never_mixed() -> None:

@@ -76,7 +76,13 @@ def add_run(
         "encoding": config.settings,
         "versions": {"python": "3.11.9", "posenc": "0.1.0", "torch": "2.13.0"},
         "hardware": {"cpu": "a <cpu>", "cores": 2, "threads": 1},
-        "corpus": {"source": "some text", "bytes": 123456, "sha256": "ab" * 32},
+        "corpus": {
+            "source": "text given with --text",
+            "bytes": 123456,
+            "split": "the last tenth of each file, because the text cannot be split by file",
+            "skipped": {"not a file": 3},
+            "sha256": "ab" * 32,
+        },
         "started": over.get("started", "2026-11-21T08:00:00+00:00"),
     }
     write_json(folder / MANIFEST, manifest)
@@ -123,7 +129,7 @@ def add_known(out: Path, seeds: int = 2) -> None:
 
 
 def report(out: Path) -> tuple[Page, str, dict[str, Any]]:
-    path, written = write_report(out, runs_of(out), COMMAND)
+    path, written, _ = write_report(out, runs_of(out), COMMAND)
     assert path == out / "report.html"
     html = path.read_text("utf-8")
     data = json.loads((out / "report.json").read_text("utf-8"), parse_constant=pytest.fail)
@@ -203,3 +209,6 @@ class Silent:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def stopped(self) -> None:
+        self.notes.append("stopped early")

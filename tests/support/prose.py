@@ -4,12 +4,12 @@ import re
 
 HAN = re.compile(r"[\u3400-\u9fff]")
 CODE = re.compile(r"^(`{3,}).*?^\1$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-ADDRESS = re.compile(r"https?://\S+|“[^”]*”")
+NAMED = re.compile(r"https?://\S+|“[^”]*”|\bposenc [a-z]+\b")
 # Two words in a row that are no names: those have capitals, digits, dots or underscores.
 PROSE = re.compile(r"(?<![\w.=-])[a-z]{2,} [a-z]{2,}(?![\w.=(])")
 
 
 def english(text: str) -> list[str]:
-    """The lines that hold English prose; code, addresses and quoted titles are none."""
-    plain = ADDRESS.sub("", CODE.sub("", text))
+    """The lines that hold English prose; code, commands, addresses and quoted titles are none."""
+    plain = NAMED.sub("", CODE.sub("", text))
     return [line for line in plain.splitlines() if PROSE.search(line)]
