@@ -126,10 +126,10 @@ def decompose(
     Without them the parts are those of a layer that has none. `scores` are those of the layer
     itself, before its mask or after: where the parts do not add up to them, an error says so.
 
-    merge "add" and "concat" leave no rest and split into four. For "multiply" p is 0 and the rest
-    is x times its position, and what has a rest on either side is interaction. A list may hold
-    relative encodings besides: a table that p meets is filed under position_position, one that the
-    rest meets under interaction.
+    merge "add" and "concat" leave no rest and split into four. For "multiply" and "hadamard" p is 0
+    and the rest is what they change of x, and what has a rest on either side is interaction. A list
+    may hold relative encodings besides: a table that p meets is filed under position_position, one
+    that the rest meets under interaction.
 
     causal, scale, positions and context are those of `posenc.scores`. Value tables are no part of
     the scores; hidden pairs are 0 in every part. Arguments before the star go by position. Raises

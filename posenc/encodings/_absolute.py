@@ -11,20 +11,23 @@ from posenc.encoding import Encoding, bound_for, embedding_positions
 from posenc.errors import PositionsError, one_of, positive
 from posenc.positions import Positions, one_axis
 
-Merge = Literal["add", "multiply", "concat"]
+Merge = Literal["add", "multiply", "hadamard", "concat"]
 
 
 def merged(
     x: Float[Tensor, "b t c"], p: Float[Tensor, "#b t e"], merge: Merge
 ) -> Float[Tensor, "b t c_out"]:
-    """x + p, x * (1 + p), or x and p side by side, in x's dtype.
+    """x + p, x * (1 + p), x * p, or x and p side by side, in x's dtype.
 
-    Source of x * (1 + p): Su, https://kexue.fm/archives/8130, and bert4keras.
+    Source of x * p: Su, https://kexue.fm/archives/8130; of x * (1 + p): "mul" of bert4keras, where
+    it took the place of x * p.
     """
     if merge == "add":
         out = x + p
     elif merge == "multiply":
         out = x * (1 + p)
+    elif merge == "hadamard":
+        out = x * p
     else:
         out = torch.cat((x, p.expand(*x.shape[:-1], -1).to(x.dtype)), dim=-1)
     return out.to(x.dtype)
@@ -77,6 +80,8 @@ class Absolute(Encoding):
         p = self.reference_vectors(positions)
         if self.merge == "concat":
             return torch.cat((x, p), dim=-1)
+        if self.merge == "hadamard":
+            return torch.einsum("btc,btc->btc", x, p.expand_as(x))
         return x + p if self.merge == "add" else x + x * p
 
 
@@ -84,6 +89,8 @@ class Table(Absolute):
     """Base of encodings that have one row per position below max_length; `rows` makes them."""
 
     sizes = ("model_dim", "max_length")
+    # The row that gets no gradient, if there is one.
+    padding_idx: int | None = None
 
     def __init__(self, dim: int, max_length: int, merge: Merge = "add") -> None:
         super().__init__(dim, merge)
@@ -113,7 +120,7 @@ class Table(Absolute):
                 f"{kind}(max_length={self.max_length}) got positions up to {bound - 1}: "
                 f"construct it with max_length >= {bound}"
             )
-        return F.embedding(index, self.rows(bound, layer))
+        return F.embedding(index, self.rows(bound, layer), self.padding_idx)
 
     def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t e"]:
         return self.reference_rows(int(positions.max()) + 1)[positions.long()]

@@ -18,9 +18,9 @@ class Binary(Absolute):
         p[pos, i] = floor(pos / 2**i) mod 2,   i = 0 .. dim - 1
 
     Digits are 0 or 1, so 2**dim positions are told apart. merge "multiply" is x * (1 + p),
-    "concat" puts the digits beside x. Raises PositionsError for fractional positions, for
-    positions of 2**dim and more, and, where int64 could hold these, for a bare tensor, which does
-    not tell how far it reaches.
+    "hadamard" x * p, "concat" puts the digits beside x. Raises PositionsError for fractional
+    positions, for positions of 2**dim and more, and, where int64 could hold these, for a bare
+    tensor, which does not tell how far it reaches.
 
     It is bounded, unlike the plain number, but a float per bit is wasted space: sines of falling
     frequencies are its smooth form. Neighbours can differ in every digit (7 and 8 in four).

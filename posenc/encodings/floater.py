@@ -71,10 +71,10 @@ class FLOATER(Table):
     activation  "tanh", or "relu", with which p can grow exponentially in delta * max_length
 
     Each call integrates up to its last position; `tabulated()` does so once, for inference. merge
-    "multiply" is x * (1 + p), "concat" puts p beside x and takes one layer. The authors' code has
-    delta=0.01, steps=5, activation="relu", share=True, and adds p to queries, keys and values.
-    Raises SettingError for bad settings and for a layer that has no path, PositionsError for
-    positions of max_length and more, for fractional ones, and for a bare tensor.
+    "multiply" is x * (1 + p), "hadamard" x * p, "concat" puts p beside x and takes one layer. The
+    authors' code has delta=0.01, steps=5, activation="relu", share=True, and adds p to queries,
+    keys and values. Raises SettingError for bad settings and for a layer that has no path,
+    PositionsError for positions of max_length and more, for fractional ones, and for a bare tensor.
 
     Source: Liu et al. 2020, arXiv:2003.09229, section 3; github.com/xuanqing94/FLOATER.
     """

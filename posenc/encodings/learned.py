@@ -17,9 +17,10 @@ class Learned(Table):
         x[pos] + weight[pos],   weight (max_length, dim), normal with deviation 0.02 at first
 
     Rows beyond the longest training input stay as they began; `extended` gives a longer table.
-    merge "multiply" is x * (1 + weight), "concat" puts the row beside x. Raises PositionsError for
-    positions of max_length and more, for fractional positions, and for a bare tensor, which does
-    not tell how far it reaches.
+    merge "multiply" is x * (1 + weight), "hadamard" x * weight, "concat" puts the row beside x.
+    Row padding_idx is zero at first and gets no gradient, as in torch.nn.Embedding. Raises
+    SettingError for a padding_idx of no row, PositionsError for positions of max_length and more,
+    for fractional positions, and for a bare tensor, which does not tell how far it reaches.
 
     Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; BERT, arXiv:1810.04805.
     """
@@ -28,20 +29,37 @@ class Learned(Table):
     paper = "arXiv:1810.04805"
     tags = Tags(needs_extent=True)
 
-    def __init__(self, dim: int, max_length: int, merge: Merge = "add") -> None:
+    def __init__(
+        self, dim: int, max_length: int, merge: Merge = "add", padding_idx: int | None = None
+    ) -> None:
         super().__init__(dim, max_length, merge)
-        self.weight = nn.Parameter(torch.randn(max_length, dim) * 0.02)
+        if padding_idx is not None and not 0 <= padding_idx < max_length:
+            raise SettingError(
+                f"Learned(max_length={max_length}, padding_idx={padding_idx}): rows are 0 to "
+                f"{max_length - 1}; give one of them, or None"
+            )
+        self.padding_idx = padding_idx
+        weight = torch.randn(max_length, dim) * 0.02
+        if padding_idx is not None:
+            weight[padding_idx] = 0
+        self.weight = nn.Parameter(weight)
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, max_length=64)
         yield cls(16, max_length=64, merge="multiply")
+        yield cls(16, max_length=64, merge="hadamard")
         yield cls(6, max_length=64, merge="concat")
 
     @classmethod
-    def from_rows(cls, rows: Float[Tensor, "rows e"], merge: Merge = "add") -> "Learned":
-        """A table that starts from these rows, trainable, in their dtype and on their device."""
-        table = cls(rows.shape[1], rows.shape[0], merge).to(rows)
+    def from_rows(
+        cls, rows: Float[Tensor, "rows e"], merge: Merge = "add", padding_idx: int | None = None
+    ) -> "Learned":
+        """A table that starts from these rows, trainable, in their dtype and on their device.
+
+        Row padding_idx too is taken as it is, and gets no gradient.
+        """
+        table = cls(rows.shape[1], rows.shape[0], merge, padding_idx).to(rows)
         with torch.no_grad():
             table.weight.copy_(rows)
         return table
@@ -68,8 +86,9 @@ class Learned(Table):
 
         Example: `Learned(64, max_length=128).extended(512, "hierarchical")`.
 
-        Raises SettingError for length < n, for a hierarchical length > n**2, and for alpha outside
-        (0, 1) or at 0.5, where digits could be exchanged.
+        Raises SettingError for length < n, for a hierarchical length > n**2, for alpha outside
+        (0, 1) or at 0.5, where digits could be exchanged, and for a padding_idx with a method that
+        mixes rows.
 
         Source of "hierarchical": Su, https://kexue.fm/archives/7947, and bert4keras.
         """
@@ -79,7 +98,12 @@ class Learned(Table):
             raise SettingError(f"{call}: length must be at least max_length")
         if method == "random":
             fresh = type(self)(self.dim, length, self.merge).to(rows).weight.detach()
-            return self.from_rows(torch.cat((rows, fresh[n:])), self.merge)
+            return self.from_rows(torch.cat((rows, fresh[n:])), self.merge, self.padding_idx)
+        if self.padding_idx is not None:
+            raise SettingError(
+                f"{call}: row padding_idx={self.padding_idx} is no position to be mixed with "
+                "others: extend from_rows(weight[padding_idx + 1 :]), or by 'random'"
+            )
         if method == "interpolate":
             columns = rows.double().T[None]
             spread = F.interpolate(columns, length, mode="linear", align_corners=True)

@@ -13,8 +13,8 @@ class Ordinal(Absolute):
 
         x[pos] + pos
 
-    For embeddings of any width. merge "multiply" is x * (1 + pos), "concat" puts pos beside x as
-    one more column. Positions are in tokens and may be fractional.
+    For embeddings of any width. merge "multiply" is x * (1 + pos), "hadamard" x * pos, "concat"
+    puts pos beside x as one more column. Positions are in tokens and may be fractional.
 
     It is here to be seen to fail. Added to all dimensions alike it is gone after the next
     LayerNorm, which subtracts their mean; a factor common to all is divided out. And the number

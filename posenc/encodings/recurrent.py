@@ -19,9 +19,9 @@ class Recurrent(Table):
     weight (dim, dim) is orthogonal at first, which neither shrinks nor stretches p or its
     gradient; start and bias (dim,). The number of parameters does not grow with max_length, up to
     which rows may be asked for; each call computes all rows up to its last position, one after
-    another, so for inference take `tabulated()`. merge "multiply" is x * (1 + p), "concat" puts p
-    beside x. Raises PositionsError for positions of max_length and more, for fractional positions,
-    and for a bare tensor, which does not tell how far it reaches.
+    another, so for inference take `tabulated()`. merge "multiply" is x * (1 + p), "hadamard"
+    x * p, "concat" puts p beside x. Raises PositionsError for positions of max_length and more, for
+    fractional positions, and for a bare tensor, which does not tell how far it reaches.
 
     Source: p[k + 1] = f(p[k]) is the recursion behind Liu et al. 2020, arXiv:2003.09229, as told
     by Su, https://kexue.fm/archives/8130; this f, a recurrent net without input, is posenc's.

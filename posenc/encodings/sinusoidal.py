@@ -23,8 +23,8 @@ class Sinusoidal(Absolute):
     does. tensor2tensor's denominators, also those of fairseq, come in layout "half" only. Positions
     are in tokens, f in radians per token. Of an odd dim the paper's formula leaves the last sine
     without its cosine, in both layouts; tensor2tensor makes the last column zero. merge "multiply"
-    is x * (1 + PE), "concat" puts PE beside x. Raises SettingError for dim < 1, for dim < 2 with
-    tensor2tensor's denominators, and for these in layout "interleaved".
+    is x * (1 + PE), "hadamard" x * PE, "concat" puts PE beside x. Raises SettingError for dim < 1,
+    for dim < 2 with tensor2tensor's denominators, and for these in layout "interleaved".
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5; tensor2tensor,
     get_timing_signal_1d.
@@ -58,6 +58,7 @@ class Sinusoidal(Absolute):
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16)
         yield cls(16, base=500.0, layout="half", merge="multiply")
+        yield cls(16, merge="hadamard")
         yield cls(9, merge="concat")
         yield cls(7, layout="half", denominator="tensor2tensor", merge="concat")
 

@@ -56,7 +56,7 @@ class Waveform(Absolute):
     wave maps turns to values from -1 to 1 with period 1: "sine", "triangle", "square", "sawtooth",
     or a function of a float64 tensor. f is in radians per token: "geometric" as above, "one"
     (f = 1), or a sequence with one number per pair in quadrature, else one per column. The default
-    is Sinusoidal. merge "multiply" is x * (1 + p), "concat" puts p beside x.
+    is Sinusoidal. merge "multiply" is x * (1 + p), "hadamard" x * p, "concat" puts p beside x.
 
     Only sines in quadrature have p[pos + k] = M[k] p[pos] and an inner product that depends on
     the distance alone. The other settings are here to be seen to fail: other waves, "single" and

@@ -124,7 +124,8 @@ def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: En
                     )
                     wanted = wanted.masked_fill(~parts.visible, 0.0)
                     close(parts.parts()[next(names)], wanted, f"{encoding.merge}, causal={causal}")
-            assert (parts.interaction != 0).any() == (encoding.merge == "multiply")
+            split = encoding.merge in ("add", "concat")
+            assert (parts.interaction == 0).all() == split
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -119,7 +119,7 @@ NORMS = [
 
 
 @pytest.mark.parametrize("norm", NORMS, ids=repr)
-@pytest.mark.parametrize("merge", ["add", "concat", "multiply"])
+@pytest.mark.parametrize("merge", ["add", "concat", "multiply", "hadamard"])
 def test_every_norm_adds_up(norm: nn.Module, merge: str) -> None:
     draw = drawing(7)
     encoding = pe.Sinusoidal(16 if merge != "concat" else 8, merge=merge)

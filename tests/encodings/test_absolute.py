@@ -23,7 +23,8 @@ def table(encoding: Encoding, positions: Positions | Tensor | None, length: int)
 @pytest.mark.parametrize(("layout", "denominator"), LEGAL)
 def test_every_dimension_of_every_sinusoid(layout: str, denominator: str) -> None:
     at = torch.tensor([[0.0, 7.5, 3.0, 10_000.0], [1.0, 1.0, 2.25, 400.0]], dtype=torch.float64)
-    for dim, merge in itertools.product((1, 2, 3, 7, 8), ("add", "multiply", "concat")):
+    merges = ("add", "multiply", "hadamard", "concat")
+    for dim, merge in itertools.product((1, 2, 3, 7, 8), merges):
         if denominator == "tensor2tensor" and dim < 2:
             continue
         made = Sinusoidal(dim, 50.0, layout, denominator, merge)
@@ -98,6 +99,7 @@ def test_ordinal_is_the_number_itself() -> None:
     at = torch.tensor([4.0, 0.5, 1000.0], dtype=torch.float64)
     assert torch.equal(Ordinal().embed(x, at), x + at[:, None])
     assert torch.equal(Ordinal("multiply").embed(x, at), x * (1 + at[:, None]))
+    assert torch.equal(Ordinal("hadamard").embed(x, at), x * at[:, None])
     beside = Ordinal("concat").embed(x, at)
     assert torch.equal(beside[..., :5], x)
     assert torch.equal(beside[..., 5], at.expand(2, -1))
@@ -157,7 +159,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         SettingError,
         lambda: Sinusoidal(1, layout="half", denominator="tensor2tensor"),
     ),
-    r"Ordinal\(merge='sum'\): merge is 'add', 'multiply' or 'concat'": (
+    r"Ordinal\(merge='sum'\): merge is 'add', 'multiply', 'hadamard' or 'concat'": (
         SettingError,
         lambda: Ordinal("sum"),
     ),

@@ -128,7 +128,7 @@ def test_the_table_is_the_path_and_starts_trainable() -> None:
     x, at = torch.randn(2, 4, 6), Positions.build(ids=torch.tensor([8, 0, 3, 3]))
     for layer in range(2):
         table = floater.tabulated(layer)
-        assert repr(table) == "Learned(dim=6, max_length=9, merge='multiply')"
+        assert repr(table) == "Learned(dim=6, max_length=9, merge='multiply', padding_idx=None)"
         assert table.weight.requires_grad
         assert table.weight.is_leaf
         assert torch.equal(table.embed(x, at), floater.embed(x, at, layer=layer))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from posenc import Learned, Positions, Recurrent, SettingError
 from posenc.testing import run_check
@@ -21,7 +22,7 @@ def test_an_extended_table_is_new_trainable_and_alike(method: str) -> None:
     before = Learned(3, 5, merge="multiply").bfloat16().requires_grad_(False)
     rows = before.weight.clone()
     after = before.extended(11, method)
-    assert repr(after) == "Learned(dim=3, max_length=11, merge='multiply')"
+    assert repr(after) == "Learned(dim=3, max_length=11, merge='multiply', padding_idx=None)"
     assert after.weight.dtype == torch.bfloat16
     assert after.weight.requires_grad
     with torch.no_grad():
@@ -92,6 +93,31 @@ def test_hierarchical_rows_are_longer_than_trained_ones(alpha: float, growth: fl
     )
 
 
+def test_the_row_of_padding_is_that_of_torch() -> None:
+    made, theirs = Learned(3, 6, padding_idx=1), nn.Embedding(6, 3, padding_idx=1)
+    assert torch.equal(made.weight == 0, theirs.weight == 0)
+    with torch.no_grad():
+        # As it is loaded, whatever it holds.
+        theirs.weight[1] = 7.0
+    made = Learned.from_rows(theirs.weight.detach(), padding_idx=1)
+    at, x = torch.tensor([[1, 1, 2, 3], [2, 3, 4, 5]]), drawing(3)(2, 4, 3).float()
+    for out in (found := made.embed(x, Positions.build(ids=at)), expected := x + theirs(at)):
+        out.square().sum().backward()
+    assert torch.equal(found, expected)
+    assert torch.equal(made.weight.grad, theirs.weight.grad)
+    assert not made.weight.grad[1].any()
+
+
+def test_a_row_of_padding_is_kept_and_not_mixed() -> None:
+    longer = Learned(3, 6, padding_idx=1).extended(9)
+    assert longer.padding_idx == 1
+    assert not longer.weight[1].any()
+    assert longer.weight[2:].all()
+    for method in METHODS[1:]:
+        with pytest.raises(SettingError, match=r"row padding_idx=1 is no position .* 'random'"):
+            Learned(3, 6, padding_idx=1).extended(9, method)
+
+
 @pytest.mark.usefixtures("unhooked")
 def test_lengths_and_factors_that_no_table_reaches() -> None:
     said = r"Learned\(max_length=5\)\.extended\("
@@ -124,7 +150,7 @@ def test_an_orthogonal_recurrence_keeps_rows_apart_and_gradients_alive() -> None
 def test_a_recurrence_as_a_table_gives_the_same_numbers() -> None:
     recurrent = Recurrent(6, 9, merge="concat")
     found = recurrent.tabulated()
-    assert repr(found) == "Learned(dim=6, max_length=9, merge='concat')"
+    assert repr(found) == "Learned(dim=6, max_length=9, merge='concat', padding_idx=None)"
     x, at = torch.randn(2, 4, 3), Positions.build(ids=torch.tensor([8, 0, 3, 3]))
     assert torch.equal(found.embed(x, at), recurrent.embed(x, at))
     assert found.weight.requires_grad

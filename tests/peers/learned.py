@@ -39,3 +39,42 @@ def embeddings_of_bert() -> Iterator[Case]:
             [torch.randn(2, length, dim, dtype=torch.float64)],
             [set_alike(encoding.weight, layer.position_embeddings.weight)],
         )
+
+
+@peer("learned", "transformers")
+def embeddings_of_roberta() -> Iterator[Case]:
+    """RobertaEmbeddings, whose padding has a row that is not trained"""
+    from transformers import RobertaConfig
+    from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
+
+    for dim, padding in ((12, 1), (80, 0), (80, 3)):
+        config = RobertaConfig(
+            vocab_size=9,
+            hidden_size=dim,
+            max_position_embeddings=20,
+            pad_token_id=padding,
+            type_vocab_size=1,
+            hidden_dropout_prob=0.0,
+        )
+        layer = RobertaEmbeddings(config).double()
+        encoding = Learned(dim, 20, padding_idx=padding).double()
+        tokens = torch.randint(4, 9, (3, 11))
+        tokens[1, 7:] = tokens[2, :5] = padding
+        at = layer.create_position_ids_from_input_ids(tokens, padding)
+
+        def ours(
+            x: Tensor, layer: RobertaEmbeddings = layer, e: Learned = encoding, at: Tensor = at
+        ) -> Tensor:
+            segment = layer.token_type_embeddings.weight[0]
+            return layer.LayerNorm(e.embed(x, Positions.build(ids=at)) + segment)
+
+        def theirs(x: Tensor, layer: RobertaEmbeddings = layer, at: Tensor = at) -> Tensor:
+            return layer(inputs_embeds=x, position_ids=at)
+
+        yield Case(
+            f"dim {dim}, padding {padding}",
+            ours,
+            theirs,
+            [torch.randn(3, 11, dim, dtype=torch.float64)],
+            [set_alike(encoding.weight, layer.position_embeddings.weight)],
+        )

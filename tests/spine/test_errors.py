@@ -40,12 +40,16 @@ SETTINGS: dict[str, Callable[[], object]] = {
     r"Sinusoidal\(layout='paper'\): layout is 'interleaved' or 'half'": lambda: pe.Sinusoidal(
         8, layout="paper"
     ),
-    r"Sinusoidal\(merge='sum'\): merge is 'add', 'multiply' or 'concat'": lambda: pe.Sinusoidal(
+    r"Sinusoidal\(merge='sum'\): merge is 'add', .*'hadamard' or 'concat'": lambda: pe.Sinusoidal(
         8, merge="sum"
     ),
     r"Learned\(max_length=0\)": lambda: Learned(8, 0),
     r"Learned\(dim=0\)": lambda: Learned(0, 8),
     r"Learned\(merge='cat'\)": lambda: Learned(8, 8, merge="cat"),
+    r"Learned\(max_length=8, padding_idx=8\): rows are 0 to 7": lambda: Learned(
+        8, 8, padding_idx=8
+    ),
+    r"Learned\(max_length=8, padding_idx=-1\)": lambda: Learned(8, 8, padding_idx=-1),
     r"ALiBi\(heads=0\): heads must be greater than 0": lambda: pe.ALiBi(0),
     r"ALiBi\(slopes='bloom'\): slopes are 'press' or 'geometric'": lambda: pe.ALiBi(
         8, slopes="bloom"

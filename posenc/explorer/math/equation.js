@@ -44,11 +44,17 @@ export function row(encoding, { q, keys, query, head = 0, scale = 1, causal = fa
   return scores;
 }
 
+const MERGES = {
+  add: (x, p) => x + p,
+  multiply: (x, p) => x * (1 + p),
+  hadamard: (x, p) => x * p,
+};
+
 /** x with the position in it, for an absolute encoding: added, multiplied or beside. */
 export function embed(encoding, x, position) {
   const p = encoding.vector(position);
   const merge = encoding.settings.merge ?? "add";
   if (merge === "concat") return Float64Array.of(...x, ...p);
   const at = (i) => p[p.length === 1 ? 0 : i];
-  return Float64Array.from(x, (value, i) => (merge === "add" ? value + at(i) : value * (1 + at(i))));
+  return Float64Array.from(x, (value, i) => MERGES[merge](value, at(i)));
 }
