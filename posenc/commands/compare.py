@@ -47,6 +47,10 @@ def compare(
         list[Path] | None,
         Option(help="A file or folder to read instead of Python's own source; can be repeated."),
     ] = None,
+    train_bytes: Annotated[
+        int | None,
+        Option(help="Bytes of the text to train on, of those that are not for testing."),
+    ] = Comparison.train_bytes,
     out: Annotated[Path, Option(help="Folder of the results.")] = Comparison.out,
     jobs: Annotated[
         int | None, Option(help="Runs at a time.", show_default="one for each core")
@@ -73,6 +77,7 @@ def compare(
             minutes=minutes,
             seeds=seeds,
             text=tuple(text or ()),
+            train_bytes=train_bytes,
             out=out,
             jobs=jobs,
             language=language,

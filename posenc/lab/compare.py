@@ -58,6 +58,8 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
 
     _check(comparison)
     corpus = read_text(comparison.text) if comparison.text else standard_library()
+    if comparison.train_bytes is not None:
+        corpus = corpus.shortened(comparison.train_bytes)
     configs = plan(comparison, corpus)
     out = comparison.out
     make_folder(out, "runs")

@@ -106,7 +106,9 @@ class Comparison:
     """Everything that a person can choose; the defaults are `posenc compare` without options.
 
     Lengths count bytes. `minutes`, for all runs together, replaces `steps`. Without `text` the
-    models read the standard library's source. `language` is that of the report.
+    models read the standard library's source; with `train_bytes` so much of its training part, as
+    often as the steps ask, and are tested on the same text as without. `language` is that of the
+    report.
     """
 
     encodings: tuple[str, ...] = ("none", "learned", "sinusoidal", "rotary", "alibi", "t5")
@@ -120,6 +122,7 @@ class Comparison:
     minutes: float | None = None
     seeds: int = 2
     text: tuple[Path, ...] = ()
+    train_bytes: int | None = None
     out: Path = Path("posenc-compare")
     jobs: int | None = None
     language: Language = "en"

@@ -36,6 +36,18 @@ class Corpus:
     test: bytes
     summary: dict[str, Any]
 
+    def shortened(self, train_bytes: int) -> "Corpus":
+        """The first bytes of the training part alone, and the same test part.
+
+        Raises LabError where the training part has fewer.
+        """
+        if not 0 < train_bytes <= len(self.train):
+            raise LabError(
+                f"train_bytes is {train_bytes}: the training part of this text has "
+                f"{len(self.train)} bytes; ask for 1 to {len(self.train)} of them"
+            )
+        return _split(self.train[:train_bytes], self.test, self.summary)
+
     def require(self, train_length: int, longest: int, spans: int) -> None:
         """Raise LabError when a part is too short: one length to train on, `spans` to test on."""
         for part, size, needed in (
@@ -169,20 +181,22 @@ def _corpus(source: str, paths: list[str], files: Sequence[_File], skipped: Coun
         train = b"".join(data[:cut] for data, cut in cuts)
         test = b"".join(data[cut:] for data, cut in cuts)
 
-    digest = hashlib.sha256(f"{len(train)}:{len(test)}:".encode() + train + test).hexdigest()
     summary = {
         "source": source,
         "paths": paths,
         "files": len(unique),
         "bytes": len(train) + len(test),
-        "train_bytes": len(train),
-        "test_bytes": len(test),
         "test_files": len(chosen),
         "split": split,
         "skipped": dict(sorted(skipped.items())),
-        "sha256": digest,
     }
-    return Corpus(train, test, summary)
+    return _split(train, test, summary)
+
+
+def _split(train: bytes, test: bytes, summary: dict[str, Any]) -> Corpus:
+    digest = hashlib.sha256(f"{len(train)}:{len(test)}:".encode() + train + test).hexdigest()
+    sizes = {"train_bytes": len(train), "test_bytes": len(test), "sha256": digest}
+    return Corpus(train, test, summary | sizes)
 
 
 def _test_files(files: Sequence[_File]) -> set[int]:

@@ -74,6 +74,19 @@ class TestCompare:
         assert again.order == []
         assert [(path.stat().st_mtime_ns, path.read_bytes()) for path in paths] == before
 
+    def test_less_text_to_train_on_is_another_run_and_the_same_test(
+        self, small: Comparison
+    ) -> None:
+        small = replace(small, encodings=("none",))
+        (whole,) = compare(small, Silent()).runs
+        shorter = replace(small, train_bytes=100)
+        assert "--train-bytes 100" in shorter.command()
+        (run,) = compare(shorter, Silent()).runs
+        assert run.path != whole.path
+        sizes = [each.manifest["corpus"]["test_bytes"] for each in (run, whole)]
+        assert sizes[0] == sizes[1]
+        assert run.manifest["corpus"]["train_bytes"] == 100
+
     def test_another_encoding_trains_that_one_alone(self, small: Comparison) -> None:
         compare(replace(small, encodings=("none",)), Silent())
         shown = Silent()

@@ -108,6 +108,19 @@ class TestSplit:
         first, second = read_text([tmp_path / "a"]), read_text([tmp_path / "b"])
         assert first.summary["sha256"] != second.summary["sha256"]
 
+    def test_a_shorter_training_part_leaves_the_test_part(self, tmp_path: Path) -> None:
+        whole = read_text([many(tmp_path / "many")])
+        part = whole.shortened(500)
+        assert (part.train, part.test) == (whole.train[:500], whole.test)
+        assert part.summary["train_bytes"] == 500
+        assert part.summary["sha256"] != whole.summary["sha256"]
+        assert whole.shortened(len(whole.train)) == whole
+        for size in (0, -1, len(whole.train) + 1):
+            with pytest.raises(
+                LabError, match=rf"train_bytes is {size}: .* has {len(whole.train)}"
+            ):
+                whole.shortened(size)
+
 
 class TestHostileText:
     @pytest.mark.parametrize(
