@@ -1,11 +1,15 @@
 """Experiments whose numbers the notes' pages give: what they do to models is what they say."""
 
+from typing import Any
+
 import pytest
 import torch
 
+import posenc as pe
 from posenc.models.loading import load_model
 from tests.support.trained import minilm
-from tools.experiments import meaning
+from tools.experiments import meaning, shift
+from tools.experiments.minus import rows
 
 
 @pytest.mark.trained
@@ -37,3 +41,44 @@ def test_shuffled_words_stay_between_the_ends() -> None:
         assert (inner[0], inner[-1]) == (0, 8)
         assert sorted(inner) == list(range(9))
         assert list(inner) != sorted(inner)
+
+
+def test_a_reading_of_the_lab_is_the_models_own_and_rotary_does_not_feel_a_shift() -> None:
+    torch.manual_seed(0)
+    ids, before = torch.randint(19, (3, 6)), torch.randint(19, (3, 4))
+    for encoding, felt in ((pe.Rotary(8), False), (pe.Sinusoidal(16), True), (pe.NoPE(), False)):
+        model = pe.Transformer(19, 16, depth=2, heads=2, encoding=encoding).double().eval()
+        read = shift.lab_reader(model)
+        at_3 = read(ids, torch.arange(3, 9))
+        with torch.inference_mode():
+            later = model(ids, pe.Positions.build(ids=torch.arange(3, 9), causal=True))
+        assert torch.equal(at_3.output, later)
+        assert [weights.shape for weights in at_3.attention] == [(3, 2, 6, 6)] * 2
+        found = dict(shift.effects(read, ids, before, (3, 4)))
+        assert list(found) == ["shifted by 3", "shifted by 4", "3 in front", "4 in front"]
+        assert (found["shifted by 3"]["change"] > 1e-6).all() == felt
+        assert (found["shifted by 3"]["kl"] > 1e-9).all() == felt
+        assert (found["3 in front"]["change"] > 1e-6).all()
+
+
+def test_attention_to_what_is_in_front_is_counted() -> None:
+    even = pe.Transformer(19, 16, depth=1, heads=2, encoding=pe.NoPE()).double().eval()
+    with torch.no_grad():
+        even.blocks[0].attention.query.weight.zero_()
+    ids, before = torch.randint(19, (2, 5)), torch.randint(19, (2, 3))
+    found = dict(shift.effects(shift.lab_reader(even), ids, before, (3,)))["3 in front"]
+    share = sum(3 / (3 + i) for i in range(1, 6)) / 5
+    torch.testing.assert_close(found["front"], torch.full((2,), share, dtype=torch.float64))
+    torch.testing.assert_close(found["even"], found["front"])
+    # The first of the text's own tokens is not among the later ones.
+    first = sum(1 / (3 + i) for i in range(2, 6)) / 4
+    torch.testing.assert_close(found["first"], torch.full((2,), first, dtype=torch.float64))
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    def losses(*values: float) -> dict[str, Any]:
+        by_seed = {str(seed): value for seed, value in enumerate(values)}
+        return {"loss": {"targets": {"64": {"seeds": by_seed}}}}
+
+    report = {"lengths": [64], "encodings": {"a": losses(1.0, 5.0), "b": losses(1.5, 5.5)}}
+    assert rows(report, "a")[1] == ["b", "3.500 (-21.912 to 28.912)", "+0.500"]
