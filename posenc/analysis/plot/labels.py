@@ -73,5 +73,6 @@ TEXT: Texts = {
     "position_token": ("position - token", "位置—词元"),
     "position_position": ("position - position", "位置—位置"),
     "interaction": ("token and position", "词元与位置相乘"),
+    "tiny": ("below 5% of the largest score: {parts}", "以下各部分不到最大得分的 5%：{parts}"),
     "share": ("{part}: {share}%", "{part}：{share}%"),
 }

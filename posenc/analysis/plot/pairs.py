@@ -19,6 +19,8 @@ from posenc.encoding import Encoding
 from posenc.words import Language
 
 NAMED = 7
+# Pieces of a thread from one token to the next, which make it look round.
+BETWEEN = 12
 
 
 def circle(
@@ -72,17 +74,21 @@ def helix(
 ) -> Figure:
     """The points of `circle`, drawn along the sequence in three dimensions.
 
-    Raises what `circle` raises.
+    The thread between them is where the pair is between two tokens, if it turns steadily, and
+    straight if not. Raises what `circle` raises.
     """
     from matplotlib.ticker import MaxNLocator
 
-    x, y = _points(encoding, pair, length).T.numpy()
+    points = _points(encoding, pair, length)
+    thread = _thread(points)
+    x, y = points.T.numpy()
     position = torch.arange(length).numpy()
     canvas = Canvas(theme, language, "helix", pair=pair, note=encoding, height=3.6)
     axes = canvas.axes(projection="3d")
     axes.set_box_aspect((2.6, 1.0, 1.0), zoom=1.3)
+    between = torch.linspace(0, length - 1, len(thread), dtype=torch.float64).numpy()
     axes.view_init(elev=18.0, azim=-62.0)
-    axes.plot(position, x, y, color=canvas.theme.muted, linewidth=0.8, alpha=0.7)
+    axes.plot(between, *thread.T.numpy(), color=canvas.theme.muted, linewidth=0.8, alpha=0.7)
     look = {"c": position, "cmap": canvas.colours("sequential"), "linewidths": 0}
     axes.scatter(position, x, y, s=14, depthshade=False, **look)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
@@ -97,6 +103,16 @@ def helix(
     axes.set_ylabel(canvas.say("cos"), **small)
     axes.set_zlabel(canvas.say("sin"), **small)
     return canvas.figure
+
+
+def _thread(points: Float64[Tensor, "t 2"]) -> Float64[Tensor, "s 2"]:
+    """The way through the points: along the spiral that they lie on, else from one to the next."""
+    plane = torch.view_as_complex(points.contiguous())
+    steps = plane[1:] / plane[:-1]
+    if not torch.allclose(steps, steps[0].expand_as(steps), rtol=0, atol=1e-9):
+        return points
+    at = torch.arange((len(points) - 1) * BETWEEN + 1, dtype=torch.float64) / BETWEEN
+    return torch.view_as_real(plane[0] * steps[0] ** at)
 
 
 def _points(encoding: Encoding, pair: int, length: int) -> Float64[Tensor, "t 2"]:

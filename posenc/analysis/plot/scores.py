@@ -29,6 +29,8 @@ from posenc.words import Language, Words
 
 # Below this a spread is the rounding of float64.
 ROUNDING = 1e-9
+# A part of a smaller share of the largest score would be a blank square.
+LEAST = 0.05
 # How many heads a bias is drawn of, where nobody says which, and at most.
 SHOWN, MOST = 4, 12
 DEEPEST = 64
@@ -192,30 +194,43 @@ def decomposition(
 
     Takes what `posenc.decompose` takes, (q, k, encoding) or (x, encoding, w_q, w_k) with its
     options, or what it returned. Shown are one head and one row of the batch; shares are those of
-    `Decomposition.share`, over the batch. note stands below the figure, the encoding by default.
-    Raises SettingError for a head or row that is not there, and what `decompose` raises.
+    `Decomposition.share`, over the batch. Parts below 5% of the largest score are named, not drawn.
+    note stands below the figure, the encoding by default. Raises SettingError for a head or row
+    that is not there, and what `decompose` raises.
     """
     split = x_or_q if isinstance(x_or_q, Decomposition) else decompose(x_or_q, *inputs, **options)
     batch, heads = split.visible.shape[:2]
     shown = checked_index("row", row, batch), checked_index("head", head, heads)
-    parts = {name: part[shown] for name, part in split.parts().items()}
-    parts = {name: part.where(split.visible[shown], torch.nan) for name, part in parts.items()}
-    share = {name: part[head].item() for name, part in split.share().items()}
+    visible, share = split.visible[shown], split.share()
+    parts = {name: part[shown].where(visible, torch.nan) for name, part in split.parts().items()}
     total = split.total()[shown]
-    limits = balanced(total.where(split.visible[shown], 0.0), *parts.values())
+    limits = balanced(total.where(visible, 0.0), *parts.values())
+    least = LEAST * limits[1]
+    tiny = [name for name, part in parts.items() if not bool((part.abs() >= least).any())]
+    tiles = {"total": total} | {name: parts[name] for name in parts if name not in tiny}
     if note is None:
         note = next((note_of(each) for each in inputs if not isinstance(each, Tensor)), "")
-    canvas = Canvas(theme, language, "decomposition", note=note, height=4.6)
-    for place, (name, part) in enumerate({"total": total, **parts}.items(), start=1):
-        axes = canvas.axes(2, 3, place)
-        canvas.heat(axes, part, limits=limits, bar="score" if place == 3 else "")
+    columns = {1: 1, 2: 2, 4: 2}.get(len(tiles), 3)
+    rows = -(-len(tiles) // columns)
+    canvas = Canvas(theme, language, "decomposition", note=note, height=0.8 + 1.9 * rows)
+    heights = [1.0] * rows + [0.06] * bool(tiny)
+    grid = canvas.figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    for place, (name, tile) in enumerate(tiles.items()):
+        axes = canvas.axes(grid[divmod(place, columns)])
+        first, lowest = place % columns == 0, place + columns >= len(tiles)
+        canvas.heat(axes, tile, limits=limits, bar="score" if place == columns - 1 else "")
         axes.set_aspect("equal")
-        axes.tick_params(labelleft=place in (1, 4), labelbottom=place > 3)
+        axes.tick_params(labelleft=first, labelbottom=lowest)
         text = canvas.say(name)
         if name != "total":
-            text = canvas.say("share", part=text, share=f"{100 * share[name]:.0f}")
+            text = canvas.say("share", part=text, share=f"{100 * share[name][head].item():.0f}")
         axes.set_title(text, fontsize=8, loc="left", **canvas.font())
-        canvas.label(axes, "key" if place > 3 else "", "query" if place in (1, 4) else "")
+        canvas.label(axes, "key" if lowest else "", "query" if first else "")
+    if tiny:
+        axes = canvas.axes(grid[rows, :])
+        axes.set_axis_off()
+        text = canvas.say("tiny", parts=", ".join(map(canvas.say, tiny)))
+        canvas.write(axes, text, (0.0, 0.0), fontsize=7.5)
     return canvas.figure
 
 

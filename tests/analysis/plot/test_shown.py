@@ -128,13 +128,28 @@ def test_every_scaling_is_overlaid() -> None:
     assert "NTK" not in plot.scaled(pe.Rotary(2))
 
 
-def test_a_decomposition_shows_its_parts() -> None:
+def test_a_helix_is_round_between_two_tokens() -> None:
+    encoding = pe.Sinusoidal(16)
+    (axes,) = plot.helix(encoding, 0, 20).axes
+    at, x, y = torch.from_numpy(np.array(axes.lines[0].get_data_3d(), dtype=float))
+    assert len(at) > 6 * 20
+    torch.testing.assert_close(torch.stack((x, y)), torch.stack((at.cos(), at.sin())))
+    # What does not turn steadily is nowhere between two tokens.
+    (axes,) = plot.helix(FIRST["axial"], 0, 20).axes
+    assert len(axes.lines[0].get_data_3d()[0]) == 20
+
+
+def test_a_decomposition_shows_its_parts_and_names_what_would_be_blank() -> None:
     found = decomposed(FIRST["shaw"], 6)
-    axes = plot.decomposition(found, head=1).axes
-    shown = [found.total(), *found.parts().values()]
-    for part, expected in zip(axes, shown, strict=True):
-        exact(image_of(part), expected[0, 1])
-    assert len({axes[i].images[0].get_clim() for i in range(6)}) == 1
+    figure = plot.decomposition(found, head=1)
+    parts = found.parts()
+    shown = [axes for axes in figure.axes if axes.images]
+    expected = [found.total(), parts["token_token"], parts["token_position"]]
+    for axes, part in zip(shown, expected, strict=True):
+        exact(image_of(axes), part[0, 1])
+    assert len({axes.images[0].get_clim() for axes in shown}) == 1
+    rest = "position - token, position - position, token and position"
+    assert f"below 5% of the largest score: {rest}" in texts(figure)
 
 
 def test_a_decomposition_takes_what_decompose_takes() -> None:
