@@ -1,4 +1,4 @@
-"""The catalogue: a table of all encodings, and a page for each, in both languages.
+"""The catalogue: all encodings as pictures, and a page for each, in both languages.
 
     python tools/catalogue.py
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import chinese
 import gallery
+from catalogue_index import index
 from properties import Card, cards
 
 import posenc
@@ -25,30 +26,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 FOLDERS: dict[Language, Path] = {
     language: DOCS / language / "reference" / "catalogue" for language in LANGUAGES
 }
-
-INDEX = {
-    "en": """# Catalogue
-
-Every encoding, with its formula, pictures and measured properties. This page and those below it are
-generated (`make docs`); [properties](../properties.md) has all measurements side by side.
-
-{table}
-""",
-    "zh": """# 目录
-
-这里列出全部编码，每种一页：公式、参数、报错、图和实测的性质。本页及以下各页由
-`make docs` 生成；各项性质的并列比较见[性质](../properties.md)。
-
-{table}
-""",
-}
-TOCTREE = """
-```{{toctree}}
-:hidden:
-
-{names}
-```
-"""
 
 PAGE = {
     "en": """# {name}
@@ -131,9 +108,7 @@ def pages(measured: list[Card]) -> dict[Path, str]:
     """Every page of the catalogue, in both languages."""
     written = {}
     for language, folder in FOLDERS.items():
-        names = "\n".join(posenc.encodings())
-        index = INDEX[language].format(table=table(language, "{}.md"))
-        written[folder / "index.md"] = index + TOCTREE.format(names=names)
+        written[folder / "index.md"] = index(language)
         for card in measured:
             written[folder / f"{card.name}.md"] = page(card, language)
     return written
@@ -199,21 +174,14 @@ def markdown(lines: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def table(language: Language, link: str = "") -> str:
-    """One row per encoding: name, class, what it does, kind, source; its name links to `link`."""
+def table(language: Language) -> str:
+    """One row per encoding: name, class, what it does, kind, source."""
     heads = HEADS[language]
     lines = [heads, ("---",) * len(heads)]
     for kind in posenc.encodings().values():
-        name = f"`{kind.name}`"
-        lines.append(
-            (
-                f"[{name}]({link.format(kind.name)})" if link else name,
-                f"`{kind.__name__}`",
-                summary(kind, language),
-                family(kind, language),
-                source(kind),
-            )
-        )
+        names = (f"`{kind.name}`", f"`{kind.__name__}`")
+        told = (summary(kind, language), family(kind, language), source(kind))
+        lines.append((*names, *told))
     return markdown(lines).rstrip("\n")
 
 

@@ -24,15 +24,24 @@ class Gallery(SphinxDirective):
         (name,) = self.arguments
         folder = Path(self.env.app.confdir, "build", "gallery", language(self.config))
         page = Path(self.env.doc2path(self.env.docname)).parent
-        shown = []
-        for theme in THEMES:
-            path = folder / f"{name}.{theme}.svg"
-            if not path.exists():
-                raise self.error(f"gallery: {path} is missing; make docs draws it")
-            uri = os.path.relpath(path, page)
-            alt = self.options.get("alt", name)
-            shown.append(nodes.image(uri=uri, alt=alt, classes=[f"only-{theme}"]))
-        return shown
+        try:
+            return [*pictures(folder, name, self.options.get("alt", name), page)]
+        except FileNotFoundError as error:
+            raise self.error(f"gallery: {error}") from error
+
+
+def pictures(folder: Path, name: str, alt: str, page: Path) -> list[nodes.image]:
+    """The picture in each theme, for a page in the folder `page`."""
+    shown = []
+    for theme in THEMES:
+        path = folder / f"{name}.{theme}.svg"
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is missing; make docs draws it")
+        uri = os.path.relpath(path, page)
+        # A page may have dozens, of which few are in sight, and those of one theme.
+        look = {"classes": [f"only-{theme}"], "loading": "lazy"}
+        shown.append(nodes.image(uri=uri, alt=alt, **look))
+    return shown
 
 
 def setup(app: Sphinx) -> None:

@@ -1,16 +1,20 @@
 """The catalogue: pages and pictures that `make docs` makes of every encoding."""
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+from drawn import exact, image_of, texts
 
 import posenc as pe
-from posenc.chinese import FAMILIES, FOLDER
+from posenc.analysis import measure, plot
+from posenc.chinese import FAMILIES, FOLDER, family
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tools"))
+sys.path += [str(ROOT / "tools"), str(ROOT / "docs")]
 
 import catalogue  # noqa: E402
 import gallery  # noqa: E402
@@ -46,6 +50,19 @@ def test_its_links_lead_to_pages(pages: dict[Path, str]) -> None:
         assert all(f"[`{name}`]({name}.md)" in index for name in pe.encodings())
 
 
+def test_the_index_shows_each_encoding_once_among_its_kind(pages: dict[Path, str]) -> None:
+    for language, folder in catalogue.FOLDERS.items():
+        groups = pages[folder / "index.md"].split("\n## ")[1:]
+        shown = {
+            name: group.splitlines()[0]
+            for group in groups
+            for name in re.findall(r"\{gallery\} (\w+)-thumbnail\n:alt: \1[:：]", group)
+        }
+        assert shown == {
+            name: family(kind, language).capitalize() for name, kind in pe.encodings().items()
+        }
+
+
 def test_chinese_is_punctuated_as_chinese(pages: dict[Path, str]) -> None:
     for path, text in pages.items():
         if path.parent == catalogue.FOLDERS["zh"]:
@@ -74,9 +91,41 @@ def test_pictures_are_drawn_in_both_languages_and_themes(tmp_path: Path) -> None
         drawn = sorted(path.name for path in (tmp_path / language).iterdir())
         figures = gallery.chosen(gallery.example(pe.Ordinal))
         assert drawn == sorted(
-            f"ordinal-{name}.{theme}.svg" for name in figures for theme in gallery.THEMES
+            f"ordinal-{name}.{theme}.svg"
+            for name in [*figures, gallery.THUMBNAIL]
+            for theme in gallery.THEMES
         )
         assert all(f"{{gallery}} ordinal-{name}\n" in shown for name in figures)
+
+
+@pytest.mark.parametrize("theme", gallery.THEMES)
+def test_a_thumbnail_is_the_map_of_a_figure_without_words(theme: str) -> None:
+    sinusoidal = gallery.example(pe.Sinusoidal)
+    (axes,) = gallery.thumbnail(sinusoidal, theme=theme, language="en").axes
+    (expected,) = plot.heatmap(sinusoidal, 64, theme=theme).axes
+    exact(image_of(axes), image_of(expected))
+    assert not texts(axes.figure)
+    # What position leaves alone is of one colour, and sinks show beside a window.
+    (axes,) = gallery.thumbnail(gallery.example(pe.NoPE), theme=theme).axes
+    assert image_of(axes).unique().numel() == 1
+    (axes,) = gallery.thumbnail(gallery.example(pe.Sinks), theme=theme).axes
+    expected = measure.visibility([pe.SlidingWindow(4), pe.Sinks(2)], 32, causal=True)
+    assert torch.equal(~image_of(axes).isnan(), expected)
+
+
+def test_pictures_wait_until_they_are_in_sight_and_say_what_they_show(tmp_path: Path) -> None:
+    from extension.gallery import pictures
+
+    for theme in gallery.THEMES:
+        (tmp_path / f"alibi-bias.{theme}.svg").touch()
+    shown = pictures(tmp_path, "alibi-bias", "alibi: bias", tmp_path / "pages")
+    assert [picture["uri"] for picture in shown] == [
+        "../alibi-bias.light.svg", "../alibi-bias.dark.svg",
+    ]  # fmt: skip
+    assert [picture["classes"] for picture in shown] == [["only-light"], ["only-dark"]]
+    assert all((each["alt"], each["loading"]) == ("alibi: bias", "lazy") for each in shown)
+    with pytest.raises(FileNotFoundError, match=r"alibi-scores.*is missing"):
+        pictures(tmp_path, "alibi-scores", "", tmp_path)
 
 
 def test_every_encoding_has_pictures() -> None:
