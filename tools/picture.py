@@ -14,6 +14,8 @@ from pathlib import Path
 import posenc.report
 
 ROOT = Path(__file__).parent.parent
+# Letters of a figure are 9 to 10 units high; so they are as large as those of the text around it.
+LARGER = 1.75
 FONT = 'svg text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif !important; }'
 
 
@@ -30,7 +32,8 @@ def standalone(page: str, style: str, heading: str = "") -> str:
     opening, _, rest = figure.partition(">")
     opening = opening.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     style = f"<style>\n{colours[0]}{FONT}\n</style>"
-    return f'{opening} width="{width}" height="{height}">\n{style}\n{paper}{rest}\n'
+    wide, high = (f"{LARGER * float(side):g}" for side in (width, height))
+    return f'{opening} width="{wide}" height="{high}">\n{style}\n{paper}{rest}\n'
 
 
 def main() -> None:
