@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 import posenc as pe
@@ -32,11 +33,27 @@ def test_all_of_its_code_runs(name: str) -> None:
     # The reader's own encoding, of which the last block speaks.
     names: dict[str, object] = {"MyEncoding": pe.Rotary}
     found = blocks(name, "python")
-    assert len(found) == 4
+    assert len(found) == 5
     for block in found:
         exec(compile(block, name, "exec"), names)
     assert names["out"].shape == (1, 8, 512, 64)
     assert names["logits"].shape == (1, 1, 256)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_its_pictures_are_there_and_large_enough_to_read(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pictures = re.findall(r'(?:srcset|src)="([^"]+)"', text) + re.findall(r"!\[.+\]\((.+)\)", text)
+    assert len(pictures) == 3
+    for path in (ROOT / picture for picture in pictures):
+        assert path.stat().st_size < 1_000_000
+        if path.suffix == ".svg":
+            (width,) = re.findall(r'^<svg [^>]* width="([\d.]+)"', path.read_text())
+            assert float(width) > 450
+        else:
+            with Image.open(path) as moving:
+                assert moving.width > 450
+                assert moving.n_frames > 20
 
 
 def test_nobody_is_told_to_install_posenc_from_an_index() -> None:
