@@ -28,6 +28,7 @@ extensions = [
     "extension.docstrings",
     "extension.figure_of",
     "extension.gallery",
+    "extension.leads",
     "extension.lines",
     "extension.links",
     "extension.mathml",

@@ -31,28 +31,6 @@ console.log(JSON.stringify(queries.map((query) => [...listed(query)].reverse()))
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lessons, how-to, corrections and glossary in both languages, without their figures."""
-    root = tmp_path_factory.mktemp("site")
-    for language in ("en", "zh"):
-        source = root / "source" / language
-        for path in [
-            *(DOCS / language).glob("*.md"),
-            *(DOCS / language).glob("learn/*.md"),
-            *(DOCS / language).glob("howto/*.md"),
-        ]:
-            text = re.sub(
-                r"^```\{(figure-of|panel|chapter)\}.*?^```$", "", path.read_text(), flags=16 | 8
-            )
-            place = source / path.relative_to(DOCS / language)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        command = ["-m", "sphinx", "-Q", "-c", DOCS, "-t", language, source, root / language]
-        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
-    return root
-
-
 def listed(node: str, site: Path, language: str, *queries: str) -> list[list[list[str]]]:
     command = [node, "-e", PROGRAM, str(site / language), *queries]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
