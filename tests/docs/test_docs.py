@@ -49,6 +49,21 @@ def test_a_lesson_has_all_its_parts(name: Path) -> None:
     assert levels[0] == levels[1], "headings of both languages"
 
 
+def test_the_front_page_has_the_same_pictures_and_doors_in_both_languages() -> None:
+    shown = []
+    for pages in (ENGLISH, CHINESE):
+        text = pages[Path("index.md")].read_text()
+        pictures = re.findall(
+            r"^```\{(?:gallery|figure-of)\} (\w\S+)\n:alt: \S", text, re.MULTILINE
+        )
+        shown.append((pictures, LINK.findall(text)))
+    assert shown[0][0] == shown[1][0]
+    anchors = [[link.partition("#")[0] for link in links] for _, links in shown]
+    assert anchors[0] == anchors[1]
+    doors = [name for name in shown[0][0] if (DOCS / "figures" / f"{name}.py").exists()]
+    assert doors == ["door_learner", "door_engineer", "door_researcher"]
+
+
 def test_every_lesson_is_listed() -> None:
     for language in ("en", "zh"):
         text = (DOCS / language / "learn" / "index.md").read_text()

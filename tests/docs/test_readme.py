@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import posenc as pe
 from posenc.commands import app
+from tests.support.pages import code
 
 ROOT = Path(__file__).parents[2]
 READMES = ("README.md", "README.zh-CN.md")
@@ -54,6 +55,13 @@ def test_its_pictures_are_there_and_large_enough_to_read(name: str) -> None:
             with Image.open(path) as moving:
                 assert moving.width > 450
                 assert moving.n_frames > 20
+
+
+@pytest.mark.parametrize(("name", "language"), [(READMES[0], "en"), (READMES[1], "zh")])
+def test_the_docs_open_with_the_same_sentence_and_lines(name: str, language: str) -> None:
+    readme, front = (ROOT / name, ROOT / "docs" / language / "index.md")
+    assert readme.read_text().split("\n\n")[1] == front.read_text().split("\n\n")[1]
+    assert code(readme)[0] == code(front)[0]
 
 
 def test_nobody_is_told_to_install_posenc_from_an_index() -> None:
