@@ -15,7 +15,9 @@ WHAT = {
     ),
     "Attention with use_cope, the whole causal layer": "Attention 加 use_cope，因果的整层",
     "BertEmbeddings, the whole layer": f"BertEmbeddings，{WHOLE}",
-    "RobertaEmbeddings, whose padding has a row that is not trained": "RobertaEmbeddings，填充有一行不训练",
+    "RobertaEmbeddings, whose padding has a row that is not trained": (
+        "RobertaEmbeddings，填充有一行不训练"
+    ),
     "BloomAttention, the whole layer, its float32 steps in float64": (
         f"BloomAttention，{IN_FLOAT64}"
     ),
