@@ -4,18 +4,19 @@ import { createRequire } from "node:module";
 
 const tests = new URL("../tests/explorer/package.json", import.meta.url);
 const { chromium } = createRequire(tests)("playwright-core");
-const { address, browser: executablePath, width, scale, elements, frames, folder } = JSON.parse(
-  readFileSync(0, "utf8"),
-);
+const asked = JSON.parse(readFileSync(0, "utf8"));
+const { address, browser: executablePath, clicked, elements, frames, folder } = asked;
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 const tab = await browser.newPage({
-  viewport: { width, height: 2400 },
-  deviceScaleFactor: scale,
+  viewport: { width: asked.width, height: 2400 },
+  deviceScaleFactor: asked.scale,
   offline: true,
 });
+tab.setDefaultTimeout(asked.patience);
 await tab.goto(address);
-await tab.waitForSelector("#stage > *");
+for (const each of clicked) await tab.locator(each).click();
+for (const each of elements) await tab.locator(each).first().waitFor();
 
 /** The box around everything that a selector finds. */
 async function around(selector) {

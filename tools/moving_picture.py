@@ -1,4 +1,4 @@
-"""A moving picture of the explorer: controls of a panel move together, and each step is a frame.
+"""A moving picture of the explorer: controls move together, and each step is a frame.
 
     python tools/moving_picture.py docs/images/rotation
 
@@ -25,8 +25,9 @@ from posenc.explorer import bundle
 SHOOT = Path(__file__).with_suffix(".mjs")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 LANGUAGES, THEMES = ("en", "zh"), ("light", "dark")
-ELEMENTS = (".controls .field:nth-child(-n + 2)", "#stage .paint", "#stage .note")
 COLOURS = 32
+# How long the page may take to show what is pressed or taken, in milliseconds.
+PATIENCE = 20_000
 MARGIN = 12
 
 
@@ -42,6 +43,8 @@ def frames(wanted: argparse.Namespace, language: str, theme: str) -> list[Image.
             "browser": next(filter(None, map(shutil.which, CHROMIUMS)), None),
             "width": wanted.width,
             "scale": wanted.scale,
+            "patience": PATIENCE,
+            "clicked": wanted.click,
             "elements": wanted.element,
             "frames": [{name: value + step for name, value in first.items()} for step in steps],
             "folder": folder,
@@ -85,13 +88,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("name", type=Path, help="where the pictures go, without language, theme and ending")
-    add("--address", default="panel=rotation&rotation.pair=6", help="the panel and its settings")
-    add("--move", nargs="+", default=["rotation.m=12", "rotation.n=5"], help="CONTROL=FIRST ...")
-    add("--by", type=int, default=35, help="how far the controls move, in steps of 1")
-    add("--element", nargs="+", default=ELEMENTS, help="a selector for each strip, top to bottom")
-    add("--width", type=int, default=470, help="of the window, in pixels")
+    add("--address", default="rotation", help="what is opened, and its settings")
+    add("--click", nargs="*", default=['[id="rotation.peek"]'], help="what is pressed at first")
+    add("--move", nargs="+", default=["rotation.m=8", "rotation.n=3"], help="CONTROL=FIRST ...")
+    add("--by", type=int, default=23, help="how far the controls move, in steps of 1")
+    add(
+        "--element",
+        nargs="+",
+        default=['[id="rotation.stage"] .plot'],
+        help="what is taken of the page: a selector for each strip, top to bottom",
+    )
+    add("--width", type=int, default=600, help="of the window, in pixels")
     add("--scale", type=float, default=1.5, help="pixels of the picture for one of the page")
-    add("--milliseconds", type=int, default=80, help="of each frame")
+    add("--milliseconds", type=int, default=140, help="of each frame")
     wanted = parser.parse_args()
     for language, theme in product(LANGUAGES, THEMES):
         path = wanted.name.with_name(f"{wanted.name.name}.{language}.{theme}.gif")
