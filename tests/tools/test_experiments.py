@@ -9,6 +9,7 @@ import posenc as pe
 from posenc.models.loading import load_model
 from tests.support.trained import minilm
 from tools.experiments import meaning, shift
+from tools.experiments.longer import extended
 from tools.experiments.minus import rows
 
 
@@ -73,6 +74,19 @@ def test_attention_to_what_is_in_front_is_counted() -> None:
     # The first of the text's own tokens is not among the later ones.
     first = sum(1 / (3 + i) for i in range(2, 6)) / 4
     torch.testing.assert_close(found["first"], torch.full((2,), first, dtype=torch.float64))
+
+
+def test_a_longer_table_is_a_copy_that_starts_from_the_trained_rows() -> None:
+    table = pe.Learned(8, max_length=512)
+    model = pe.Transformer(19, 8, depth=1, heads=2, encoding=table, max_length=512)
+    longer = extended(model, "random")
+    (made,) = longer.embedding.encodings
+    assert made.weight.shape == (128, 8)
+    assert torch.equal(made.weight[:64], table.weight[:64])
+    assert not torch.equal(made.weight[64:], table.weight[64:128])
+    ids = torch.randint(19, (1, 64))
+    assert torch.equal(longer(ids), model(ids))
+    assert model.embedding.encodings[0] is table
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
