@@ -39,7 +39,7 @@ def test_a_lesson_has_all_its_parts(name: Path) -> None:
         assert f"```{{figure-of}} {name.stem}\n:alt: " in text
         assert (DOCS / "figures" / f"{name.stem}.py").exists()
         assert re.search(r"\$[^$]+\$", text), "a formula"
-        assert "```{panel} " in text
+        assert re.search(r"^```\{(panel|chapter)\} ", text, re.MULTILINE)
         assert "{answer}" in text
         assert blocks(page), "code"
     levels = [
