@@ -3,8 +3,8 @@
 posenc compare --seeds 5 --train-bytes 32768 --encodings none,sinusoidal,learned,rotary --out less
 python -m tools.experiments.minus sinusoidal less ...
 
-Each interval is single: Student's t over the seeds, not corrected for how many there are. Beside them
-stands the loss in training, of the last fortieth of the steps, on whole texts.
+Each interval is single: Student's t over the seeds, not corrected for how many there are. Beside
+them stands the loss in training, of the last fortieth of the steps, on whole texts.
 """
 
 import json
