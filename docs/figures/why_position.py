@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 import posenc as pe
 
 TEXTS = {
-    "words": ("the dog saw the cat", "大 狗 追 大 猫"),
+    "words": ("the|dog|saw|the|cat", "大|狗|追|大|猫"),
     "plain": ("no position", "没有位置"),
     "plain_moved": ("no position, two words exchanged", "没有位置，两词对调"),
     "placed": ("with position", "加上位置"),
@@ -17,7 +17,7 @@ LIMITS = (0.0, 0.7)
 
 def draw(theme: str, language: str) -> Figure:
     page = Page(theme, language, TEXTS, height=5.6)
-    words = page.say("words").split()
+    words = page.say("words").split("|")
     generator = torch.Generator().manual_seed(3)
     one_of_each = torch.randn(5, 16, generator=generator, dtype=torch.float64)
     # Equal words have equal embeddings.
