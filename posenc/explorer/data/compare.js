@@ -1,6 +1,6 @@
 // Made by tools/compared_losses.py: nats per byte, mean of seeds and 95% interval.
 export default {
- "command": "posenc compare --encodings none,learned,sinusoidal,rotary,alibi,t5 --train-length 64 --test-lengths 64,128,256,512 --dim 32 --depth 2 --heads 4 --batch 16 --steps 1500 --seeds 2 --out posenc-compare",
+ "command": "posenc compare --encodings none,learned,sinusoidal,rotary,alibi,t5 --train-length 64 --test-lengths 64,128,256,512 --dim 32 --depth 2 --heads 4 --batch 16 --steps 1500 --seeds 2 --out posenc-compare --language en",
  "trainLength": 64,
  "lengths": [
   64,
