@@ -109,7 +109,7 @@ def _lengths(text: str) -> tuple[int, ...]:
 
 def _print_report(outcome: "Outcome", language: Language) -> None:
     """The losses (fixed targets, mean over seeds) and the verdict's sentences."""
-    from posenc.lab.texts import TEXTS
+    from posenc.lab.words import TEXTS
 
     say, report = Words(language, TEXTS), outcome.data
     lengths = [str(length) for length in report["lengths"]]

@@ -14,7 +14,7 @@ from posenc.lab.curves import described
 from posenc.report import marks
 from posenc.report.markup import Child, Markup, facts, small, table, tag, text
 from posenc.report.numbers import count
-from posenc.report.texts import SHARED
+from posenc.report.words import SHARED
 from posenc.words import Words
 
 Data = dict[str, Any]

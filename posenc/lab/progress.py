@@ -13,8 +13,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from posenc.lab.texts import TEXTS
 from posenc.lab.train import Progress as Training
+from posenc.lab.words import TEXTS
 from posenc.words import Language, Words
 
 LINE_SECONDS = 10.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from posenc.lab.aggregate import Study
 from posenc.lab.folder import Run
-from posenc.lab.texts.record import VALUES
+from posenc.lab.words.record import VALUES
 from posenc.report.markup import Child, facts, small, table, tag
 from posenc.words import Words
 

@@ -29,9 +29,9 @@ from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.page import page
 from posenc.lab.provenance import problems, why_not
-from posenc.lab.texts import TEXTS
 from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
 from posenc.lab.wording import headline, sentences
+from posenc.lab.words import TEXTS
 from posenc.report.page import write_page
 from posenc.words import Language, Words
 

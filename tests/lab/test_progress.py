@@ -8,8 +8,8 @@ from rich.console import Console
 
 from posenc.lab.compare import Comparison, compare
 from posenc.lab.progress import BarDisplay, Bars, LineDisplay, display
-from posenc.lab.texts import TEXTS
 from posenc.lab.train import Progress
+from posenc.lab.words import TEXTS
 from posenc.words import Words
 
 ENGLISH = Words("en", TEXTS)

@@ -6,8 +6,8 @@ import pytest
 from prose import HAN, english
 
 from posenc.lab.intervals import Interval
-from posenc.lab.texts import TEXTS
 from posenc.lab.wording import ends, half_width
+from posenc.lab.words import TEXTS
 from posenc.report.numbers import signed
 from posenc.words import Words
 
