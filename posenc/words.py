@@ -1,6 +1,7 @@
 """What people read, in English and in Chinese: texts by key, and what fills them in."""
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,6 +22,11 @@ class Saying:
 
     key: str
     values: Mapping[str, object] = field(default_factory=dict)
+
+
+def columns(text: str) -> int:
+    """How wide a text is where each Latin letter takes one column: a Chinese one takes two."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
 class Words:

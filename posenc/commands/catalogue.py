@@ -1,13 +1,12 @@
 """`posenc list`: the encodings there are."""
 
 import json
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from posenc.chinese import FAMILIES, described
 from posenc.commands.app import AsJson, errors
 from posenc.commands.language import InLanguage, sayable
-from posenc.words import Language, Texts, Words
+from posenc.words import Language, Texts, Words, columns
 
 if TYPE_CHECKING:
     from posenc.encoding import Encoding
@@ -40,12 +39,12 @@ def list_(as_json: AsJson = False, language: InLanguage = "en") -> None:
         print(json.dumps(rows, indent=2))
         return
     lines = {row["name"]: (row["name"], row["class"], _marks(row, language)) for row in rows}
-    widths = [max(map(_width, column)) + 2 for column in zip(*lines.values(), strict=True)]
+    widths = [max(map(columns, column)) + 2 for column in zip(*lines.values(), strict=True)]
     for place, kind in enumerate(dict.fromkeys([*KINDS, *(row["family"] for row in rows)])):
         print(*[""] * (place > 0), _heading(kind, language), sep="\n")
         for row in (row for row in rows if row["family"] == kind):
-            columns = zip(lines[row["name"]], widths, strict=True)
-            shown = "".join(text + " " * (width - _width(text)) for text, width in columns)
+            cells = zip(lines[row["name"]], widths, strict=True)
+            shown = "".join(text + " " * (width - columns(text)) for text, width in cells)
             print(f"  {shown}{row['paper']}")
             print(f"      {row['summary']}")
 
@@ -75,8 +74,3 @@ def _describe(cls: type["Encoding"], language: Language) -> dict[str, Any]:
 def _marks(row: dict[str, Any], language: Language) -> str:
     say = Words(language, MARKS)
     return ("，" if language == "zh" else ", ").join(say(key) for key in MARKS if row[key])
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal: a Chinese character takes two."""
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

@@ -12,9 +12,11 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import errors
+from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.extend.options import MEASURES, METHODS, Options
 from posenc.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
+from posenc.words import Words
 
 
 def extend(
@@ -72,10 +74,12 @@ def extend(
     as_json: Annotated[
         bool, Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
+    language: InLanguage = Options.language,
 ) -> None:
     """Measure how far a trained rotary model reads with each method, and write a report."""
     with errors():
         from posenc.extend.run import extend as run
+        from posenc.extend.words import TEXTS
 
         options = Options(
             model=model,
@@ -89,17 +93,20 @@ def extend(
             seed=seed,
             write=write,
             tuning=_tuning(tune, length=tune_length, rate=tune_lr, rank=tune_rank),
+            language=language,
         )
         # From here on Ctrl-C has a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        outcome = run(options, lambda line: print(line, file=sys.stderr, flush=True))
+        told = Words(sayable(language, sys.stderr), TEXTS)
+        outcome = run(options, lambda line: print(told.of(line), file=sys.stderr, flush=True))
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:
-        _print_report(outcome.data)
-        print(f"report: {outcome.report}")
+        say = Words(sayable(language), TEXTS)
+        _print_report(outcome.data, say)
+        print(say("report", path=outcome.report))
         if outcome.written is not None:
-            print(outcome.written)
+            print(say.of(outcome.written))
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
 
@@ -144,32 +151,36 @@ def _rank(text: str | None) -> int | None:
         ) from None
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any], say: Words) -> None:
     """Losses on fixed targets, passkeys, and the verdict's sentences."""
+    from posenc.extend.page import known
+    from posenc.extend.sentences import called, sentences
+
     longest = str(max(report["to"]))
     lengths = sorted({int(n) for x in report["methods"].values() for n in x["targets"]})
-    table = Table("loss at", *map(str, lengths), "passkeys", "seconds")
+    heads = [say("loss_at"), *map(str, lengths), say("head_passkeys"), say("head_seconds")]
+    table = Table(*heads)
     for name, method in report["methods"].items():
         keys, cost = method["passkeys"].get(longest), method["cost"].get(longest)
         table.add_row(
-            name,
+            called(name, say),
             *(_loss(method["targets"].get(str(n))) for n in lengths),
             f"{keys['hits']}/{keys['tries']}" if keys else "-",
             f"{cost['seconds']:.1f}" if cost else "-",
         )
     base = report["sliding"]["targets"]
     if base:
-        table.add_row("sliding window", *(_loss(base.get(str(n))) for n in lengths), "-", "-")
+        table.add_row(say("sliding_window"), *(_loss(base.get(str(n))) for n in lengths), "-", "-")
     Console().print(table)
     for name, method in report["methods"].items():
         course = method.get("tuning")
         if course:
-            losses = f"from {course['first']:.3f} to {course['last']:.3f}"
-            print(f"{name}: training took its loss {losses} in {course['seconds']:.1f} s")
-    for sentence in report["verdict"]["sentences"]:
+            losses = {key: course[key] for key in ("first", "last", "seconds")}
+            print(say("course", name=called(name, say), **losses))
+    for sentence in sentences(report, report["verdict"], say):
         print(sentence)
     for name, reason in {**report["unavailable"], **report["failed"]}.items():
-        print(f"{name} has no result: {reason}")
+        print(say("no_result", name=called(name, say), reason=known(reason, say)))
 
 
 def _loss(found: dict[str, Any] | None) -> str:

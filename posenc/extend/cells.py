@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from posenc.extend.options import PROTOCOL
-from posenc.report.numbers import count
+from posenc.extend.words import TEXTS
+from posenc.words import Saying, Words
 
 # Tokens that are scored with growing context, and how many times as much each context holds.
 TARGETS = 256
@@ -43,11 +44,16 @@ class Cell:
         """What the method is called in the report."""
         return row_name(self.method, self.steps)
 
+    @property
+    def said(self) -> Saying:
+        row = Saying("tuned", {"method": self.method, "steps": self.steps})
+        kind = "hidden" if self.depth is not None else "control" if self.hides else "span"
+        values = {"row": row if self.steps else self.method, "measure": self.measure}
+        values |= {"length": self.length, "index": self.index, "depth": self.depth}
+        return Saying(f"cell_{kind}", values)
+
     def __str__(self) -> str:
-        if not self.hides:
-            return f"{self.row}: {self.measure} at {self.length}, span {self.index}"
-        where = "" if self.depth is None else f", depth {self.depth:g}"
-        return f"{self.row}: {self.measure} at {self.length}{where}, seed {self.index}"
+        return Words("en", TEXTS).of(self.said)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class Lengths:
 
 
 def row_name(method: str, steps: int) -> str:
-    return f"{method} (tuned {count(steps, 'step')})" if steps else method
+    return Words("en", TEXTS)("tuned", method=method, steps=steps) if steps else method
 
 
 def plan(

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from posenc.extend.sentences import SLIDING, called
 from posenc.lab.figures import Curve
+from posenc.words import Words
 
-SLIDING = "sliding"
 # A word that gets e^3, twenty times less than from the best, tells no more of who is good.
 ABOVE_BEST = 3.0
 
@@ -17,7 +18,7 @@ def names(data: dict[str, Any]) -> list[str]:
     return [*data["methods"], *([SLIDING] if data["sliding"]["windows"] else [])]
 
 
-def by_context(data: dict[str, Any]) -> list[Curve]:
+def by_context(data: dict[str, Any], say: Words) -> list[Curve]:
     """The loss of the same tokens, by how much is read; a dot for each span."""
     curves = []
     for style, name in enumerate(names(data)):
@@ -30,7 +31,7 @@ def by_context(data: dict[str, Any]) -> list[Curve]:
         ]
         curves.append(
             Curve(
-                name,
+                called(name, say),
                 style,
                 tuple(float(length) for length in losses),
                 tuple(_finite(one["mean"]) for one in losses.values()),
@@ -40,7 +41,7 @@ def by_context(data: dict[str, Any]) -> list[Curve]:
     return curves
 
 
-def by_position(data: dict[str, Any]) -> list[Curve]:
+def by_position(data: dict[str, Any], say: Words) -> list[Curve]:
     """The loss in bins of position of the longest window."""
     longest, curves = str(max(data["to"])), []
     for style, name in enumerate(names(data)):
@@ -48,7 +49,7 @@ def by_position(data: dict[str, Any]) -> list[Curve]:
         if window is None:
             continue
         middles = tuple((a + b) / 2 for a, b in pairwise(window["edges"]))
-        curves.append(Curve(name, style, middles, tuple(map(_finite, window["bins"]))))
+        curves.append(Curve(called(name, say), style, middles, tuple(map(_finite, window["bins"]))))
     return curves
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from posenc.errors import SettingError, one_of, whole
 from posenc.extend.tune.settings import Tuning, tunable
+from posenc.words import Language
 
 PROTOCOL = 1
 """Raised whenever the same choices would no longer give the same numbers."""
@@ -23,8 +24,8 @@ class Options:
 
     Lengths count tokens; `to` empty is twice the trained length. spans is how many stretches of
     text are read, needles how many passkeys are hidden at each depth and length. tuning
-    trains those methods that it can, which are measured beside the methods as they are. Raises
-    SettingError for values that no run can have.
+    trains those methods that it can, which are measured beside the methods as they are. language
+    is that of the page. Raises SettingError for values that no run can have.
     """
 
     model: Path
@@ -38,6 +39,7 @@ class Options:
     seed: int = 0
     write: str | None = None
     tuning: Tuning | None = None
+    language: Language = "en"
 
     def __post_init__(self) -> None:
         for option, names, known in (
@@ -68,6 +70,7 @@ class Options:
             words += ["--text", str(path)]
         words += ["--out", str(self.out), "--spans", str(self.spans)]
         words += ["--needles", str(self.needles), "--seed", str(self.seed)]
+        words += ["--language", self.language]
         words += self.tuning.words() if self.tuning else []
         words += ["--write", self.write] if self.write else []
         return shlex.join(words)

@@ -21,10 +21,11 @@ from posenc.extend.write import write_config
 from posenc.lab.folder import append_row, locked, make_folder, read_rows
 from posenc.lab.text import read_text, standard_library
 from posenc.models.attach import detach
+from posenc.words import Saying
 
 CELLS = "cells.jsonl"
 QUIET_SECONDS = 2.0
-Tell = Callable[[str], None]
+Tell = Callable[[Saying], None]
 
 
 @dataclass
@@ -38,15 +39,15 @@ class Outcome:
     data: dict[str, Any]
     interrupted: bool
     failed: dict[str, str]
-    written: str | None
+    written: Saying | None
 
 
 def extend(options: Options, tell: Tell) -> Outcome:
     """Measure each method on the model of the options, and write report.html and report.json.
 
-    `tell` hears one line now and then. Raises PosencError before any work where the model, the
-    text or an option cannot be used. After Ctrl-C the report holds what is finished, and the same
-    command goes on from there.
+    `tell` hears a line now and then, as `posenc.extend.words` has it. Raises PosencError before any
+    work where the model, the text or an option cannot be used. After Ctrl-C the report holds what
+    is finished, and the same command goes on from there.
     """
     from posenc.extend.record import record
     from posenc.extend.report import write_report
@@ -92,7 +93,7 @@ def extend(options: Options, tell: Tell) -> Outcome:
         rows, failed, interrupted = _carry_out(work, cells, tell)
         data = record(options, work, corpus.summary, cells, rows)
         data |= {"unavailable": unavailable, "failed": failed}
-        report = write_report(options.out, data)
+        report = write_report(options.out, data, options.language)
     return Outcome(report, data, interrupted, failed, written)
 
 
@@ -125,11 +126,12 @@ def _carry_out(
     """Rows of all finished cells, reasons of those that failed, and whether Ctrl-C ended it."""
     held, problems = read_rows(work.file)
     for problem in problems:
-        tell(problem)
+        tell(Saying("as_it_is", {"text": problem}))
     by_key = {row["key"]: row for row in held if row["kind"] == "cell" and "result" in row}
     keys = {cell: work.key(cell) for cell in cells}
     left = sum(cell.length for cell in cells if keys[cell] not in by_key)
-    tell(f"{len(cells)} cells, of which {sum(x in by_key for x in keys.values())} are done already")
+    done = sum(x in by_key for x in keys.values())
+    tell(Saying("cells", {"cells": len(cells), "done": done}))
     failed: dict[str, str] = {}
     trained_on = {cell.row: cell.method for cell in cells if cell.steps}
     tokens, told = 0, time.perf_counter()
@@ -152,10 +154,11 @@ def _carry_out(
             # Tiny models measure hundreds of cells a second.
             if now - told >= QUIET_SECONDS:
                 told = now
-                said = f"[{number}/{len(cells)}] {cell}: {row['seconds']:.1f} s"
-                tell(f"{said}, {_clock(seconds)} left")
+                said = {"number": number, "cells": len(cells), "cell": cell.said}
+                said |= {"seconds": row["seconds"], "left": _clock(seconds)}
+                tell(Saying("cell", said))
     except KeyboardInterrupt:
-        tell("stopped early: the report holds what is done, the same command goes on")
+        tell(Saying("stopped_early"))
         return _found(by_key, keys), failed, True
     finally:
         detach(work.subject.model)

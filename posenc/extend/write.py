@@ -17,18 +17,19 @@ from posenc.models.read import read
 from posenc.models.spec import EncodingSpec, LayerSpec, ScalingSpec
 from posenc.models.spellings import text
 from posenc.models.write.configs import newer_config
+from posenc.words import Saying
 
 CONFIG = "config.json"
 
 
-def write_config(out: Path, values: Mapping[str, Any], method: str, reach: Reach) -> str:
+def write_config(out: Path, values: Mapping[str, Any], method: str, reach: Reach) -> Saying:
     """Write the method's config.json into `out`; returns the line that says so, or why not."""
     try:
         config = config_of(values, method, reach)
     except UnsupportedError as error:
-        return str(error)
+        return Saying("as_it_is", {"text": error})
     write_json(out / CONFIG, config)
-    return f"config.json of {method}: {out / CONFIG}"
+    return Saying("config", {"method": method, "path": out / CONFIG})
 
 
 def config_of(values: Mapping[str, Any], method: str, reach: Reach) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from posenc.report.markup import Markup, printable, tag
 from posenc.report.svg import HUES, MUTED, PAPER, RULE, hue, inline
+from posenc.words import columns
 
 # Colour alone is never the only difference between two encodings.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -109,9 +110,12 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def short(name: str, length: int) -> str:
-    """`name` on one line, cut to `length` letters."""
+    """`name` on one line, cut to the width of `length` Latin letters."""
     name = printable(name).replace("\n", " ")
-    return name if len(name) <= length else f"{name[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
+    if columns(name) <= length:
+        return name
+    kept = next(n for n in range(len(name), -1, -1) if columns(name[:n]) < length)
+    return f"{name[:kept].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _draw_swatch(style: int) -> Any:

@@ -13,8 +13,11 @@ from posenc.commands import app
 from posenc.extend.options import METHODS, Options
 from posenc.extend.page import page
 from posenc.extend.run import extend
+from posenc.extend.words import TEXTS
+from posenc.words import Words
 
 run = CliRunner().invoke
+ENGLISH = Words("en", TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +48,14 @@ def test_the_page_has_every_method_and_number(written: Path) -> None:
 
 def test_the_page_is_drawn_from_the_json_alone(written: Path) -> None:
     data = json.loads((written / "report.json").read_text())
-    assert str(page(data)) in (written / "report.html").read_text()
+    assert str(page(data, ENGLISH)) in (written / "report.html").read_text()
 
 
 def test_the_page_stands_alone_and_shows_names_as_they_are(written: Path) -> None:
     data = json.loads((written / "report.json").read_text())
     data["model"]["path"] = data["command"] = HOSTILE
     data["unavailable"] = {HOSTILE: HOSTILE}
-    shown = Page(page(data))
+    shown = Page(page(data, ENGLISH))
     assert not {"script", "img", "link", "style"} & set(shown.tags)
     assert HOSTILE in shown.text
     html = (written / "report.html").read_text()

@@ -23,8 +23,10 @@ from posenc.extend.page import page
 from posenc.extend.run import extend
 from posenc.extend.tune import tuner as tuners
 from posenc.extend.tune.settings import Tuning
+from posenc.extend.words import TEXTS
 from posenc.extend.work import Work
 from posenc.models.loading import load_model
+from posenc.words import Words
 
 run = CliRunner().invoke
 TUNED = "yarn (tuned 12 steps)"
@@ -79,7 +81,7 @@ def test_tuned_rows_stand_beside_the_others(given: Options) -> None:
     assert course["last"] < course["first"]
     assert (course["steps"], course["length"], course["rank"]) == (12, 32, 8)
     assert "dynamic (tuned 12 steps)" in data["unavailable"]
-    html = str(page(data))
+    html = str(page(data, Words("en", TEXTS)))
     assert f">{TUNED}</th>" in html
     assert f"{course['first']:.3f}" in html
     assert course["file"] in html

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.report.marks import spread
+from posenc.report.marks import short, spread
 from posenc.report.markup import Markup, tag
 from posenc.report.numbers import number
 
@@ -48,3 +48,11 @@ def test_markup_escapes_all_but_markup() -> None:
     assert tag("p", "<b>", title='"') == '<p title="&quot;">&lt;b&gt;</p>'
     assert tag("p", Markup("<b>x</b>"), None, ["y", 1], class_="z") == '<p class="z"><b>x</b>y1</p>'
     assert isinstance(tag("p"), Markup)
+
+
+def test_a_long_name_is_cut_to_the_room_that_its_letters_take() -> None:
+    assert short("self_extend", 12) == "self_extend"
+    assert short("none (tuned 2 steps)", 12) == "none (tuned…"
+    # A Chinese letter is as wide as two.
+    assert short("none（训练 2 步）", 12) == "none（训练…"
+    assert short("滑动窗口", 12) == "滑动窗口"

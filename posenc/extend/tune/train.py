@@ -38,7 +38,7 @@ def train(
     target: int,
     tuning: Tuning,
     generator: torch.Generator,
-    tell: Callable[[str], None],
+    tell: Callable[[dict[str, Any]], None],
 ) -> Course:
     """Change the parameters by AdamW, one window a step, to predict each next token.
 
@@ -69,7 +69,7 @@ def train(
         optimizer.step()
         if time.perf_counter() - told >= 2.0:
             told = time.perf_counter()
-            tell(f"step {step} of {tuning.steps}, loss {losses[-1]:.3f}")
+            tell({"step": step, "steps": tuning.steps, "loss": losses[-1]})
     seconds = round(time.perf_counter() - began, 3)
     return Course(fmean(losses[:part]), fmean(losses[-part:]), seconds)
 

@@ -18,6 +18,7 @@ from posenc.extend.tune.settings import Tuning
 from posenc.extend.tune.train import Course, train
 from posenc.extend.tune.weights import replaced, trainable
 from posenc.lab.checkpoint import save_tensors
+from posenc.words import Saying
 
 PROTOCOL = 2
 """Raised whenever the same choices would no longer train the same weights."""
@@ -67,7 +68,7 @@ class Tuner:
         except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError):
             return None
 
-    def train(self, method: str, tell: Callable[[str], None]) -> None:
+    def train(self, method: str, tell: Callable[[Saying], None]) -> None:
         """Train the method and keep what came of it; what is kept already is not trained again.
 
         Every method sees the same windows at the same positions.
@@ -86,7 +87,7 @@ class Tuner:
                 self.target,
                 self.tuning,
                 drawn,
-                lambda line: tell(f"{method}: {line}"),
+                lambda values: tell(Saying("step", {"method": method} | values)),
             )
             tensors = {name: x.detach() for name, x in parameters.items()}
             path = self.path(method)
