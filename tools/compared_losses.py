@@ -21,8 +21,8 @@ from posenc.encoding import Encoding
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import losses, spans
 from posenc.lab.folder import WEIGHTS, read_run
+from posenc.lab.tasks.text import Text
 from posenc.lab.text import Corpus, standard_library
-from posenc.lab.train import VOCABULARY
 
 TARGET = Path(__file__).parent.parent / "posenc" / "explorer" / "data" / "compare.js"
 # What all runs of a comparison share, as far as the page says it.
@@ -85,7 +85,7 @@ def loss_by_length(folder: Path, method: str, text: torch.Tensor) -> dict[int, f
         factor = length / config.train_length
         encoding = METHODS[method](config.dim // config.heads, config.train_length, factor)
         model = pe.Transformer(
-            VOCABULARY, config.dim, config.depth, config.heads, encoding, causal=True
+            Text().vocabulary, config.dim, config.depth, config.heads, encoding, causal=True
         ).eval()
         model.load_state_dict(load_file(folder / WEIGHTS))
         ends = chosen[:, -length - 1 : -1], chosen[:, -length:]

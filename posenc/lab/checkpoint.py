@@ -11,8 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from posenc.atomic_files import replace_file
+from posenc.errors import LabError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import log
+
+# A run whose task is solved goes on with this last share of its budget, where rates are small.
+COOLING = 0.1
 
 
 @dataclass
@@ -23,11 +27,17 @@ class Clock:
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last row
     loss_count: int = 0
+    solved: int | None = None  # the step at which the task was found solved
 
     def used(self, config: RunConfig) -> float:
         """The fraction of the budget that is used up."""
+        if config.steps == 0:
+            return 1.0
         if config.steps is not None:
-            return self.step / config.steps
+            used = self.step / config.steps
+            if self.solved is None:
+                return used
+            return max(used, 1 - COOLING + (self.step - self.solved) / config.steps)
         assert config.minutes is not None
         return self.seconds / (60 * config.minutes)
 
@@ -36,6 +46,21 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
     """Write a safetensors file, whole or not at all."""
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     replace_file(path, safetensors.torch.save(whole, metadata))
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Put what another run has trained into `model`, where names and shapes agree.
+
+    What only `model` has, such as the parameters of another encoding, stays as it was drawn.
+    Raises LabError for a run without weights.
+    """
+    try:
+        weights = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise LabError(f"{path} has no weights to begin with ({error}): run it first") from None
+    own = model.state_dict()
+    same = {n: x for n, x in weights.items() if n in own and own[n].shape == x.shape}
+    model.load_state_dict(own | same)
 
 
 def save_checkpoint(

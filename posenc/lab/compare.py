@@ -4,23 +4,20 @@ compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 """
 
 import re
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from posenc.atomic_files import replace_file
-from posenc.catalogue import canonical
 from posenc.errors import LabError, SettingError
+from posenc.lab.complete import complete
 from posenc.lab.config import Comparison, RunConfig
+from posenc.lab.encodings import named
 from posenc.lab.folder import Run, locked, make_folder, read_run
 from posenc.lab.hardware import cores
-from posenc.lab.leftovers import own_prefix, remove_leftovers
 from posenc.lab.progress import Display
-from posenc.lab.run import Task
+from posenc.lab.tasks import find
 from posenc.lab.text import Corpus, read_text, standard_library
-from posenc.lab.train import make_encoding
-from posenc.lab.workers import run_tasks
+from posenc.lab.train import make_encodings
 
 # The best learning rate falls with the width; LOG.md has the rates that were tried.
 RATE_TIMES_WIDTH = 0.4
@@ -64,7 +61,7 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
     out = comparison.out
     make_folder(out, "runs")
     with locked(out, wait=False):
-        stopped = _carry_out(comparison, configs, corpus, display)
+        stopped = complete(out, configs, corpus, _jobs(comparison), display)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
             written = write_report(out, runs, comparison.command(), comparison.language)
@@ -123,55 +120,19 @@ def _check(comparison: Comparison) -> None:
 
 
 def _settings(config: RunConfig) -> str:
-    """The repr of a configuration's encoding; raises when there is none to compare."""
-    encoding = make_encoding(config)
-    comparable = encoding.tags.comparable
-    if comparable is not True:
-        raise SettingError(f"{config.encoding} cannot be compared: {comparable}")
+    """The repr of a configuration's encodings; raises when there is none to compare."""
+    encodings = make_encodings(config, find(config.task))
+    refusals = [e.tags.comparable for e in encodings if e.tags.comparable is not True]
+    # What changes nothing alone may do so beside another.
+    if len(refusals) == len(encodings):
+        raise SettingError(f"{config.encoding} cannot be compared: {refusals[0]}")
     # A repr with an address would be another run each time.
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(encoding))
-
-
-def _carry_out(
-    comparison: Comparison, configs: list[RunConfig], corpus: Corpus, display: Display
-) -> BaseException | None:
-    """Do what is not done; returns what stopped it early, if anything did."""
-    folders = [comparison.out / "runs" / config.name for config in configs]
-    found = [read_run(folder) for folder in folders]
-    for problem in (problem for run in found if run for problem in run.problems):
-        display.note(problem)
-    done = [run is not None and run.state == "done" for run in found]
-    display.plan(len(configs), sum(done))
-    if all(done):
-        return None
-    jobs = _jobs(comparison)
-    remove_leftovers()
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
-        text = Path(temporary, "text")
-        try:
-            replace_file(text, corpus.train + corpus.test)
-        except OSError as error:
-            raise LabError(f"{text} cannot be written: {error.strerror}") from None
-        tasks = [
-            Task(config, folder, text, corpus.summary, threads=max(1, cores() // jobs))
-            for config, folder, skip in zip(configs, folders, done, strict=True)
-            if not skip
-        ]
-        stopped: BaseException
-        try:
-            run_tasks(tasks, jobs, display)
-            return None
-        except (KeyboardInterrupt, LabError) as error:
-            stopped = error
-        except OSError as error:
-            stopped = LabError(f"{error.filename or comparison.out}: {error.strerror}")
-    display.stopped()
-    return stopped
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
 
 
 def _names(comparison: Comparison) -> tuple[str, ...]:
     """The encodings, each once, by whatever names they were called."""
-    return tuple(dict.fromkeys(map(canonical, comparison.encodings)))
+    return tuple(dict.fromkeys(map(named, comparison.encodings)))
 
 
 def _jobs(comparison: Comparison) -> int:

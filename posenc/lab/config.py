@@ -16,6 +16,10 @@ from posenc.words import Language
 PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
 
+PRECISIONS = ("float32", "bfloat16")
+# Fields without which earlier runs were written, whose ids stay what they were.
+LATER = frozenset({"task", "data_seed", "positions", "solved", "precision", "base"})
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -42,18 +46,19 @@ class RunConfig:
     weight_decay: float = 0.1
     spans: int = 128  # stretches of test text, each as long as the longest test length
     version: int = PROTOCOL
+    # What came later stands in a manifest only where it is not as it was before.
+    task: str = "text"
+    data_seed: int | None = None  # of what is read; None: the seed, which is also of the weights
+    positions: str = ""  # how they are drawn; empty: counted
+    solved: float | None = None  # the share of right answers at which training comes to its end
+    precision: str = "float32"
+    base: str = ""  # the name of the run whose weights it begins with
 
     def __post_init__(self) -> None:
         for name in ("train_length", "dim", "depth", "heads", "batch", "spans"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        if self.train_length < 8:
-            raise SettingError(f"the train length is {self.train_length}: it must be at least 8")
-        if not self.test_lengths or min(self.test_lengths) < 2:
-            raise SettingError(
-                f"the test lengths are {list(self.test_lengths)}: give at least one, each at least "
-                "2, because the first byte has nothing before it"
-            )
+        self._check_lengths()
         if self.dim % self.heads:
             raise SettingError(
                 f"dim={self.dim} is not divisible by heads={self.heads}: each head needs the same "
@@ -63,12 +68,30 @@ class RunConfig:
             raise SettingError(
                 f"steps={self.steps} and minutes={self.minutes}: give exactly one of them"
             )
-        if self.steps is not None and self.steps < 1:
-            raise SettingError(f"steps is {self.steps}: it must be at least 1")
+        least = 0 if self.base else 1
+        if self.steps is not None and self.steps < least:
+            raise SettingError(f"steps is {self.steps}: it must be at least {least}")
         if self.minutes is not None and not (math.isfinite(self.minutes) and self.minutes > 0):
             raise SettingError(f"minutes is {self.minutes}: it must be a number above 0")
         if not 0 < self.learning_rate < math.inf:
             raise SettingError(f"the learning rate is {self.learning_rate}: it must be above 0")
+        if self.precision not in PRECISIONS:
+            raise SettingError(f"precision is {self.precision!r}: it is {' or '.join(PRECISIONS)}")
+        if self.solved is not None and not 0 < self.solved <= 1:
+            raise SettingError(f"solved is {self.solved}: it is a share, above 0 and up to 1")
+        if self.solved is not None and self.steps is None:
+            raise SettingError(f"solved={self.solved} ends a budget in steps, not in minutes")
+
+    def _check_lengths(self) -> None:
+        of_text = self.task == "text"
+        if of_text and self.train_length < 8:
+            raise SettingError(f"the train length is {self.train_length}: it must be at least 8")
+        least, why = (2, ", because the first byte has nothing before it") if of_text else (1, "")
+        if not self.test_lengths or min(self.test_lengths) < least:
+            raise SettingError(
+                f"the test lengths are {list(self.test_lengths)}: give at least one, each at least "
+                f"{least}{why}"
+            )
 
     @property
     def run_id(self) -> str:
@@ -79,7 +102,7 @@ class RunConfig:
     @property
     def name(self) -> str:
         """The run's folder name, safe on every file system."""
-        encoding = re.sub(r"[^A-Za-z0-9._-]", "_", self.encoding)
+        encoding = re.sub(r"[^A-Za-z0-9._-]+", "_", self.encoding)[:60]
         return f"{encoding}-s{self.seed}-{self.run_id}"
 
     @property
@@ -88,7 +111,9 @@ class RunConfig:
         return min(self.train_length // 4, *self.test_lengths)
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"test_lengths": list(self.test_lengths)}
+        values = dataclasses.asdict(self) | {"test_lengths": list(self.test_lengths)}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {k: v for k, v in values.items() if k not in LATER or v != defaults[k]}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RunConfig":

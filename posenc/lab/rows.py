@@ -1,8 +1,9 @@
 """What a row of a results file may hold: checked once, where it is read from the disk.
 
-Kinds of rows: `train`, `loss` (per protocol and length), `missing` (a length that the encoding
-cannot serve, with the reason), `by_position`, `cost`, and `done` or `failed` at the end. Rows of
-other kinds, and other keys, are let through as long as they are plain and of a sane size.
+Kinds of rows: `train`, `loss` (per protocol and length), `accuracy` (per length), `missing` (a
+length that the encoding cannot serve, with the reason), `by_position`, `cost`, and `done` or
+`failed` at the end. Rows of other kinds, and other keys, are let through as long as they are plain
+and of a sane size.
 """
 
 import json
@@ -18,6 +19,7 @@ REQUIRED = {
     "train": ("step",),
     "loss": ("protocol", "length"),
     "missing": ("length",),
+    "accuracy": ("length", "exact", "examples"),
     "by_position": ("edges", "loss"),
     "cost": (),
     "done": (),
@@ -103,4 +105,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a number or null",
     ),
     "edges": (_edges, "a list of numbers"),
+    "examples": (lambda value: is_whole(value, 1), "a whole number above 0"),
+    "exact": (is_whole, "a whole number"),
+    "token": (is_number, "a number"),
+    "chance": (is_number, "a number"),
 }

@@ -15,12 +15,11 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import posenc
 from posenc.atomic_files import write_json
 from posenc.lab.config import RunConfig
-from posenc.lab.evaluate import evaluate
 from posenc.lab.folder import (
     MANIFEST,
     RESULTS,
@@ -31,6 +30,7 @@ from posenc.lab.folder import (
     read_run,
 )
 from posenc.lab.hardware import hardware
+from posenc.lab.tasks import Task, find
 from posenc.lab.train import Progress, Stop, build, train
 
 TRAINING_SHARE = 0.9
@@ -38,7 +38,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """A run to carry out, and where its process finds the text."""
 
     config: RunConfig
@@ -46,41 +46,44 @@ class Task:
     text: Path  # the bytes to train on, then the bytes to test on
     summary: dict[str, Any]
     threads: int
+    device: str = "cpu"
 
-    def load_text(self) -> tuple[Tensor, Tensor]:
-        """Train and test bytes, mapped from the file rather than read into memory."""
+    def task(self) -> Task:
+        """What is learned; a text is mapped from its file rather than read into memory."""
+        if self.config.task != "text":
+            return find(self.config.task)
         cut = self.summary["train_bytes"]
         size = cut + self.summary["test_bytes"]
         text = torch.from_file(str(self.text), shared=False, size=size, dtype=torch.uint8)
-        return text[:cut], text[cut:]
+        return find("text", train=text[:cut], test=text[cut:])
 
 
-def prepare(task: Task) -> None:
+def prepare(given: Assignment) -> None:
     """Make the run's folder and write its manifest, so that even a run that dies at once shows."""
-    task.folder.mkdir(parents=True, exist_ok=True)
-    run = read_run(task.folder)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    run = read_run(given.folder)
     now = datetime.now(UTC).isoformat("T", "seconds")
     manifest = {
-        "config": task.config.to_json(),
-        "encoding": task.config.settings,
+        "config": given.config.to_json(),
+        "encoding": given.config.settings,
         "versions": {
             "python": platform.python_version(),
             "posenc": posenc.__version__,
             "torch": torch.__version__,
         },
-        "hardware": hardware(task.threads),
-        "corpus": task.summary,
+        "hardware": hardware(given.threads, given.device),
+        "corpus": given.summary,
         "started": run.manifest.get("started", now) if run else now,
     }
-    write_json(task.folder / MANIFEST, manifest)
+    write_json(given.folder / MANIFEST, manifest)
 
 
-def carry_out(task: Task, tell: Callable[[Progress], None] = lambda progress: None) -> None:
+def carry_out(given: Assignment, tell: Callable[[Progress], None] = lambda progress: None) -> None:
     """Train and test a prepared run, or what is still missing of it; then add the `done` row.
 
     `tell` hears of the progress and may raise `Stop`. Any error leaves the folder resumable.
     """
-    config, folder = task.config, task.folder
+    config, folder = given.config, given.folder
     last = Progress(0.0, 0, 0.0, 0.0)
 
     def trained(progress: Progress) -> None:
@@ -96,14 +99,14 @@ def carry_out(task: Task, tell: Callable[[Progress], None] = lambda progress: No
         rows, _ = read_rows(folder / RESULTS)
         if rows and rows[-1]["kind"] == "done":
             return
-        train_text, test_text = task.load_text()
-        model = _finished_model(config, folder, rows)
+        task = given.task()
+        model = _finished_model(config, task, folder, rows)
         if model is None:
-            model = train(config, train_text, folder, trained)
+            model = train(config, task, folder, trained, given.device)
         began = time.perf_counter()
         known = {_key(row) for row in rows}
         with torch.inference_mode():
-            for row in evaluate(model.eval(), config, test_text, tested):
+            for row in task.evaluate(model.to(given.device).eval(), config, tested):
                 if _key(row) not in known:
                     append_row(folder / RESULTS, row)
         rows, _ = read_rows(folder / RESULTS)
@@ -112,8 +115,8 @@ def carry_out(task: Task, tell: Callable[[Progress], None] = lambda progress: No
         append_row(folder / RESULTS, {"kind": "done", "seconds": seconds})
 
 
-def work(task: Task, connection: Connection) -> None:
-    """The life of a worker process: carry `task` out and say through `connection` how it ended.
+def work(given: Assignment, connection: Connection) -> None:
+    """The life of a worker process: carry `given` out and say through `connection` how it ended.
 
     It sends `Progress` now and then, and at the end one of ("done" | "failed" | "stopped" | "full",
     message). The terminal's Ctrl-C is for the parent, which sends SIGTERM.
@@ -126,7 +129,7 @@ def work(task: Task, connection: Connection) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, on_terminate)
-    torch.set_num_threads(task.threads)
+    torch.set_num_threads(given.threads)
     sent = 0.0
 
     def tell(progress: Progress) -> None:
@@ -144,11 +147,11 @@ def work(task: Task, connection: Connection) -> None:
             raise Stop from None
 
     try:
-        ending = _attempt(task, tell)
+        ending = _attempt(given, tell)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        ending = ("full", f"the disk is full ({task.folder})")
+        ending = ("full", f"the disk is full ({given.folder})")
     try:
         connection.send(ending)
     except OSError:
@@ -162,22 +165,22 @@ def fail(folder: Path, message: str, trace: str = "") -> None:
     append_row(folder / RESULTS, row | ({"traceback": trace} if trace else {}))
 
 
-def _attempt(task: Task, tell: Callable[[Progress], None]) -> tuple[str, str]:
+def _attempt(given: Assignment, tell: Callable[[Progress], None]) -> tuple[str, str]:
     try:
-        carry_out(task, tell)
+        carry_out(given, tell)
     except Stop:
         return "stopped", ""
     except Exception as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
         message = f"{type(error).__name__}: {error}"
-        fail(task.folder, message, traceback.format_exc())
+        fail(given.folder, message, traceback.format_exc())
         return "failed", message
     return "done", ""
 
 
 def _finished_model(
-    config: RunConfig, folder: Path, rows: list[dict[str, Any]]
+    config: RunConfig, task: Task, folder: Path, rows: list[dict[str, Any]]
 ) -> nn.Module | None:
     """The model whose training is over, when an earlier process was ended while testing it."""
     if not any(row["kind"] == "cost" for row in rows):
@@ -186,7 +189,7 @@ def _finished_model(
         weights = safetensors.torch.load_file(folder / WEIGHTS)
     except (OSError, safetensors.SafetensorError):
         return None
-    model = build(config)
+    model = build(config, task)
     model.load_state_dict(weights)
     return model
 

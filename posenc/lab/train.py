@@ -1,4 +1,4 @@
-"""Train one model: the same text in the same order for every encoding, exact after a resume."""
+"""Train one model: the same batches in the same order for every encoding, exact after a resume."""
 
 import hashlib
 import json
@@ -12,20 +12,30 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int64, UInt8
-from torch import Tensor, nn
+from torch import nn
 
-from posenc.api import Transformer, make
+from posenc.api import Transformer
 from posenc.encoding import Encoding
 from posenc.errors import LabError
-from posenc.lab.checkpoint import Clock, load_checkpoint, save_checkpoint, save_tensors
+from posenc.lab.checkpoint import (
+    Clock,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    save_tensors,
+)
 from posenc.lab.config import RunConfig
+from posenc.lab.encodings import made
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.hardware import peak_memory_mb
+from posenc.lab.placing import drawn, placed
+from posenc.lab.tasks import Batch, Task, find
 from posenc.lab.trained_reach import trained_reach
 
 CHECKPOINT_SECONDS = 20.0
-VOCABULARY = 256
+# How often in a budget it is asked whether the task is solved.
+CHECKS = 20
+UNSCORED = -100
 
 
 @dataclass(frozen=True)
@@ -42,41 +52,38 @@ class Stop(BaseException):
     """Raised by whoever listens to `Progress`, to end the training with a checkpoint."""
 
 
-def make_encoding(config: RunConfig) -> Encoding:
-    """The encoding of a configuration, with room for the longest test length."""
-    return make(
+def make_encodings(config: RunConfig, task: Task) -> list[Encoding]:
+    """The encodings of a configuration, with room for the longest test length."""
+    return made(
         config.encoding,
         model_dim=config.dim,
         heads=config.heads,
-        max_length=max(config.test_lengths),
-        train_length=config.train_length,
-        causal=True,
+        max_length=_longest(config, task),
+        train_length=task.tokens(config.train_length),
+        causal=task.causal,
     )
 
 
-def build(config: RunConfig) -> Transformer:
+def build(config: RunConfig, task: Task | None = None) -> Transformer:
     """The model of a configuration, freshly initialised from its seed.
 
     Weights outside the encoding are those of the model without one, where their shapes agree.
     """
+    task = find(config.task) if task is None else task
     torch.manual_seed(config.seed)
-    model = _transformer(config, make_encoding(config))
+    model = _transformer(config, task, make_encodings(config, task))
     torch.manual_seed(config.seed)
-    plain = _transformer(config, None).state_dict()
+    plain = _transformer(config, task, None).state_dict()
     own = model.state_dict()
     same = {name for name in plain.keys() & own.keys() if plain[name].shape == own[name].shape}
     model.load_state_dict(own | {name: plain[name] for name in same})
     return model
 
 
-def batch_at(
-    text: UInt8[Tensor, " n"], config: RunConfig, step: int
-) -> tuple[Int64[Tensor, "b t"], Int64[Tensor, "b t"]]:
-    """Inputs and next bytes of one step; they depend on the seed and the step alone."""
-    generator = torch.Generator().manual_seed(_seed(config.seed, step))
-    starts = torch.randint(len(text) - config.train_length, (config.batch,), generator=generator)
-    chosen = text[starts[:, None] + torch.arange(config.train_length + 1)].long()
-    return chosen[:, :-1], chosen[:, 1:]
+def batch_at(task: Task, config: RunConfig, step: int) -> Batch:
+    """What one step trains on; it depends on the seed of the data and the step alone."""
+    seed = config.seed if config.data_seed is None else config.data_seed
+    return task.batch(config, torch.Generator().manual_seed(_seed(seed, step)))
 
 
 def learning_rate(config: RunConfig, used: float) -> float:
@@ -107,9 +114,10 @@ def make_optimizer(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer
 
 def train(
     config: RunConfig,
-    text: UInt8[Tensor, " n"],
+    task: Task,
     folder: Path,
     tell: Callable[[Progress], None] = lambda progress: None,
+    device: torch.device | str = "cpu",
 ) -> nn.Module:
     """Train in `folder`, from its checkpoint if there is one; weights and rows are left there.
 
@@ -117,7 +125,10 @@ def train(
     when the loss is no longer a finite number.
     """
     before = peak_memory_mb()
-    model = build(config).train()
+    model = build(config, task)
+    if config.base:
+        load_weights(folder.parent / config.base / WEIGHTS, model)
+    model = model.to(device).train()
     optimizer = make_optimizer(model, config)
     clock = load_checkpoint(folder / CHECKPOINT, model, optimizer)
     rows, _ = read_rows(folder / RESULTS)
@@ -128,7 +139,7 @@ def train(
 
     while clock.used(config) < 1:
         began = time.perf_counter()
-        loss = _step(model, optimizer, config, text, clock)
+        loss = _step(model, optimizer, config, task, clock)
         elapsed = time.perf_counter() - began
         times.append(elapsed)
         clock.step += 1
@@ -142,13 +153,16 @@ def train(
         due = clock.step % every == 0 if config.steps else now - last_row > 2
         if due or ends:
             if clock.step > logged:
-                append_row(folder / RESULTS, _train_row(config, clock))
+                append_row(folder / RESULTS, _train_row(config, task, clock))
             clock.loss_sum, clock.loss_count, last_row = 0.0, 0, now
+        asks = config.solved is not None and clock.solved is None
+        if asks and clock.step % max(1, (config.steps or 0) // CHECKS) == 0:
+            clock.solved = clock.step if _is_solved(model, config, task) else None
         if now - saved > CHECKPOINT_SECONDS:
             save_checkpoint(folder / CHECKPOINT, model, optimizer, clock)
             saved = now
         try:
-            tokens = config.batch * config.train_length
+            tokens = config.batch * task.tokens(config.train_length)
             tell(Progress(min(clock.used(config), 1.0), clock.step, loss, tokens / elapsed))
         except Stop:
             save_checkpoint(folder / CHECKPOINT, model, optimizer, clock)
@@ -157,7 +171,7 @@ def train(
     save_tensors(folder / WEIGHTS, model.state_dict(), {"config": json.dumps(config.to_json())})
     after = peak_memory_mb()
     held = None if before is None or after is None else after - before
-    append_row(folder / RESULTS, _cost_row(config, model, clock, times, held))
+    append_row(folder / RESULTS, _cost_row(config, task, model, clock, times, held))
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return model
 
@@ -173,31 +187,51 @@ def encoding_parameters(model: nn.Module) -> list[nn.Parameter]:
     return list(found.values())
 
 
-def _transformer(config: RunConfig, encoding: Encoding | None) -> Transformer:
+def _transformer(config: RunConfig, task: Task, encodings: list[Encoding] | None) -> Transformer:
     return Transformer(
-        vocab_size=VOCABULARY,
+        vocab_size=task.vocabulary,
         dim=config.dim,
         depth=config.depth,
         heads=config.heads,
-        encoding=encoding,
-        max_length=max(config.test_lengths),
-        causal=True,
+        encoding=encodings,
+        max_length=_longest(config, task),
+        causal=task.causal,
     )
+
+
+def _longest(config: RunConfig, task: Task) -> int:
+    """One more than the largest position of training and tests."""
+    found = drawn(config)
+    lengths = (*config.test_lengths, config.train_length)
+    return max(*map(task.tokens, lengths), found[1]["longest"] if found else 0)
+
+
+def _is_solved(model: nn.Module, config: RunConfig, task: Task) -> bool:
+    model.eval()
+    with torch.inference_mode():
+        share = task.solved(model, config)
+    model.train()
+    return share is not None and config.solved is not None and share >= config.solved
 
 
 def _step(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     config: RunConfig,
-    text: UInt8[Tensor, " n"],
+    task: Task,
     clock: Clock,
 ) -> float:
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(config, clock.used(config))
-    inputs, targets = batch_at(text, config, clock.step)
-    # An encoding that draws random positions draws the same ones after a resume.
+    device = next(model.parameters()).device
+    batch = batch_at(task, config, clock.step).map(lambda x: x.to(device))
+    # Whatever draws random positions draws the same ones after a resume.
     torch.manual_seed(_seed(config.seed, clock.step))
-    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+        logits = model(batch.tokens, placed(config, batch, task.causal, training=True)).float()
+    # What is not scored is no target.
+    targets = batch.targets.masked_fill(~batch.scored, UNSCORED)
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=UNSCORED)
     value = loss.item()
     if not math.isfinite(value):
         raise LabError(
@@ -211,24 +245,29 @@ def _step(
     return value
 
 
-def _train_row(config: RunConfig, clock: Clock) -> dict[str, Any]:
+def _train_row(config: RunConfig, task: Task, clock: Clock) -> dict[str, Any]:
     return {
         "kind": "train",
         "step": clock.step,
-        "tokens": clock.step * config.batch * config.train_length,
+        "tokens": clock.step * config.batch * task.tokens(config.train_length),
         "loss": clock.loss_sum / clock.loss_count,
         "seconds": round(clock.seconds, 3),
     }
 
 
 def _cost_row(
-    config: RunConfig, model: nn.Module, clock: Clock, times: list[float], memory: float | None
+    config: RunConfig,
+    task: Task,
+    model: Transformer,
+    clock: Clock,
+    times: list[float],
+    memory: float | None,
 ) -> dict[str, Any]:
     # A run that was resumed after its last step has no times of its own.
-    encoding = next(module for module in model.modules() if isinstance(module, Encoding))
-    reach = trained_reach(encoding, config.train_length)
-    step_seconds = statistics.median(times or [clock.seconds / clock.step])
-    return {
+    reach = trained_reach(model.cpu().encodings_of(0), task.tokens(config.train_length))
+    step_seconds = statistics.median(times or [clock.seconds / max(clock.step, 1)])
+    solved = {} if clock.solved is None else {"solved": clock.solved}
+    return solved | {
         "kind": "cost",
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "encoding_parameters": sum(p.numel() for p in encoding_parameters(model)),

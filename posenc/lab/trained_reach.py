@@ -1,6 +1,6 @@
 """How far training took a model: the largest position and distance that it told apart."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,19 @@ class TrainedReach:
     distance: int | None
 
 
-def trained_reach(encoding: Encoding, train_length: int) -> TrainedReach:
-    """Measured on the encoding itself, with the weights that it has."""
+def trained_reach(encodings: Sequence[Encoding], train_length: int) -> TrainedReach:
+    """Measured on the encodings themselves, with the weights that they have.
+
+    Of several that work together, one tells positions apart that another does not, and distances
+    end where the first of them ends.
+    """
+    reaches = [_reach(encoding, train_length) for encoding in encodings]
+    positions = [reach.position for reach in reaches if reach.position is not None]
+    distances = [reach.distance for reach in reaches if reach.distance is not None]
+    return TrainedReach(max(positions, default=None), min(distances, default=None))
+
+
+def _reach(encoding: Encoding, train_length: int) -> TrainedReach:
     try:
         with torch.random.fork_rng(devices=[]):
             visible = measure.budget(encoding, train_length, train_length).largest_distance

@@ -1,4 +1,4 @@
-"""Run tasks in worker processes: a few at a time, each fresh, none able to harm another."""
+"""Carry runs out in worker processes: a few at a time, each fresh, none able to harm another."""
 
 import contextlib
 import multiprocessing
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from posenc.errors import LabError
 from posenc.lab.leftovers import sockets_in_own_folder
-from posenc.lab.run import Task, fail, prepare, work
+from posenc.lab.run import Assignment, fail, prepare, work
 from posenc.lab.train import Progress
 
 PATIENCE_SECONDS = 20.0
@@ -30,30 +30,30 @@ class Listener(Protocol):
 
 @dataclass
 class _Worker:
-    task: Task
+    given: Assignment
     process: BaseProcess
     connection: multiprocessing.connection.Connection
     ending: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:
-        return self.task.config.name
+        return self.given.config.name
 
 
-def run_tasks(tasks: Sequence[Task], jobs: int, listener: Listener) -> None:
-    """Carry all tasks out, `jobs` at a time, in their order.
+def run_all(assignments: Sequence[Assignment], jobs: int, listener: Listener) -> None:
+    """Carry all assignments out, `jobs` at a time, in their order.
 
-    A task that fails or whose process is killed is recorded in its folder, and the others go on.
+    A run that fails or whose process is killed is recorded in its folder, and the others go on.
     On KeyboardInterrupt, or when the disk is full (LabError), the workers write their checkpoints
     and end before this raises.
     """
     context = _context()
-    waiting = deque(tasks)
+    waiting = deque(assignments)
     active: list[_Worker] = []
     try:
         while waiting or active:
-            while waiting and len(active) < jobs:
-                active.append(_start(context, waiting.popleft()))
+            while len(active) < jobs and (given := _next(waiting, active)):
+                active.append(_start(context, given))
                 listener.begin(active[-1].name)
             handles: list[Any] = [worker.connection for worker in active]
             handles += [worker.process.sentinel for worker in active]
@@ -111,13 +111,23 @@ def _patient_threads() -> Iterator[None]:
             del os.environ[name]
 
 
-def _start(context: Any, task: Task) -> _Worker:
-    prepare(task)
+def _next(waiting: deque[Assignment], active: Sequence[_Worker]) -> Assignment | None:
+    """The first that has not to wait for a run that it begins with."""
+    coming = {given.config.name for given in waiting} | {worker.name for worker in active}
+    for given in waiting:
+        if given.config.base not in coming:
+            waiting.remove(given)
+            return given
+    return None
+
+
+def _start(context: Any, given: Assignment) -> _Worker:
+    prepare(given)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(task, sender), name=task.config.name)
+    process = context.Process(target=work, args=(given, sender), name=given.config.name)
     process.start()
     sender.close()
-    return _Worker(task, process, receiver)
+    return _Worker(given, process, receiver)
 
 
 def _listen(worker: _Worker, update: Callable[[str, Progress], None]) -> None:
@@ -139,7 +149,7 @@ def _finish(worker: _Worker, listener: Listener) -> None:
     worker.connection.close()
     state, message = worker.ending or ("failed", _cause_of_death(worker.process.exitcode))
     if worker.ending is None:
-        fail(worker.task.folder, message)
+        fail(worker.given.folder, message)
     listener.end(worker.name, state, message)
     if state == "full":
         raise LabError(f"{message}: make room and repeat the command; nothing written is lost")

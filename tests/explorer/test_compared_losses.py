@@ -11,7 +11,8 @@ from lab_runs import add_known, report
 
 from posenc.explorer.bundle import SOURCE
 from posenc.lab.config import Comparison, RunConfig
-from posenc.lab.train import make_encoding
+from posenc.lab.tasks.text import Text
+from posenc.lab.train import make_encodings
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import compared_losses
@@ -84,7 +85,8 @@ def test_the_page_has_the_encodings_that_the_lab_trains(node: str, workshop: Pat
     )  # fmt: skip
     names: dict[str, Any] = {}
     exec(compile(ended.stdout, "copied from beyond", "exec"), names)
-    of_the_lab = {name: make_encoding(RunConfig(name)) for name in Comparison.encodings}
+    made = {name: make_encodings(RunConfig(name), Text()) for name in Comparison.encodings}
+    of_the_lab = {name: each for name, (each,) in made.items()}
     assert {name: (type(each), each.settings()) for name, each in names["encodings"].items()} == {
         name: (type(each), each.settings()) for name, each in of_the_lab.items()
     }

@@ -168,7 +168,7 @@ class TestCompare:
                 remove_leftovers()
             swept.extend(path.name for path in leftovers.iterdir())
 
-        monkeypatch.setattr("posenc.lab.compare.remove_leftovers", sweep)
+        monkeypatch.setattr("posenc.lab.complete.remove_leftovers", sweep)
         shown = Silent()
         outcome = compare(comparison, shown)
         assert [run.state for run in outcome.runs] == ["done", "done"]

@@ -10,6 +10,7 @@ import posenc as pe
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate
 from posenc.lab.folder import RESULTS, read_rows
+from posenc.lab.tasks.text import Text
 from posenc.lab.train import encoding_parameters, train
 
 COMPARABLE = [name for name, kind in pe.encodings().items() if kind.tags.comparable is True]
@@ -31,7 +32,7 @@ def test_it_is_trained_and_tested_at_twice_the_length(name: str, tmp_path: Path)
         steps=3,
         spans=4,
     )
-    model = train(config, TEXT, tmp_path)
+    model = train(config, Text(train=TEXT), tmp_path)
     rows = [*read_rows(tmp_path / RESULTS)[0], *evaluate(model, config, TEXT)]
     assert [row["step"] for row in rows if row["kind"] == "train"] == [1, 2, 3]
     assert not [row for row in rows if row["kind"] == "missing"]

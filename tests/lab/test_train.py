@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from posenc.lab import train as module
 from posenc.lab.checkpoint import Clock
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
+from posenc.lab.tasks.text import Text
 from posenc.lab.train import (
     Progress,
     Stop,
@@ -42,6 +44,8 @@ TEXT = torch.randint(
     97, 123, (4000,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
 )
 
+TASK = Text(train=TEXT, test=TEXT)
+
 
 def stopping_after(steps: int) -> Callable[[Progress], None]:
     def tell(progress: Progress) -> None:
@@ -59,24 +63,24 @@ def results(folder: Path) -> tuple[bytes, list[tuple[int, float]], list[str]]:
 
 class TestSameForEveryEncoding:
     def test_batches_depend_on_seed_and_step_alone(self) -> None:
-        first = batch_at(TEXT, SMALL, 7)
+        first = batch_at(TASK, SMALL, 7)
         for name in COMPARED:
             torch.manual_seed(hash(name) % 1000)
-            x, y = batch_at(TEXT, replace(SMALL, encoding=name), 7)
+            x, y, *_ = batch_at(TASK, replace(SMALL, encoding=name), 7)
             assert torch.equal(x, first[0])
             assert torch.equal(y, first[1])
-        assert not torch.equal(batch_at(TEXT, SMALL, 8)[0], first[0])
-        assert not torch.equal(batch_at(TEXT, replace(SMALL, seed=1), 7)[0], first[0])
+        assert not torch.equal(batch_at(TASK, SMALL, 8)[0], first[0])
+        assert not torch.equal(batch_at(TASK, replace(SMALL, seed=1), 7)[0], first[0])
 
     def test_targets_are_the_next_bytes(self) -> None:
         counting = torch.arange(200, dtype=torch.uint8)
-        x, y = batch_at(counting, SMALL, 3)
+        x, y, *_ = batch_at(Text(train=counting), SMALL, 3)
         assert x.shape == (4, 8)
         assert torch.equal(y, x + 1)
         assert torch.equal(x.diff(dim=1), torch.ones(4, 7, dtype=torch.int64))
 
     def test_the_shortest_text_is_enough(self) -> None:
-        x, y = batch_at(TEXT[:9], SMALL, 0)
+        x, y, *_ = batch_at(Text(train=TEXT[:9]), SMALL, 0)
         assert torch.equal(x[0], TEXT[:8].long())
         assert torch.equal(y[0], TEXT[1:9].long())
 
@@ -95,10 +99,10 @@ class TestSameForEveryEncoding:
     ) -> None:
         plain = build(SMALL)
 
-        def concatenating(*_: object, **__: object) -> pe.Encoding:
-            return pe.Sinusoidal(4, merge="concat")
+        def concatenating(*_: object, **__: object) -> list[pe.Encoding]:
+            return [pe.Sinusoidal(4, merge="concat")]
 
-        monkeypatch.setattr(module, "make", concatenating)
+        monkeypatch.setattr(module, "made", concatenating)
         wide = dict(build(SMALL).named_parameters())
         added = wide.keys() - dict(plain.named_parameters()).keys()
         assert added == {"embedding.project.weight", "embedding.project.bias"}
@@ -135,13 +139,13 @@ class TestSchedule:
 class TestTrain:
     def test_learns(self, tmp_path: Path) -> None:
         words = torch.frombuffer(bytearray(b"the same words again. " * 100), dtype=torch.uint8)
-        train(replace(SMALL, steps=100, learning_rate=0.03), words, tmp_path)
+        train(replace(SMALL, steps=100, learning_rate=0.03), Text(train=words), tmp_path)
         _, losses, _ = results(tmp_path)
         assert losses[0][1] > 4
         assert losses[-1][1] < 2
 
     def test_leaves_weights_rows_and_no_checkpoint(self, tmp_path: Path) -> None:
-        model = train(SMALL, TEXT, tmp_path)
+        model = train(SMALL, TASK, tmp_path)
         rows, problems = read_rows(tmp_path / RESULTS)
         assert problems == []
         assert [row["step"] for row in rows[:-1]] == list(range(1, 31))
@@ -157,7 +161,7 @@ class TestTrain:
     def test_rows_past_the_train_length_stay_as_they_began(self, tmp_path: Path) -> None:
         config = replace(SMALL, encoding="learned")
         (before,) = encoding_parameters(build(config))
-        (after,) = encoding_parameters(train(config, TEXT, tmp_path))
+        (after,) = encoding_parameters(train(config, TASK, tmp_path))
         assert after.shape[0] == 16
         assert torch.equal(before[8:], after[8:])
         assert not torch.isclose(before[:8], after[:8]).any(1).all()
@@ -168,15 +172,15 @@ class TestTrain:
     ) -> None:
         config = replace(SMALL, encoding=name, steps=100)
         (tmp_path / "whole").mkdir()
-        train(config, TEXT, tmp_path / "whole")
+        train(config, TASK, tmp_path / "whole")
         folder = tmp_path / "parts"
         folder.mkdir()
         for stop in (1, 33, 34, 99):
             with pytest.raises(Stop):
-                train(config, TEXT, folder, stopping_after(stop))
+                train(config, TASK, folder, stopping_after(stop))
             assert (folder / CHECKPOINT).exists()
             torch.rand(stop)
-        train(config, TEXT, folder)
+        train(config, TASK, folder)
         assert results(folder) == results(tmp_path / "whole")
 
     def test_a_run_killed_after_a_checkpoint_repeats_no_row(
@@ -186,7 +190,7 @@ class TestTrain:
         whole, folder = tmp_path / "whole", tmp_path / "killed"
         whole.mkdir()
         folder.mkdir()
-        train(SMALL, TEXT, whole)
+        train(SMALL, TASK, whole)
 
         class Killed(BaseException):
             pass
@@ -198,8 +202,8 @@ class TestTrain:
                 raise Killed
 
         with pytest.raises(Killed):
-            train(SMALL, TEXT, folder, kill)
-        train(SMALL, TEXT, folder)
+            train(SMALL, TASK, folder, kill)
+        train(SMALL, TASK, folder)
         assert results(folder) == results(whole)
 
     @pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"not a checkpoint"])
@@ -207,7 +211,7 @@ class TestTrain:
         self, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
     ) -> None:
         (tmp_path / CHECKPOINT).write_bytes(damage)
-        train(SMALL, TEXT, tmp_path)
+        train(SMALL, TASK, tmp_path)
         assert "its run starts again" in caplog.text
         assert results(tmp_path)[2] == ["train"] * 30 + ["cost"]
 
@@ -217,13 +221,13 @@ class TestTrain:
         forward = pe.Transformer.forward
         calls = []
 
-        def poisoned(model: pe.Transformer, tokens: Tensor) -> Tensor:
+        def poisoned(model: pe.Transformer, *given: Any) -> Tensor:
             calls.append(1)
-            return forward(model, tokens) * (math.nan if len(calls) == 5 else 1)
+            return forward(model, *given) * (math.nan if len(calls) == 5 else 1)
 
         monkeypatch.setattr(pe.Transformer, "forward", poisoned)
         with pytest.raises(LabError, match=r"became nan at step 5: .*`posenc check rotary`"):
-            train(SMALL, TEXT, tmp_path)
+            train(SMALL, TASK, tmp_path)
         assert not (tmp_path / WEIGHTS).exists()
 
     def test_minutes_end_a_run_by_the_clock(
@@ -232,7 +236,7 @@ class TestTrain:
         ticks = iter(range(10**6))
         monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(ticks)))
         told: list[Progress] = []
-        train(replace(SMALL, steps=None, minutes=0.25), TEXT, tmp_path, told.append)
+        train(replace(SMALL, steps=None, minutes=0.25), TASK, tmp_path, told.append)
         assert [progress.step for progress in told] == list(range(1, 16))
         assert told[-1].fraction == 1
         assert told[0].tokens_per_second == 32

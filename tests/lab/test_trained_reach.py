@@ -38,19 +38,19 @@ def t5() -> Encoding:
     ids=lambda value: value.name if isinstance(value, Encoding) else str(value),
 )
 def test_of_64_tokens(encoding: Encoding, position: int | None, distance: int) -> None:
-    reach = trained_reach(encoding, 64)
+    reach = trained_reach([encoding], 64)
     assert (reach.position, reach.distance) == (position, distance)
 
 
 def test_an_encoding_that_cannot_be_measured_has_no_number() -> None:
-    reach = trained_reach(pe.Learned(8, 40), 64)
+    reach = trained_reach([pe.Learned(8, 40)], 64)
     assert (reach.position, reach.distance) == (None, None)
 
 
 def test_measuring_draws_nothing_from_the_generator_of_the_run() -> None:
     encoding = pe.Shaw(8, clip=4)
     torch.manual_seed(3)
-    trained_reach(encoding, 16)
+    trained_reach([encoding], 16)
     after = torch.rand(3)
     torch.manual_seed(3)
     assert torch.equal(after, torch.rand(3))

@@ -22,6 +22,7 @@ from posenc.encodings import Learned
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate
 from posenc.lab.intervals import Interval
+from posenc.lab.tasks.text import Text
 from posenc.lab.text import standard_library
 from posenc.lab.train import batch_at, learning_rate, make_optimizer
 from posenc.model import Transformer
@@ -59,8 +60,8 @@ def tuned(model: Transformer, config: RunConfig, train: Tensor, test: Tensor) ->
             return found
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(config, step / STEPS)
-        inputs, targets = batch_at(train, config, step)
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        batch = batch_at(Text(train=train), config, step)
+        loss = F.cross_entropy(model(batch.tokens).flatten(0, 1), batch.targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

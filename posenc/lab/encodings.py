@@ -1,0 +1,37 @@
+"""Encodings as a comparison names them, with settings and together: window(width=64) + rotary."""
+
+from typing import Any
+
+from posenc import api
+from posenc.catalogue import canonical, make
+from posenc.encoding import Encoding
+from posenc.errors import SettingError
+from posenc.lab.spelling import spelled, split
+
+SCALINGS = ("DynamicNTK", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional", "YaRN")
+
+
+def made(text: str, **sizes: Any) -> list[Encoding]:
+    """The encodings that a name stands for, with settings that suit a model of these sizes.
+
+    `sizes` are those of `posenc.catalogue.make`. Raises PosencError for what there is not.
+    """
+    scalings = {name: getattr(api, name) for name in SCALINGS}
+    parts = [spelled(part, scalings) for part in split(text, "+")]
+    if not parts:
+        raise SettingError("an encoding without a name: give one, as in rotary, or none")
+    return [make(name, **sizes, **settings) for name, settings in parts]
+
+
+def named(text: str) -> str:
+    """The same encodings by the catalogue's own names, with the settings as they were typed."""
+    parts = []
+    for part in split(text, "+"):
+        name = spelled_name(part)
+        parts.append(canonical(name) + part[len(name) :].strip())
+    return " + ".join(parts)
+
+
+def spelled_name(part: str) -> str:
+    """What stands before the brackets."""
+    return part.partition("(")[0].strip()

@@ -1,0 +1,47 @@
+"""Where the tokens of a batch stand: counted, as the task says, or drawn as a comparison asks."""
+
+from typing import Any
+
+from torch import Tensor
+
+from posenc.errors import SettingError
+from posenc.lab.config import RunConfig
+from posenc.lab.spelling import spelled
+from posenc.lab.tasks.task import Batch
+from posenc.positions import Positions
+
+# By name: what draws them, and whether a model is tested so, too.
+DRAWN = {"random": (Positions.random, True), "skipping": (Positions.skipping, False)}
+
+
+def drawn(config: RunConfig) -> tuple[str, dict[str, Any]] | None:
+    """How positions are drawn, and up to where; None where they are not.
+
+    Raises SettingError for what is neither random(longest=n) nor skipping(longest=n).
+    """
+    if not config.positions:
+        return None
+    name, settings = spelled(config.positions)
+    longest = settings.get("longest")
+    if name not in DRAWN or not isinstance(longest, int) or longest < 1:
+        raise SettingError(
+            f"positions are {config.positions!r}: they are drawn as {' or '.join(DRAWN)}, up to a "
+            "longest, as in random(longest=2048); without a name they are counted"
+        )
+    return name, settings
+
+
+def placed(
+    config: RunConfig, batch: Batch, causal: bool, *, training: bool = False
+) -> Positions | Tensor | None:
+    """What a model is told of a batch's positions; None where they are counted from 0.
+
+    Random ones (Ruoss et al. 2023) stay random in tests, as in the paper; those that skip ahead
+    (PoSE, Zhu et al. 2024) are for training alone.
+    """
+    found = drawn(config)
+    if found is None or not (training or DRAWN[found[0]][1]):
+        return batch.ids
+    rows, tokens = batch.tokens.shape
+    make = DRAWN[found[0]][0]
+    return make(tokens, batch=rows, causal=causal, device=batch.tokens.device, **found[1])
