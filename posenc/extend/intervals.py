@@ -1,10 +1,10 @@
-"""How far a mean over few spans, or a share of few tries, can be trusted."""
+"""How far a mean over few spans can be trusted."""
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist, fmean, variance
+from statistics import fmean, variance
 
-from scipy.special import stdtrit
+from scipy import stats
 
 from posenc.lab.intervals import LEVEL, Interval
 
@@ -35,22 +35,6 @@ def differences(
     for name, of in known.items():
         n = len(of) - 1
         own = max(variance(of), (p * pooled + n * variance(of)) / (n + p))
-        t = float(stdtrit(n + p, 1 - (1 - level) / (2 * len(known))))
+        t = float(stats.t.ppf(1 - (1 - level) / (2 * len(known)), n + p))
         found[name] = Interval(fmean(of), t * math.sqrt(own / len(of)))
     return found
-
-
-def wilson(hits: int, tries: int, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of a share, hits of tries.
-
-        (p + z^2/2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2/n),   p = hits / n
-
-    It stays within 0 and 1, and says something where all tries or none succeed.
-
-    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
-    """
-    p, z = hits / tries, NormalDist().inv_cdf((1 + level) / 2)
-    middle = p + z * z / (2 * tries)
-    half = z * math.sqrt(p * (1 - p) / tries + z * z / (4 * tries * tries))
-    whole = 1 + z * z / tries
-    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)

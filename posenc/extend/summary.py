@@ -28,7 +28,8 @@ from statistics import fmean
 from typing import Any
 
 from posenc.extend.cells import DEPTHS, OWN, Cell
-from posenc.extend.intervals import differences, wilson
+from posenc.extend.intervals import differences
+from posenc.lab.statistics import wilson
 
 VERSION = 1
 Rows = dict[Cell, dict[str, Any]]

@@ -38,7 +38,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from scipy.special import stdtrit
+from scipy import stats
 
 LEVEL = 0.95
 PRIOR_FREEDOM = 2
@@ -143,7 +143,7 @@ def interval(sample: Sample, noise: Noise, level: float = LEVEL) -> Interval:
     parts = seed_error**2 / freedom
     if text_error:
         parts += text_error**2 / (len(sample.spans[0]) - 1)
-    t = float(stdtrit(total**2 / parts, (1 + level) / 2))
+    t = float(stats.t.ppf((1 + level) / 2, total**2 / parts))
     return Interval(sample.mean, t * math.sqrt(total))
 
 

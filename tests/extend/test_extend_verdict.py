@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from posenc.extend.cells import Cell
-from posenc.extend.intervals import differences, wilson
+from posenc.extend.intervals import differences
 from posenc.extend.summary import found
 from posenc.extend.verdict import verdict
 from posenc.lab.intervals import Interval
@@ -103,12 +103,6 @@ def test_passkeys_and_the_price_on_short_texts_are_told() -> None:
 
 def test_nothing_measured_says_so() -> None:
     assert verdict(data({"none": []}))["sentences"] == ["Nothing is measured yet"]
-
-
-@pytest.mark.parametrize(("hits", "tries"), [(0, 1), (0, 6), (3, 6), (6, 6), (40, 100)])
-def test_wilson_is_scipys(hits: int, tries: int) -> None:
-    expected = stats.binomtest(hits, tries).proportion_ci(method="wilson")
-    assert wilson(hits, tries) == pytest.approx((expected.low, expected.high))
 
 
 def test_one_name_alone_has_students_interval() -> None:

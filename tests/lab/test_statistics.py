@@ -1,0 +1,107 @@
+"""Statistics: textbook values, and what intervals cover when it is simulated."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from posenc.lab.statistics import (
+    bootstrap,
+    holm,
+    mean,
+    permuted,
+    seeds_needed,
+    share_error,
+    shown_gap,
+    wilson,
+)
+
+
+def test_the_mean_has_students_interval() -> None:
+    found = mean((1.0, 3.0))
+    assert (found.mean, found.half) == pytest.approx((2.0, 12.7062), rel=1e-5)
+    values = (0.3, 0.1, 0.4, 0.1, 0.5)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval()
+    assert (mean(values).low, mean(values).high) == pytest.approx((low, high))
+    with pytest.raises(ValueError, match="two seeds or more"):
+        mean((1.0,))
+
+
+def test_seeds_that_agree_are_no_surer_than_each_of_them() -> None:
+    assert mean((1.0, 1.0, 1.0)).half == 0
+    assert mean((1.0, 1.0, 1.0), own_error=0.1).half == pytest.approx(4.30265 * 0.1 / 3**0.5)
+    assert mean((0.0, 1.0), own_error=0.1).half == mean((0.0, 1.0)).half
+    assert share_error((100, 100), 100) == pytest.approx(math.sqrt((202 / 204) * (2 / 204) / 100))
+
+
+def test_wilson_of_known_shares() -> None:
+    assert wilson(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert wilson(95, 100) == pytest.approx((0.8883, 0.9785), abs=1e-4)
+
+
+def test_signs_are_tried_all() -> None:
+    assert permuted((1, 2, 3, 4, 5), (0, 0, 0, 0, 0)) == pytest.approx(2 / 32)
+    assert permuted((1, -1, 1, -1), (0, 0, 0, 0)) == 1
+    assert permuted((3, 1), (1, 3)) == 1
+
+
+def test_holm_of_a_known_case() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_the_gap_that_seeds_would_show() -> None:
+    # The tables of Cohen 1988 for paired differences: d = 0.5 takes 34 pairs, d = 0.8 takes 15.
+    assert seeds_needed(0.5, 1.0) == 34
+    assert seeds_needed(0.8, 1.0) == 15
+    assert shown_gap(1.0, 34) <= 0.5 < shown_gap(1.0, 33)
+    assert seeds_needed(-0.8, 1.0) == 15
+    assert seeds_needed(1e-6, 1.0) is None
+    assert seeds_needed(0.0, 1.0) is None
+
+
+class TestCoverage:
+    """How often an interval holds what the values were drawn from."""
+
+    rounds = 2000
+
+    def covered(self, draw, truth: float, **settings) -> float:
+        rng, inside = np.random.default_rng(0), 0
+        for _ in range(self.rounds):
+            found = mean(draw(rng), **settings)
+            inside += found.low <= truth <= found.high
+        return inside / self.rounds
+
+    @pytest.mark.parametrize("seeds", [2, 5, 10])
+    def test_of_losses(self, seeds: int) -> None:
+        assert 0.935 < self.covered(lambda rng: rng.normal(0, 1, seeds), 0.0) < 0.965
+
+    @pytest.mark.parametrize("seeds", [5, 10])
+    def test_of_shares_that_differ_a_little(self, seeds: int) -> None:
+        def draw(rng):
+            return rng.binomial(256, np.clip(rng.normal(0.9, 0.03, seeds), 0, 1)) / 256
+
+        assert 0.93 < self.covered(draw, 0.9) < 0.97
+
+    def test_of_outcomes_with_two_modes(self) -> None:
+        """Half of the seeds solve it: ten tell so. One of ten does: seven times of ten."""
+
+        def half(rng):
+            return rng.binomial(1, 0.5, 10).astype(float)
+
+        def tenth(rng):
+            return rng.binomial(1, 0.1, 10).astype(float)
+
+        assert 0.93 < self.covered(half, 0.5, own_error=0.03) < 0.995
+        assert 0.55 < self.covered(tenth, 0.1, own_error=0.03) < 0.75
+
+    def test_the_bootstrap_is_too_narrow_for_five_seeds(self) -> None:
+        rng, inside = np.random.default_rng(0), 0
+        for _ in range(60):
+            low, high = bootstrap(rng.normal(0, 1, 5))
+            inside += low <= 0 <= high
+        assert inside / 60 < 0.92
+        assert bootstrap((1.0, 1.0)) == (1.0, 1.0)
