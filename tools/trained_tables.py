@@ -18,9 +18,9 @@ from torch import Tensor
 from posenc.encodings._absolute import Table
 from posenc.lab.compare import Comparison, compare, plan
 from posenc.lab.folder import WEIGHTS, Run
+from posenc.lab.model import build
 from posenc.lab.progress import display
 from posenc.lab.text import standard_library
-from posenc.lab.train import build
 
 TARGET = Path(__file__).parent.parent / "posenc" / "explorer" / "data" / "trained.js"
 ENCODINGS = ("learned", "floater")

@@ -32,6 +32,9 @@ COMMANDS = {
         "check:check",
         "Hold encodings to their claims with the public check suite; exit code 1 if one fails.",
     ),
+    "claims": Command(
+        "claims:app", "Run what was published about encodings, and see whether it holds."
+    ),
     "compare": Command(
         "compare:compare",
         "Train a small model with each encoding, test it at longer lengths, and write a report.",
@@ -69,8 +72,11 @@ class Loaded(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         module, _, function = COMMANDS[name].place.partition(":")
+        found = getattr(importlib.import_module(f"posenc.commands.{module}"), function)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         alone = typer.Typer(**PLAIN)
-        alone.command(name)(getattr(importlib.import_module(f"posenc.commands.{module}"), function))
+        alone.command(name)(found)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

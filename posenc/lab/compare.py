@@ -3,7 +3,6 @@
 compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 """
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from posenc.lab.config import Comparison, RunConfig
 from posenc.lab.encodings import named
 from posenc.lab.folder import Run, locked, make_folder, read_run
 from posenc.lab.hardware import cores
+from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
-from posenc.lab.tasks import find
 from posenc.lab.text import Corpus, read_text, standard_library
-from posenc.lab.train import make_encodings
 
 # The best learning rate falls with the width; LOG.md has the rates that were tried.
 RATE_TIMES_WIDTH = 0.4
@@ -103,7 +101,7 @@ def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
         for name in names
     ]
     corpus.require(comparison.train_length, max(lengths), FEWEST_SPANS)
-    first = [replace(config, settings=_settings(config)) for config in first]
+    first = [replace(config, settings=settings_of(config)) for config in first]
     return [replace(config, seed=seed) for seed in range(comparison.seeds) for config in first]
 
 
@@ -117,17 +115,6 @@ def _check(comparison: Comparison) -> None:
     for name, value in (("seeds", comparison.seeds), ("jobs", comparison.jobs)):
         if value is not None and value < 1:
             raise SettingError(f"{name} is {value}: it must be at least 1")
-
-
-def _settings(config: RunConfig) -> str:
-    """The repr of a configuration's encodings; raises when there is none to compare."""
-    encodings = make_encodings(config, find(config.task))
-    refusals = [e.tags.comparable for e in encodings if e.tags.comparable is not True]
-    # What changes nothing alone may do so beside another.
-    if len(refusals) == len(encodings):
-        raise SettingError(f"{config.encoding} cannot be compared: {refusals[0]}")
-    # A repr with an address would be another run each time.
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
 
 
 def _names(comparison: Comparison) -> tuple[str, ...]:

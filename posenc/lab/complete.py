@@ -23,11 +23,12 @@ def complete(
     jobs: int,
     display: Display,
     device: str = "cpu",
+    until: float | None = None,
 ) -> BaseException | None:
     """Do what is not done; returns what stopped it early, if anything did.
 
     Runs are folders below `out`, which must be there. `corpus` is what runs read whose task is
-    a text.
+    a text. After `until`, of time.monotonic, no run begins: TimeoutError.
     """
     folders = [out / "runs" / config.name for config in configs]
     found = [read_run(folder) for folder in folders]
@@ -58,9 +59,9 @@ def complete(
         ]
         stopped: BaseException
         try:
-            run_all(assignments, jobs, display)
+            run_all(assignments, jobs, display, until)
             return None
-        except (KeyboardInterrupt, LabError) as error:
+        except (KeyboardInterrupt, LabError, TimeoutError) as error:
             stopped = error
         except OSError as error:
             stopped = LabError(f"{error.filename or out}: {error.strerror}")

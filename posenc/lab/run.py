@@ -30,8 +30,9 @@ from posenc.lab.folder import (
     read_run,
 )
 from posenc.lab.hardware import hardware
+from posenc.lab.model import build
 from posenc.lab.tasks import Task, find
-from posenc.lab.train import Progress, Stop, build, train
+from posenc.lab.train import Progress, Stop, train
 
 TRAINING_SHARE = 0.9
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

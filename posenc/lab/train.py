@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from posenc.api import Transformer
-from posenc.encoding import Encoding
 from posenc.errors import LabError
 from posenc.lab.checkpoint import (
     Clock,
@@ -25,11 +24,11 @@ from posenc.lab.checkpoint import (
     save_tensors,
 )
 from posenc.lab.config import RunConfig
-from posenc.lab.encodings import made
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.hardware import peak_memory_mb
-from posenc.lab.placing import drawn, placed
-from posenc.lab.tasks import Batch, Task, find
+from posenc.lab.model import build, encoding_parameters
+from posenc.lab.placing import placed
+from posenc.lab.tasks import Batch, Task
 from posenc.lab.trained_reach import trained_reach
 
 CHECKPOINT_SECONDS = 20.0
@@ -50,34 +49,6 @@ class Progress:
 
 class Stop(BaseException):
     """Raised by whoever listens to `Progress`, to end the training with a checkpoint."""
-
-
-def make_encodings(config: RunConfig, task: Task) -> list[Encoding]:
-    """The encodings of a configuration, with room for the longest test length."""
-    return made(
-        config.encoding,
-        model_dim=config.dim,
-        heads=config.heads,
-        max_length=_longest(config, task),
-        train_length=task.tokens(config.train_length),
-        causal=task.causal,
-    )
-
-
-def build(config: RunConfig, task: Task | None = None) -> Transformer:
-    """The model of a configuration, freshly initialised from its seed.
-
-    Weights outside the encoding are those of the model without one, where their shapes agree.
-    """
-    task = find(config.task) if task is None else task
-    torch.manual_seed(config.seed)
-    model = _transformer(config, task, make_encodings(config, task))
-    torch.manual_seed(config.seed)
-    plain = _transformer(config, task, None).state_dict()
-    own = model.state_dict()
-    same = {name for name in plain.keys() & own.keys() if plain[name].shape == own[name].shape}
-    model.load_state_dict(own | {name: plain[name] for name in same})
-    return model
 
 
 def batch_at(task: Task, config: RunConfig, step: int) -> Batch:
@@ -174,36 +145,6 @@ def train(
     append_row(folder / RESULTS, _cost_row(config, task, model, clock, times, held))
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return model
-
-
-def encoding_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that belong to encodings, each once."""
-    found = {
-        id(parameter): parameter
-        for module in model.modules()
-        if isinstance(module, Encoding)
-        for parameter in module.parameters()
-    }
-    return list(found.values())
-
-
-def _transformer(config: RunConfig, task: Task, encodings: list[Encoding] | None) -> Transformer:
-    return Transformer(
-        vocab_size=task.vocabulary,
-        dim=config.dim,
-        depth=config.depth,
-        heads=config.heads,
-        encoding=encodings,
-        max_length=_longest(config, task),
-        causal=task.causal,
-    )
-
-
-def _longest(config: RunConfig, task: Task) -> int:
-    """One more than the largest position of training and tests."""
-    found = drawn(config)
-    lengths = (*config.test_lengths, config.train_length)
-    return max(*map(task.tokens, lengths), found[1]["longest"] if found else 0)
 
 
 def _is_solved(model: nn.Module, config: RunConfig, task: Task) -> bool:

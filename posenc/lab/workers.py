@@ -6,6 +6,7 @@ import multiprocessing.connection
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,19 +41,28 @@ class _Worker:
         return self.given.config.name
 
 
-def run_all(assignments: Sequence[Assignment], jobs: int, listener: Listener) -> None:
+def run_all(
+    assignments: Sequence[Assignment],
+    jobs: int,
+    listener: Listener,
+    until: float | None = None,
+) -> None:
     """Carry all assignments out, `jobs` at a time, in their order.
 
     A run that fails or whose process is killed is recorded in its folder, and the others go on.
     On KeyboardInterrupt, or when the disk is full (LabError), the workers write their checkpoints
-    and end before this raises.
+    and end before this raises. After `until`, of time.monotonic, no further run begins: those that
+    are at work come to their end, and then TimeoutError is raised.
     """
     context = _context()
     waiting = deque(assignments)
     active: list[_Worker] = []
     try:
         while waiting or active:
-            while len(active) < jobs and (given := _next(waiting, active)):
+            late = until is not None and time.monotonic() > until
+            if late and waiting and not active:
+                raise TimeoutError(f"the time is over, and {len(waiting)} runs have not begun")
+            while not late and len(active) < jobs and (given := _next(waiting, active)):
                 active.append(_start(context, given))
                 listener.begin(active[-1].name)
             handles: list[Any] = [worker.connection for worker in active]

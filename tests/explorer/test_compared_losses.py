@@ -11,8 +11,8 @@ from lab_runs import add_known, report
 
 from posenc.explorer.bundle import SOURCE
 from posenc.lab.config import Comparison, RunConfig
+from posenc.lab.model import make_encodings
 from posenc.lab.tasks.text import Text
-from posenc.lab.train import make_encodings
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import compared_losses

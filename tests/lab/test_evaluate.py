@@ -12,7 +12,7 @@ import posenc as pe
 from posenc.lab import evaluate as module
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate, losses, spans, windows
-from posenc.lab.train import build
+from posenc.lab.model import build
 
 CONFIG = RunConfig(
     "learned",

@@ -10,8 +10,9 @@ import posenc as pe
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate
 from posenc.lab.folder import RESULTS, read_rows
+from posenc.lab.model import encoding_parameters
 from posenc.lab.tasks.text import Text
-from posenc.lab.train import encoding_parameters, train
+from posenc.lab.train import train
 
 COMPARABLE = [name for name, kind in pe.encodings().items() if kind.tags.comparable is True]
 TEXT = torch.randint(

@@ -12,17 +12,17 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.errors import LabError
+from posenc.lab import model as building
 from posenc.lab import train as module
 from posenc.lab.checkpoint import Clock
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
+from posenc.lab.model import build, encoding_parameters
 from posenc.lab.tasks.text import Text
 from posenc.lab.train import (
     Progress,
     Stop,
     batch_at,
-    build,
-    encoding_parameters,
     learning_rate,
     make_optimizer,
     train,
@@ -102,7 +102,7 @@ class TestSameForEveryEncoding:
         def concatenating(*_: object, **__: object) -> list[pe.Encoding]:
             return [pe.Sinusoidal(4, merge="concat")]
 
-        monkeypatch.setattr(module, "made", concatenating)
+        monkeypatch.setattr(building, "made", concatenating)
         wide = dict(build(SMALL).named_parameters())
         added = wide.keys() - dict(plain.named_parameters()).keys()
         assert added == {"embedding.project.weight", "embedding.project.bias"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import safetensors.torch
 
 from posenc.lab.folder import WEIGHTS, Run, read_run
-from posenc.lab.train import build
+from posenc.lab.model import build
 from posenc.model import Transformer
 
 

@@ -1,0 +1,44 @@
+"""The numbers that claims speak of, from the rows of their runs."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from posenc.claims.claim import Cell, Metric
+from posenc.claims.verdict import Values
+from posenc.lab.folder import Run
+from posenc.lab.statistics import share_error
+
+
+def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
+    """A cell of the finished runs of its arm; None where none has it. Lost losses are infinite."""
+    by_seed, hits, tries = {}, [], 0
+    for run in runs:
+        length = round(cell.times * run.config.train_length)
+        row = row_of(run, cell.metric, length)
+        if row is None:
+            continue
+        by_seed[run.config.seed] = number(row, cell.metric)
+        if cell.metric == "exact":
+            hits.append(row["exact"])
+            tries = row["examples"]
+    return Values(by_seed, share_error(hits, tries) if hits else 0.0) if by_seed else None
+
+
+def row_of(run: Run, metric: Metric, length: int) -> Mapping | None:
+    """The last row that holds a metric at a length."""
+    for row in reversed(run.rows):
+        if row.get("length") != length:
+            continue
+        if row["kind"] == "accuracy" and metric in ("exact", "token", "loss"):
+            return row
+        protocol = "windows" if metric == "windows" else "targets"
+        if row["kind"] == "loss" and row["protocol"] == protocol and metric in ("loss", "windows"):
+            return row
+    return None
+
+
+def number(row: Mapping, metric: Metric) -> float:
+    if metric == "exact":
+        return row["exact"] / row["examples"]
+    value = row["token"] if metric == "token" else row["loss"]
+    return float(value) if isinstance(value, int | float) else math.inf

@@ -1,0 +1,68 @@
+"""The runs that claims need, each once, and the learning rates that were found for them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from posenc.claims.claim import Claim, Size
+from posenc.claims.measured import number, row_of
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import Run, read_run
+from posenc.lab.model import settings_of
+from posenc.lab.text import Corpus
+
+# Seeds of runs that look for a learning rate; no verdict reads them.
+RATE_SEED = 1000
+
+
+def arms(claim: Claim, size: Size, corpus: Corpus | None) -> dict[str, RunConfig]:
+    """A claim's runs by label, with what identifies their text and their encodings."""
+    return {label: _whole(config, corpus) for label, config in claim.arms(size).items()}
+
+
+def looking(claim: Claim, config: RunConfig) -> list[RunConfig]:
+    """Runs of one arm at each learning rate, tested at the train length alone."""
+    if len(claim.rates) < 2:
+        return []
+    tested = replace(config, seed=RATE_SEED, test_lengths=(config.train_length,))
+    return [replace(tested, learning_rate=rate) for rate in claim.rates]
+
+
+def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
+    """The arm at the rate that came out best; None while that is not known.
+
+    Best is the lowest loss at the train length. A rate at which training failed is none.
+    """
+    found: dict[float, float] = {}
+    for one in looking(claim, config):
+        run = read_run(out / "runs" / one.name)
+        if run is None or run.state == "unfinished":
+            return None
+        row = row_of(run, "loss", one.train_length)
+        if row is not None and run.state == "done":
+            found[one.learning_rate] = number(row, "loss")
+    rates = found or {claim.rates[0] if claim.rates else config.learning_rate: 0.0}
+    return replace(config, learning_rate=min(rates, key=rates.__getitem__))
+
+
+def seeded(config: RunConfig, seeds: int) -> list[RunConfig]:
+    """The runs of one arm."""
+    return [replace(config, seed=seed) for seed in range(seeds)]
+
+
+def runs_of(configs: Iterable[RunConfig], out: Path) -> list[Run]:
+    """Those that there are, finished or not."""
+    found = [read_run(out / "runs" / config.name) for config in configs]
+    return [run for run in found if run is not None]
+
+
+def in_turn(by_arm: Mapping[str, Sequence[RunConfig]]) -> list[RunConfig]:
+    """Seed by seed, so that an early end has every arm as often; each run once."""
+    turns = zip(*by_arm.values(), strict=True)
+    return list(dict.fromkeys(config for turn in turns for config in turn))
+
+
+def _whole(config: RunConfig, corpus: Corpus | None) -> RunConfig:
+    of_text = config.task == "text"
+    sha = corpus.summary["sha256"] if corpus is not None and of_text else ""
+    return replace(config, corpus=sha, settings=settings_of(config))

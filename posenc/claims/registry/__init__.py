@@ -1,0 +1,1 @@
+"""One claim a file, each with its CLAIM."""

@@ -1,0 +1,119 @@
+"""A claim's result as JSON: every number behind its verdict, by seed, and how it was made."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posenc.claims import plan
+from posenc.claims.claim import Cell, Claim, Expectation, Size
+from posenc.claims.measured import values
+from posenc.claims.verdict import Found, Values, cells, judge, unlearned
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import Run
+from posenc.lab.intervals import LEVEL
+from posenc.lab.statistics import permuted
+
+VERSION = 1
+# Of the manifest: what the numbers may depend on.
+MADE_WITH = ("versions", "hardware")
+
+
+def result(
+    claim: Claim, size: Size, configs: Mapping[str, Sequence[RunConfig]], out: Path
+) -> dict[str, Any]:
+    """What `posenc claims` keeps of a claim; a value that is no finite number is null."""
+    runs = {label: plan.runs_of(own, out) for label, own in configs.items()}
+    done = {label: [run for run in own if run.state == "done"] for label, own in runs.items()}
+    measured = {
+        cell: found
+        for cell in cells(claim)
+        if (found := values(cell, done.get(cell.arm, []))) is not None
+    }
+    verdict = judge(claim, measured)
+    own = [run for one in runs.values() for run in one]
+    return {
+        "version": VERSION,
+        "claim": claim.name,
+        "size": size,
+        "outcome": verdict.outcome,
+        "level": LEVEL,
+        "command": f"posenc claims run {claim.name} --size {size}",
+        "expectations": [_expectation(found, measured) for found in verdict.found],
+        "unlearned": unlearned(claim, measured),
+        "arms": {label: _arm(configs[label], runs[label]) for label in configs},
+        "failed": {run.path.name: _error(run) for run in own if run.state == "failed"},
+        "seconds": round(math.fsum(_seconds(run) for run in own), 1),
+        "made_with": next(({k: run.manifest.get(k) for k in MADE_WITH} for run in own), {}),
+        "started": min((str(run.manifest.get("started")) for run in own), default=None),
+    }
+
+
+def _expectation(found: Found, measured: Mapping[Cell, Values]) -> dict[str, Any]:
+    one = found.expectation
+    sides = {"of": one.of, "minus": one.minus}
+    return {
+        **{side: _cell(cell, measured) for side, cell in sides.items()},
+        "above": one.above,
+        "below": one.below,
+        "outcome": found.outcome,
+        "reason": found.reason,
+        "interval": found.interval
+        and {"mean": found.interval.mean, "low": found.interval.low, "high": found.interval.high},
+        "p": _p(found, one),
+    }
+
+
+def _cell(cell: Cell | None, measured: Mapping[Cell, Values]) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    known = measured.get(cell, Values({}))
+    return {
+        "arm": cell.arm,
+        "metric": cell.metric,
+        "times": cell.times,
+        "error": known.error,
+        "seeds": {str(seed): _finite(value) for seed, value in known.by_seed.items()},
+    }
+
+
+def _p(found: Found, one: Expectation) -> float | None:
+    """Of the sign permutation against the bound, where there is but one."""
+    bounds = [bound for bound in (one.above, one.below) if bound is not None]
+    if found.interval is None or len(bounds) != 1:
+        return None
+    return permuted(found.values, [bounds[0]] * len(found.values))
+
+
+def _arm(configs: Sequence[RunConfig], runs: Sequence[Run]) -> dict[str, Any]:
+    shown = configs[0].to_json() if configs else {}
+    states = [run.state for run in runs]
+    return {
+        "config": {key: value for key, value in shown.items() if key not in ("seed", "corpus")},
+        "runs": len(configs),
+        "done": states.count("done"),
+        "failed": states.count("failed"),
+        "rows": {
+            str(run.config.seed): [row for row in run.rows if row["kind"] in ("accuracy",)]
+            or [_short(row) for row in run.rows if row["kind"] == "loss"]
+            for run in runs
+        },
+    }
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != "spans"}
+
+
+def _seconds(run: Run) -> float:
+    found = [row["seconds"] for row in run.rows if row["kind"] == "done"]
+    return float(found[-1]) if found else 0.0
+
+
+def _error(run: Run) -> str:
+    errors = [row.get("error") for row in run.rows if row["kind"] == "failed"]
+    return str(errors[-1]) if errors else ""
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,106 @@
+"""Carry out what claims need, and judge them: what is done is kept, and not done again."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc.atomic_files import write_json
+from posenc.claims import plan
+from posenc.claims.claim import Claim, Size
+from posenc.claims.result import result
+from posenc.lab.complete import complete
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import locked, make_folder
+from posenc.lab.hardware import cores
+from posenc.lab.progress import Display
+from posenc.lab.text import Corpus, standard_library
+
+
+@dataclass(frozen=True)
+class Options:
+    """How claims are run.
+
+    out     the folder of runs and results
+    size    small takes minutes on two cores, large hours on a GPU
+    seeds   in place of each claim's own number
+    budget  seconds after which no further run begins
+    """
+
+    out: Path = Path("posenc-claims")
+    size: Size = "small"
+    seeds: int | None = None
+    jobs: int | None = None
+    budget: float | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it: results by claim, and what ended it early."""
+
+    results: dict[str, dict[str, Any]]
+    stopped: BaseException | None = None
+
+
+def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
+    """Run each claim to its verdict, in their order; runs that two need are made once.
+
+    Each result is written to `out`/results as soon as it is known, also of what is half done.
+    """
+    corpus = _corpus(claims, options.size)
+    out = options.out
+    make_folder(out, "runs")
+    make_folder(out, "results")
+    until = None if options.budget is None else time.monotonic() + options.budget
+    results: dict[str, dict[str, Any]] = {}
+    with locked(out, wait=False):
+        for claim in claims:
+            stopped = _carry_out(claim, options, corpus, until, display)
+            found = result(claim, options.size, by_arm(claim, options, corpus), out)
+            write_json(out / "results" / f"{claim.name}.json", found)
+            results[claim.name] = found
+            if stopped is not None:
+                return Outcome(results, stopped)
+    return Outcome(results)
+
+
+def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, list[RunConfig]]:
+    """The runs of each arm whose learning rate is known."""
+    chosen = {
+        label: plan.with_rate(claim, config, options.out)
+        for label, config in plan.arms(claim, options.size, corpus).items()
+    }
+    seeds = options.seeds or claim.seeds
+    return {label: plan.seeded(config, seeds) for label, config in chosen.items() if config}
+
+
+def _carry_out(
+    claim: Claim, options: Options, corpus: Corpus | None, until: float | None, display: Display
+) -> BaseException | None:
+    """Look for learning rates, then run all arms with theirs."""
+    jobs = options.jobs or cores()
+    arms = plan.arms(claim, options.size, corpus).values()
+    first = list(dict.fromkeys(one for config in arms for one in plan.looking(claim, config)))
+    stopped = _complete(first, options, corpus, jobs, until, display) if first else None
+    if stopped is not None:
+        return stopped
+    configs = plan.in_turn(by_arm(claim, options, corpus))
+    return _complete(configs, options, corpus, jobs, until, display)
+
+
+def _complete(
+    configs: Sequence[RunConfig],
+    options: Options,
+    corpus: Corpus | None,
+    jobs: int,
+    until: float | None,
+    display: Display,
+) -> BaseException | None:
+    return complete(options.out, configs, corpus, jobs, display, options.device, until)
+
+
+def _corpus(claims: Sequence[Claim], size: Size) -> Corpus | None:
+    tasks = {config.task for claim in claims for config in claim.arms(size).values()}
+    return standard_library() if "text" in tasks else None

@@ -1,0 +1,83 @@
+"""The model of a run, and its encodings."""
+
+import re
+
+import torch
+from torch import nn
+
+from posenc.api import Transformer
+from posenc.encoding import Encoding
+from posenc.errors import SettingError
+from posenc.lab.config import RunConfig
+from posenc.lab.encodings import made
+from posenc.lab.placing import drawn
+from posenc.lab.tasks import Task, find
+
+
+def make_encodings(config: RunConfig, task: Task) -> list[Encoding]:
+    """The encodings of a configuration, with room for the longest test length."""
+    return made(
+        config.encoding,
+        model_dim=config.dim,
+        heads=config.heads,
+        max_length=_longest(config, task),
+        train_length=task.tokens(config.train_length),
+        causal=task.causal,
+    )
+
+
+def settings_of(config: RunConfig) -> str:
+    """The repr of a configuration's encodings; raises when there is none to compare."""
+    encodings = make_encodings(config, find(config.task))
+    refusals = [e.tags.comparable for e in encodings if e.tags.comparable is not True]
+    # What changes nothing alone may do so beside another.
+    if len(refusals) == len(encodings):
+        raise SettingError(f"{config.encoding} cannot be compared: {refusals[0]}")
+    # A repr with an address would be another run each time.
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
+
+
+def build(config: RunConfig, task: Task | None = None) -> Transformer:
+    """The model of a configuration, freshly initialised from its seed.
+
+    Weights outside the encoding are those of the model without one, where their shapes agree.
+    """
+    task = find(config.task) if task is None else task
+    torch.manual_seed(config.seed)
+    model = _transformer(config, task, make_encodings(config, task))
+    torch.manual_seed(config.seed)
+    plain = _transformer(config, task, None).state_dict()
+    own = model.state_dict()
+    same = {name for name in plain.keys() & own.keys() if plain[name].shape == own[name].shape}
+    model.load_state_dict(own | {name: plain[name] for name in same})
+    return model
+
+
+def encoding_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that belong to encodings, each once."""
+    found = {
+        id(parameter): parameter
+        for module in model.modules()
+        if isinstance(module, Encoding)
+        for parameter in module.parameters()
+    }
+    return list(found.values())
+
+
+def _transformer(config: RunConfig, task: Task, encodings: list[Encoding] | None) -> Transformer:
+    return Transformer(
+        vocab_size=task.vocabulary,
+        dim=config.dim,
+        depth=config.depth,
+        heads=config.heads,
+        encoding=encodings,
+        max_length=_longest(config, task),
+        causal=task.causal,
+    )
+
+
+def _longest(config: RunConfig, task: Task) -> int:
+    """One more than the largest position of training and tests."""
+    found = drawn(config)
+    lengths = (*config.test_lengths, config.train_length)
+    return max(*map(task.tokens, lengths), found[1]["longest"] if found else 0)

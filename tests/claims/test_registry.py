@@ -1,0 +1,62 @@
+"""Every claim of the registry is whole, and can be run as it stands."""
+
+import pkgutil
+import re
+
+import pytest
+
+from posenc.claims import Claim, claims, find, registry
+from posenc.claims.verdict import cells
+from posenc.errors import UnknownNameError
+from posenc.lab.model import settings_of
+from posenc.lab.tasks import find as find_task
+from tests.support.prose import HAN, english
+
+CLAIMS = claims()
+SIZES = ("small", "large")
+
+
+def test_a_file_is_a_claim_of_its_name() -> None:
+    assert {*CLAIMS} == {module.name for module in pkgutil.iter_modules(registry.__path__)}
+    assert find("Alibi-Extrapolates") is find("alibi_extrapolates")
+    with pytest.raises(UnknownNameError, match="alibi_extrapolates"):
+        find("alibi_extrapolate")
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
+class TestEvery:
+    def test_it_says_what_and_where_in_both_languages(self, claim: Claim) -> None:
+        for ours, chinese in (claim.says, claim.differs):
+            assert ours.endswith(".")
+            assert chinese.endswith("。")
+            assert HAN.search(chinese)
+            assert not HAN.search(ours)
+            assert english(chinese) == []
+        assert re.search(r"\d{4}", claim.source)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_its_arms_can_be_run(self, claim: Claim, size: str) -> None:
+        for config in claim.arms(size).values():
+            assert settings_of(config)
+            assert find_task(config.task).spec == config.task
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_what_it_speaks_of_is_measured(self, claim: Claim, size: str) -> None:
+        arms = claim.arms(size)
+        spoken = cells(claim)
+        assert {cell.arm for cell in spoken} == {*arms}
+        for cell in spoken:
+            config = arms[cell.arm]
+            assert round(cell.times * config.train_length) in config.test_lengths
+            # What is made by a rule has right answers, a text has losses of windows.
+            of_text = config.task.startswith("text")
+            assert cell.metric in (("loss", "windows") if of_text else ("exact", "token", "loss"))
+
+    def test_it_can_come_out_otherwise(self, claim: Claim) -> None:
+        assert claim.expects
+        for one in claim.expects:
+            bounds = [bound for bound in (one.above, one.below) if bound is not None]
+            assert bounds == sorted(bounds)
+            assert bounds
+        assert claim.seeds >= 5
+        assert len({*claim.rates}) == len(claim.rates) != 1
