@@ -22,14 +22,14 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def write_page(out: Path, data: Mapping[str, Any], results: Sequence[Result]) -> Path:
     """Write bench.html whole or not at all; `data` is what bench.json holds of `results`."""
-    own = resources.files("posenc.bench")
+    style = resources.files("posenc.bench").joinpath("bench.css")
     return report_page.write_page(
         out / "bench.html",
-        generator="posenc bench",
-        title=f"{data['headline']} (posenc bench)",
+        command="posenc bench",
+        headline=data["headline"],
         body=body(data, results),
-        guide=own.joinpath("guide.html").read_text("utf-8"),
-        style=own.joinpath("bench.css").read_text("utf-8"),
+        folder="posenc.bench",
+        style=style.read_text("utf-8"),
     )
 
 

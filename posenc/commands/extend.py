@@ -153,8 +153,9 @@ def _rank(text: str | None) -> int | None:
 
 def _print_report(report: dict[str, Any], say: Words) -> None:
     """Losses on fixed targets, passkeys, and the verdict's sentences."""
-    from posenc.extend.page import known
     from posenc.extend.sentences import called, sentences
+    from posenc.extend.words.page import PHRASES
+    from posenc.report.known import known
 
     longest = str(max(report["to"]))
     lengths = sorted({int(n) for x in report["methods"].values() for n in x["targets"]})
@@ -180,7 +181,7 @@ def _print_report(report: dict[str, Any], say: Words) -> None:
     for sentence in sentences(report, report["verdict"], say):
         print(sentence)
     for name, reason in {**report["unavailable"], **report["failed"]}.items():
-        print(say("no_result", name=called(name, say), reason=known(reason, say)))
+        print(say("no_result", name=called(name, say), reason=known(reason, PHRASES, say)))
 
 
 def _loss(found: dict[str, Any] | None) -> str:

@@ -14,7 +14,8 @@ from posenc.extend.words.page import PHRASES
 from posenc.lab import figures
 from posenc.lab.curves import described
 from posenc.report import marks
-from posenc.report.markup import Child, Markup, facts, small, table, tag, text
+from posenc.report.known import known
+from posenc.report.markup import Child, Markup, facts, figure, small, table, tag, text
 from posenc.words import Words
 
 Data = dict[str, Any]
@@ -68,7 +69,7 @@ def _pictures(data: Data, say: Words) -> Child:
             highest=curves.highest(contexts),
         )
         caption = say("caption_context", scored=data["scored"])
-        shown.append(_figure(say("title_context"), picture, caption))
+        shown.append(figure(say("title_context"), picture, caption))
     if any(len(curve.finite) > 1 for curve in positions):
         picture = figures.by_position(
             positions,
@@ -79,14 +80,10 @@ def _pictures(data: Data, say: Words) -> Child:
             highest=curves.highest(positions),
         )
         caption = say("caption_position", longest=longest)
-        shown.append(_figure(say("title_position"), picture, caption))
+        shown.append(figure(say("title_position"), picture, caption))
     if not shown:
         return None
     return [tag("h2", say("loss")), tag("div", shown, class_="figures"), small(say("lines"))]
-
-
-def _figure(title: str, picture: Markup, caption: str) -> Markup:
-    return tag("figure", tag("h3", title), picture, tag("figcaption", caption))
 
 
 def _without_result(data: Data, say: Words) -> Child:
@@ -97,7 +94,7 @@ def _without_result(data: Data, say: Words) -> Child:
         tag(
             "tr",
             tag("th", called(name, say), scope="row"),
-            tag("td", known(reason, say), class_="words"),
+            tag("td", known(reason, PHRASES, say), class_="words"),
         )
         for name, reason in reasons.items()
     ]
@@ -110,7 +107,7 @@ def _what_was_run(data: Data, say: Words) -> Child:
     versions = f"posenc {machine['posenc']}, torch {machine['torch']}, Python {machine['python']}"
     values = {
         "model": say("value_model", **data["model"]),
-        "text": say("value_text", **read | {"source": known(read["source"], say)}),
+        "text": say("value_text", **read | {"source": known(read["source"], PHRASES, say)}),
         "spans": say("value_spans", **{x: data[x] for x in ("spans", "needles", "seed")}),
         "cells": say("value_cells", done=data["done"], planned=data["planned"]),
         "machine": say("value_machine", **machine),
@@ -127,10 +124,3 @@ def _what_was_run(data: Data, say: Words) -> Child:
         tag("h3", say("as_set")),
         facts(built),
     ]
-
-
-def known(phrase: str, say: Words) -> str:
-    """What report.json holds in English, in the page's language as far as it is known."""
-    for english, said in PHRASES.items():
-        phrase = phrase.replace(english, said[say.column])
-    return phrase

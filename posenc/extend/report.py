@@ -12,25 +12,23 @@ from posenc.extend.words import TEXTS
 from posenc.report.page import write_page
 from posenc.words import Language, Words
 
-GUIDES: dict[Language, str] = {"en": "guide.html", "zh": "guide.zh.html"}
-
 
 def write_report(out: Path, data: dict[str, Any], language: Language = "en") -> Path:
     """Write report.json, and report.html out of it, each whole or not at all; returns the page.
 
     Raises LabError where `out` cannot be written.
     """
-    kit, say = resources.files("posenc.extend"), Words(language, TEXTS)
+    style, say = resources.files("posenc.extend").joinpath("page.css"), Words(language, TEXTS)
     headline = sentences(data, data["verdict"], say)[0]
     try:
         write_json(out / "report.json", data)
         return write_page(
             out / "report.html",
-            generator="posenc extend",
-            title=say("title", headline=headline),
+            command="posenc extend",
+            headline=headline,
             body=page(data, say),
-            guide=kit.joinpath(GUIDES[language]).read_text("utf-8"),
-            style=kit.joinpath("page.css").read_text("utf-8"),
+            folder="posenc.extend",
+            style=style.read_text("utf-8"),
             language=language,
         )
     except OSError as error:

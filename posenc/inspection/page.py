@@ -1,7 +1,6 @@
 """inspect.html, drawn from what inspect.json holds."""
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from posenc.report.numbers import count
 
 def write_page(out: Path, data: Mapping[str, Any]) -> Path:
     """Write inspect.html whole or not at all; `data` is what inspect.json holds."""
-    own = resources.files("posenc.inspection")
     return report_page.write_page(
         out / "inspect.html",
-        generator="posenc inspect",
-        title=f"{name(data)} (posenc inspect)",
+        command="posenc inspect",
+        headline=name(data),
         body=body(data),
-        guide=own.joinpath("guide.html").read_text("utf-8"),
+        folder="posenc.inspection",
         style=".figures + ul { margin-top: 1.5rem; }\n",
     )
 

@@ -14,7 +14,7 @@ from posenc.inspection.pictures import (
 )
 from posenc.inspection.sentences import STATES, percent, ranges
 from posenc.inspection.shifts import ROUNDING
-from posenc.report.markup import Child, Markup, small, table, tag
+from posenc.report.markup import Child, Markup, figure, small, table, tag
 from posenc.report.numbers import DASH, listed, number
 
 Layers = Sequence[Mapping[str, Any]]
@@ -30,19 +30,19 @@ def table_of_positions(data: Mapping[str, Any] | None) -> Child:
     points = [(row[0], row[1]) for row in data["components"]["coordinates"]] if share[1:] else []
     thinned = len(rows.numbers) < data["rows"] or len(columns.numbers) < data["columns"]
     shown = [
-        _figure(
+        figure(
             "The table",
             number_map(data["values"], rows, columns, "The numbers of the table."),
             f"Colours are made for 98% of the numbers; larger ones have the last colour."
             f"{' Some rows and columns of all.' if thinned else ''}",
         ),
-        _figure(
+        figure(
             "Cosine of each row with each",
             number_map(data["cosines"], rows, rows, "Cosines of pairs of rows.", limit=1.0),
             "A band along the diagonal: neighbours are alike. A block: rows that were trained "
             "together. Noise all over: rows that nothing put in order.",
         ),
-        _figure(
+        figure(
             "Length of each row",
             lines_picture(
                 [Line("norm", list(enumerate(data["norm"])))],
@@ -53,7 +53,7 @@ def table_of_positions(data: Mapping[str, Any] | None) -> Child:
             "Rows that are much longer than all others leave the picture. A step is where training "
             "stopped, or went on, at another length.",
         ),
-        _figure(
+        figure(
             "Principal components",
             points_picture(points, "component 1", "component 2", "Rows by two components."),
             f"Each row along the two directions in which rows differ most, which explain "
@@ -132,7 +132,7 @@ def _mass(layers: Layers) -> Markup:
         )
         for layer in layers[::step]
     ]
-    return _figure(
+    return figure(
         "Share of attention by distance",
         lines_picture(lines, "distance, tokens", "Attention by distance.", log_x=True, log_y=True),
         "Mean over heads; the token itself is left out. Sinks make a flat tail: every query is "
@@ -163,12 +163,12 @@ def pairs(layers: Layers, trained: int | None, tokens: int) -> Child:
     marks = [(float(tokens), "text")]
     marks += [(float(trained), "trained length")] if trained else []
     shown = [
-        _figure(
+        figure(
             "Share of |q| |k| by layer and pair",
             number_map(padded, rows, columns, "Products of norms by pair.", percent=True),
             "How much each pair can add to a score. Pair 0 turns fastest.",
         ),
-        _figure(
+        figure(
             "Norms by wavelength",
             lines_picture(lines, "wavelength, tokens", "Norms by pair.", log_x=True, marks=marks),
             "Means over layers. A pair right of the trained length never turned once in training.",
@@ -237,7 +237,7 @@ def _maps(layers: Layers, measures: Sequence[Measure], caption: str | None = Non
         rows = Ticks("layer", [layer for layer, _ in known])
         alt = f"{measure.title}, by layer and head."
         picture = number_map(values, rows, Ticks("head", range(width)), alt, percent=measure.share)
-        shown.append(_figure(measure.title, picture, caption))
+        shown.append(figure(measure.title, picture, caption))
     return shown
 
 
@@ -261,7 +261,3 @@ def shown(measure: Measure, value: float | None) -> str:
 
 def _of(layers: Layers) -> list[Mapping[str, Any]]:
     return [layer["pairs"] for layer in layers]
-
-
-def _figure(title: str, picture: Markup, caption: str | None = None) -> Markup:
-    return tag("figure", tag("h3", title), picture, tag("figcaption", caption) if caption else None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from posenc.lab import curves, figures
 from posenc.lab.aggregate import PROTOCOLS, Study
 from posenc.lab.verdict import Verdict
-from posenc.report.markup import Child, Markup, small, tag
+from posenc.report.markup import Child, figure, small, tag
 from posenc.words import Words
 
 
@@ -26,7 +26,7 @@ def pictures(study: Study, verdict: Verdict, say: Words, *, decided: bool) -> Ch
             axis=say("axis_length"),
         )
         title = say("per_byte", title=say(protocol))
-        shown.append(_figure(title, picture, say(f"caption_{protocol}")))
+        shown.append(figure(title, picture, say(f"caption_{protocol}")))
     positions, steps = curves.position_curves(study), curves.training_curves(study)
     if any(curve.finite for curve in positions):
         picture = figures.by_position(
@@ -37,17 +37,13 @@ def pictures(study: Study, verdict: Verdict, say: Words, *, decided: bool) -> Ch
             axis=say("axis_position"),
         )
         title, caption = (say(f"{key}_position", longest=longest) for key in ("by", "caption"))
-        shown.append(_figure(title, picture, caption))
+        shown.append(figure(title, picture, caption))
     if any(curve.finite for curve in steps):
         alt = curves.described(steps, say("alt_step"), say)
         picture = figures.training(steps, alt, axis=say("axis_step"))
-        shown.append(_figure(say("by_step"), picture, say("caption_step")))
+        shown.append(figure(say("by_step"), picture, say("caption_step")))
     note = _note(study, every, say, decided=decided)
     return [tag("h2", say("against_length")), tag("div", shown, class_="figures"), small(note)]
-
-
-def _figure(title: str, picture: Markup, caption: str) -> Markup:
-    return tag("figure", tag("h3", title), picture, tag("figcaption", caption))
 
 
 def _note(study: Study, every: Sequence[figures.Curve], say: Words, *, decided: bool) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from posenc.lab.aggregate import Study
 from posenc.lab.folder import Run
 from posenc.lab.words.record import VALUES
+from posenc.report.known import known
 from posenc.report.markup import Child, facts, small, table, tag
 from posenc.words import Words
 
@@ -116,14 +117,7 @@ def _shown(value: Any, say: Words) -> str:
         return say("comma").join(_shown(one, say) for one in value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if value > 9999 else str(value)
-    return _value(str(value), say)
-
-
-def _value(value: str, say: Words) -> str:
-    """What the lab itself wrote into the manifest, in the page's language."""
-    for phrase, said in VALUES.items():
-        value = value.replace(phrase, said[say.column])
-    return value
+    return known(str(value), VALUES, say)
 
 
 def _empty(value: Any) -> bool:

@@ -19,7 +19,6 @@ Sentences are in English here, whatever the language of the page.
 
 import math
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from posenc.report.page import write_page
 from posenc.words import Language, Words
 
 VERSION = 1
-GUIDES: dict[Language, str] = {"en": "guide.html", "zh": "guide.zh.html"}
 
 
 class Report(NamedTuple):
@@ -62,10 +60,10 @@ def write_report(out: Path, runs: list[Run], command: str, language: Language = 
     head = headline(chosen, verdict, say)
     written = write_page(
         out / "report.html",
-        generator="posenc compare",
-        title=say("title", headline=head),
+        command="posenc compare",
+        headline=head,
         body=body,
-        guide=resources.files("posenc.lab").joinpath(GUIDES[language]).read_text("utf-8"),
+        folder="posenc.lab",
         language=language,
     )
     return Report(written, data, [head, *_sentences(chosen, verdict, say)])

@@ -69,5 +69,10 @@ def facts(pairs: Mapping[str, str]) -> Markup:
     return tag("dl", written, class_="facts")
 
 
+def figure(title: str, picture: Markup, caption: str | None = None) -> Markup:
+    """A picture under its title."""
+    return tag("figure", tag("h3", title), picture, tag("figcaption", caption) if caption else None)
+
+
 def small(note: str) -> Markup:
     return tag("p", note, class_="small")

@@ -9,6 +9,8 @@ SHARED: Texts = {
         "{name} 在 {start:g} 处 {first}，在 {end:g} 处 {last}",
     ),
     "alt": ("{what} {curves}.", "{what}{curves}。"),
+    "title": ("{headline} ({command})", "{headline}（{command}）"),
+    "comma": (", ", "，"),
     "semicolon": ("; ", "；"),
     "diverged": ("diverged", "发散"),
     "range": ("{low} to {high}", "{low} 至 {high}"),

@@ -3,7 +3,6 @@
 from posenc.words import Texts
 
 PAGE: Texts = {
-    "title": ("{headline} (posenc extend)", "{headline}（posenc extend）"),
     "kicker": (
         "trained at {trained:,} tokens, read to {longest:,}",
         "训练长度 {trained:,} 个词元，读到 {longest:,} 个",
@@ -142,16 +141,13 @@ PAGE: Texts = {
 }
 
 # What report.json holds in English.
-PHRASES: Texts = {
-    phrase: (phrase, chinese)
-    for phrase, chinese in {
-        "text given with --text": "用 --text 给出的文本",
-        " standard library": " 标准库",
-        "it turns by the length of the input, and windows that skip ahead are short": (
-            "它按输入的长度旋转，而位置向前跳的窗口是短的"
-        ),
-        "it tells tokens apart by their order in the input, which position_ids do not change": (
-            "它按词元在输入中的次序区分词元，position_ids 改变不了次序"
-        ),
-    }.items()
+PHRASES = {
+    "text given with --text": "用 --text 给出的文本",
+    " standard library": " 标准库",
+    "it turns by the length of the input, and windows that skip ahead are short": (
+        "它按输入的长度旋转，而位置向前跳的窗口是短的"
+    ),
+    "it tells tokens apart by their order in the input, which position_ids do not change": (
+        "它按词元在输入中的次序区分词元，position_ids 改变不了次序"
+    ),
 }

@@ -64,7 +64,6 @@ SENTENCES: Texts = {
         "On texts of {short:,} tokens, which it could read before, they cost: {costs}.",
         "在它本来就能读的 {short:,} 个词元的文本上，代价是：{costs}。",
     ),
-    "comma": (", ", "，"),
     # In the terminal.
     "loss_at": ("loss at", "损失，读"),
     "head_passkeys": ("passkeys", "找回数字"),

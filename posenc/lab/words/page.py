@@ -3,7 +3,6 @@
 from posenc.words import Texts
 
 PAGE: Texts = {
-    "title": ("{headline} (posenc compare)", "{headline}（posenc compare）"),
     "kicker_encodings": (
         "{encodings:# encoding|# encodings}, {seeds} each",
         "{encodings} 种编码，各 {seeds}",

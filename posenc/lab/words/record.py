@@ -43,7 +43,6 @@ RECORD: Texts = {
         "各次训练与测试合计 {seconds:,.0f} 秒",
     ),
     "pair": ("{key}: {value}", "{key}：{value}"),
-    "comma": (", ", "，"),
     "or": (" or ", " 或 "),
     "key_runs": ("runs", "训练"),
     "key_started": ("started", "开始于"),
@@ -86,17 +85,14 @@ RECORD: Texts = {
     "key_version": ("version", "协议版本"),
 }
 
-# What the lab writes into manifests, and what it is in each language.
-VALUES: Texts = {
-    phrase: (phrase, chinese)
-    for phrase, chinese in {
-        "text given with --text": "用 --text 给出的文本",
-        " standard library": " 标准库",
-        "by file: about a tenth of the bytes, in files chosen by the hash of their names": (
-            "按文件：约十分之一的字节，文件由名称的哈希选出"
-        ),
-        "the last tenth of each file, because the text cannot be split by file": (
-            "每个文件的最后十分之一，因为这份文本不能按文件划分"
-        ),
-    }.items()
+# What the lab writes into manifests, and what it is in Chinese.
+VALUES = {
+    "text given with --text": "用 --text 给出的文本",
+    " standard library": " 标准库",
+    "by file: about a tenth of the bytes, in files chosen by the hash of their names": (
+        "按文件：约十分之一的字节，文件由名称的哈希选出"
+    ),
+    "the last tenth of each file, because the text cannot be split by file": (
+        "每个文件的最后十分之一，因为这份文本不能按文件划分"
+    ),
 }
