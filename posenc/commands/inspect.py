@@ -12,7 +12,9 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import errors
+from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
+from posenc.words import Words
 
 
 def inspect(
@@ -32,24 +34,28 @@ def inspect(
     as_json: Annotated[
         bool, Option("--json", help="Print inspect.json; progress goes to stderr.")
     ] = False,
+    language: InLanguage = "en",
 ) -> None:
     """Look into a trained model: what positions do to its tables, scores, attention and output."""
     with errors():
         chosen = _numbers(layers)
         from posenc.inspection.run import inspect as run
+        from posenc.inspection.sentences import sentences
+        from posenc.inspection.words import TEXTS
 
         command = shlex.join(["posenc", *sys.argv[1:]])
-        with Console(stderr=True).status("loading") as shown:
+        told = Words(sayable(language, sys.stderr), TEXTS)
+        with Console(stderr=True).status(told("loading")) as shown:
             outcome = run(
-                model, out, command, text=text, tokens=tokens, layers=chosen,
-                tell=lambda layer: shown.update(f"layer {layer}"),
+                model, out, command, text=text, tokens=tokens, layers=chosen, language=language,
+                tell=lambda layer: shown.update(told("layer_of", layer=layer)),
             )  # fmt: skip
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:
-        _print_layers(outcome.data)
-        print("\n".join(outcome.data["summary"]))
-        print(f"page: {outcome.page}")
+        say = Words(sayable(language), TEXTS)
+        _print_layers(outcome.data, say)
+        print(*sentences(outcome.data, say), say("page", path=outcome.page), sep="\n")
 
 
 def _numbers(layers: str | None) -> set[int] | None:
@@ -70,24 +76,16 @@ def _numbers(layers: str | None) -> set[int] | None:
     return chosen
 
 
-def _print_layers(data: Mapping[str, Any]) -> None:
+def _print_layers(data: Mapping[str, Any], say: Words) -> None:
     """A row for each layer: means over its heads."""
     from posenc.inspection.heads import BEYOND, ENTROPY, FIRST, ITSELF, PREVIOUS, STAYS
     from posenc.inspection.sections import shown
 
-    measures = {
-        "by distance": STAYS[0],
-        "by place": STAYS[1],
-        "first 4": FIRST,
-        "itself": ITSELF,
-        "previous": PREVIOUS,
-        "away": BEYOND,
-        "entropy": ENTROPY,
-    }
+    measures = (*STAYS[:2], FIRST, ITSELF, PREVIOUS, BEYOND, ENTROPY)
     if not data["layers"]:
         return
-    table = Table("layer", *measures)
+    table = Table(say("head_layer"), *(say(f"head_{measure.key}") for measure in measures))
     for layer in data["layers"]:
-        cells = (shown(measure, measure.mean([layer])) for measure in measures.values())
+        cells = (shown(measure, measure.mean([layer])) for measure in measures)
         table.add_row(str(layer["layer"]), *cells)
     Console().print(table)

@@ -1,4 +1,4 @@
-"""What is measured of each head: where it stands in inspect.json, and what a page calls it."""
+"""What is measured of each head: where it stands in inspect.json, and how it is shown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,12 @@ class Measure:
 
     part: str
     name: str
-    title: str
     share: bool = True
+
+    @property
+    def key(self) -> str:
+        """Of what it is called."""
+        return f"{self.part}_{self.name}"
 
     def of(self, layer: Mapping[str, Any]) -> list[float | None] | None:
         """One number for each head of a layer of inspect.json; None where it was not measured."""
@@ -36,24 +40,14 @@ class Measure:
         return max(every, default=None)
 
 
-STAYS = (
-    Measure("stays", "distance", "Position, told by distance"),
-    Measure("stays", "place", "Position, by place alone"),
-    Measure("stays", "content", "The text"),
-)
-SPLIT = (
-    Measure("split", "content", "Content"),
-    Measure("split", "distance", "Distance"),
-    Measure("split", "interaction", "Both together"),
-)
-FIRST = Measure("attention", "first", "On the first 4 tokens")
-ITSELF = Measure("attention", "itself", "On the token itself")
-PREVIOUS = Measure("attention", "previous", "On the token before")
-NEXT = Measure("attention", "next", "On the token behind")
-DISTANCE = Measure("attention", "distance", "Mean distance, tokens", share=False)
-BEYOND = Measure(
-    "attention", "distance_beyond_first", "Mean distance without the first 4", share=False
-)
-REACH = Measure("attention", "reach", "Reach of 90%, tokens", share=False)
-ENTROPY = Measure("attention", "entropy", "Entropy, nats", share=False)
+STAYS = tuple(Measure("stays", name) for name in ("distance", "place", "content"))
+SPLIT = tuple(Measure("split", name) for name in ("content", "distance", "interaction"))
+FIRST = Measure("attention", "first")
+ITSELF = Measure("attention", "itself")
+PREVIOUS = Measure("attention", "previous")
+NEXT = Measure("attention", "next")
+DISTANCE = Measure("attention", "distance", share=False)
+BEYOND = Measure("attention", "distance_beyond_first", share=False)
+REACH = Measure("attention", "reach", share=False)
+ENTROPY = Measure("attention", "entropy", share=False)
 ATTENTION = (FIRST, ITSELF, PREVIOUS, NEXT, DISTANCE, BEYOND, REACH, ENTROPY)

@@ -69,6 +69,9 @@ def number_map(
         axes.set_yticks(*zip(*rows.some(), strict=True))
         axes.set_xlabel(columns.label)
         axes.set_ylabel(rows.label)
+        # One letter, as Chinese has them for rows and layers, stands upright.
+        if len(rows.label) == 1:
+            axes.yaxis.label.set(rotation=0, ha="right", va="center")
         beside = figure.add_axes((0.89, low, 0.025, 0.97 - low), facecolor="none")
         ends = (-high if negative else 0.0, high)
         steps = [ends[1] + (ends[0] - ends[1]) * n / 63 for n in range(64)]
@@ -154,8 +157,10 @@ def lines_picture(
     return inline(draw, alt)
 
 
-def points_picture(points: Sequence[tuple[float, float]], x: str, y: str, alt: str) -> Markup:
-    """Points in their order, the first in one colour and the last in the other."""
+def points_picture(
+    points: Sequence[tuple[float, float]], x: str, y: str, alt: str, *, ends: tuple[str, str]
+) -> Markup:
+    """Points in their order, the first in one colour and the last in the other, named `ends`."""
     shown = points[:: math.ceil(len(points) / MOST_POINTS)]
 
     def draw() -> Any:
@@ -166,7 +171,7 @@ def points_picture(points: Sequence[tuple[float, float]], x: str, y: str, alt: s
             for share in shares
         ]
         axes.scatter(*zip(*shown, strict=True), c=colours, s=7, linewidths=0, zorder=4)
-        for colour, name in ((BELOW, "first row"), (ABOVE, "last row")):
+        for colour, name in zip((BELOW, ABOVE), ends, strict=True):
             axes.scatter([], [], color=[colour], s=20, label=name)
         axes.legend(
             loc="lower left", bbox_to_anchor=(-0.05, 1.0), ncols=2, frameon=False,

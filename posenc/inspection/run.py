@@ -15,11 +15,13 @@ from posenc.inspection.sentences import sentences
 from posenc.inspection.shifts import shifted
 from posenc.inspection.table import table_data
 from posenc.inspection.texts import make_texts
+from posenc.inspection.words import TEXTS
 from posenc.models.attach import attach
 from posenc.models.attach.entry import entry
 from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.models.read import read
+from posenc.words import Language, Words
 
 VERSION = 1
 
@@ -39,12 +41,13 @@ def inspect(
     tokens: int | None = None,
     layers: Collection[int] | None = None,
     tell: Callable[[int], None] | None = None,
+    language: Language = "en",
 ) -> Outcome:
     """Look at the model in a folder or GGUF file, and write inspect.json and inspect.html.
 
-    `tell` hears of each layer as it is done. Raises ConfigError for what is no model, SettingError
-    for a text or a length that does not do, UnknownNameError for a layer that is not there, and
-    OSError where nothing can be written.
+    `tell` hears of each layer as it is done; `language` is that of the page. Raises ConfigError for
+    what is no model, SettingError for a text or a length that does not do, UnknownNameError for a
+    layer that is not there, and OSError where nothing can be written.
     """
     # The page comes last, and what it is drawn with is missed at once.
     import matplotlib  # noqa: F401
@@ -54,7 +57,7 @@ def inspect(
     data |= inspect_model(loaded, text=text, tokens=tokens, layers=layers, tell=tell)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "inspect.json", data)
-    return Outcome(data, write_page(out, data))
+    return Outcome(data, write_page(out, data, language))
 
 
 def inspect_model(
@@ -118,4 +121,4 @@ def inspect_model(
         "shifts": {"compared": shifts.compared, "changes": shifts.changes},
         "notes": notes,
     }
-    return {"summary": sentences(data)} | data
+    return {"summary": sentences(data, Words("en", TEXTS))} | data

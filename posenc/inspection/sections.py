@@ -12,143 +12,122 @@ from posenc.inspection.pictures import (
     number_map,
     points_picture,
 )
-from posenc.inspection.sentences import STATES, percent, ranges
+from posenc.inspection.sentences import percent, state
 from posenc.inspection.shifts import ROUNDING
 from posenc.report.markup import Child, Markup, figure, small, table, tag
-from posenc.report.numbers import DASH, listed, number
+from posenc.report.numbers import DASH, number
+from posenc.words import Words
 
 Layers = Sequence[Mapping[str, Any]]
 
 
-def table_of_positions(data: Mapping[str, Any] | None) -> Child:
+def table_of_positions(data: Mapping[str, Any] | None, say: Words) -> Child:
     """The learned table: its numbers, how rows resemble each other, which were trained."""
     if data is None:
         return None
-    rows = Ticks("row", data["shown_rows"])
-    columns = Ticks("column", data["shown_columns"])
+    rows = Ticks(say("row"), data["shown_rows"])
+    columns = Ticks(say("column"), data["shown_columns"])
     share = data["components"]["share"]
     points = [(row[0], row[1]) for row in data["components"]["coordinates"]] if share[1:] else []
     thinned = len(rows.numbers) < data["rows"] or len(columns.numbers) < data["columns"]
+    x, y = (say("component", number=number) for number in (1, 2))
+    ends = (say("first_row"), say("last_row"))
+    explained = [percent(part) for part in share[:2]]
+    norms = [Line("norm", list(enumerate(data["norm"])))]
+    highest = 1.15 * colour_limit([data["norm"]])
     shown = [
         figure(
-            "The table",
-            number_map(data["values"], rows, columns, "The numbers of the table."),
-            f"Colours are made for 98% of the numbers; larger ones have the last colour."
-            f"{' Some rows and columns of all.' if thinned else ''}",
+            say("title_values"),
+            number_map(data["values"], rows, columns, say("alt_values")),
+            say("caption_values") + (say("thinned") if thinned else ""),
         ),
         figure(
-            "Cosine of each row with each",
-            number_map(data["cosines"], rows, rows, "Cosines of pairs of rows.", limit=1.0),
-            "A band along the diagonal: neighbours are alike. A block: rows that were trained "
-            "together. Noise all over: rows that nothing put in order.",
+            say("title_cosines"),
+            number_map(data["cosines"], rows, rows, say("alt_cosines"), limit=1.0),
+            say("caption_cosines"),
         ),
         figure(
-            "Length of each row",
-            lines_picture(
-                [Line("norm", list(enumerate(data["norm"])))],
-                "row",
-                "Norms of rows.",
-                top=1.15 * colour_limit([data["norm"]]),
-            ),
-            "Rows that are much longer than all others leave the picture. A step is where training "
-            "stopped, or went on, at another length.",
+            say("title_norms"),
+            lines_picture(norms, say("row"), say("alt_norms"), top=highest),
+            say("caption_norms"),
         ),
         figure(
-            "Principal components",
-            points_picture(points, "component 1", "component 2", "Rows by two components."),
-            f"Each row along the two directions in which rows differ most, which explain "
-            f"{listed(map(percent, share[:2]))} of their variance. Near rows near each other: an "
-            "order was learned; a ring: rows repeat with a wavelength.",
+            say("title_components"),
+            points_picture(points, x, y, say("alt_components"), ends=ends),
+            say("caption_components", shares=explained),
         )
         if points
         else None,
     ]
-    return [tag("h2", "The table of positions"), tag("div", shown, class_="figures"), _rows(data)]
+    return [tag("h2", say("table")), tag("div", shown, class_="figures"), _rows(data, say)]
 
 
-def _rows(data: Mapping[str, Any]) -> Child:
-    states = [
-        tag("li", f"{ranges(runs).capitalize()} {STATES.get(state, 'look trained')}.")
-        for state, runs in data["states"].items()
-    ]
+def _rows(data: Mapping[str, Any], say: Words) -> Child:
+    told = [state(name, runs, say) for name, runs in data["states"].items()]
+    states = [tag("li", say("sentence", text=text[0].upper() + text[1:])) for text in told]
     drawn = data["deviation"]
-    told = (
-        f"A row counts as drawn where it is as long as rows were at initialisation (standard "
-        f"deviation {drawn:g}, by config.json) and like neither neighbour."
-        if drawn is not None
-        else "config.json does not say how rows were drawn, so that their length tells nothing."
-    )
-    return [tag("ul", states), small(told)]
+    note = say("not_drawn") if drawn is None else say("drawn", deviation=drawn)
+    return [tag("ul", states), small(note)]
 
 
-def scores(layers: Layers) -> Child:
+def scores(layers: Layers, say: Words) -> Child:
     """What scores are made of, by layer and head."""
     shown = [
-        *_maps(layers, STAYS[:2], "Share of the scores' variance that stays whatever the text."),
-        *_maps(layers, SPLIT[1:], "Share, with every pair of tokens at every distance."),
+        *_maps(layers, STAYS[:2], say, say("caption_stays")),
+        *_maps(layers, SPLIT[1:], say, say("caption_split")),
     ]
     if not shown:
         return None
-    note = (
-        "Whatever the text: the text is turned round, so that other tokens come to every place, "
-        "and what stays of the scores is position's. Content and distance: every pair of tokens is "
-        "put at every distance, which only encodings that act in attention allow."
-    )
     return [
-        tag("h2", "Scores: content and position"),
+        tag("h2", say("scores")),
         tag("div", shown, class_="figures"),
-        small(note),
-        _by_layer(layers, (*STAYS, *SPLIT), "Scores by layer"),
+        small(say("scores_note")),
+        _by_layer(layers, (*STAYS, *SPLIT), say("scores_by_layer"), say),
     ]
 
 
-def attention(layers: Layers) -> Child:
+def attention(layers: Layers, say: Words) -> Child:
     """Where heads look."""
     measured = [layer for layer in layers if layer["attention"]]
     if not measured:
         return None
     sides = any(any(layer["attention"]["next"]) for layer in measured)
     measures = [measure for measure in ATTENTION if sides or measure is not NEXT]
-    shown = [*_maps(layers, measures), _mass(measured)]
-    note = (
-        "Means over the queries behind the first token. The reach is the distance within which 90% "
-        "of a head's attention lies; on the first 4 tokens: over the queries behind these."
-    )
+    shown = [*_maps(layers, measures, say), _mass(measured, say)]
     return [
-        tag("h2", "Attention: where heads look"),
+        tag("h2", say("attention")),
         tag("div", shown, class_="figures"),
-        small(note),
-        _by_layer(layers, measures, "Attention by layer"),
+        small(say("attention_note")),
+        _by_layer(layers, measures, say("attention_by_layer"), say),
     ]
 
 
-def _mass(layers: Layers) -> Markup:
+def _mass(layers: Layers, say: Words) -> Markup:
     step = max(-(-len(layers) // 5), 1)
     lines = [
         Line(
-            f"layer {layer['layer']}",
+            say("layer_of", layer=layer["layer"]),
             # A share that only rounding left is none.
             [(d, x if x > 1e-7 else None) for d, x in enumerate(layer["attention"]["mass"]) if d],
         )
         for layer in layers[::step]
     ]
     return figure(
-        "Share of attention by distance",
-        lines_picture(lines, "distance, tokens", "Attention by distance.", log_x=True, log_y=True),
-        "Mean over heads; the token itself is left out. Sinks make a flat tail: every query is "
-        "at another distance from the first tokens.",
+        say("title_mass"),
+        lines_picture(lines, say("axis_mass"), say("alt_mass"), log_x=True, log_y=True),
+        say("caption_mass"),
     )
 
 
-def pairs(layers: Layers, trained: int | None, tokens: int) -> Child:
+def pairs(layers: Layers, trained: int | None, tokens: int, say: Words) -> Child:
     """Which rotary pairs queries and keys use."""
     turning = [layer for layer in layers if layer["pairs"]]
     if not turning:
         return None
     first = turning[0]["pairs"]["wavelength"]
     same = [layer for layer in turning if layer["pairs"]["wavelength"] == first]
-    columns = Ticks("pair", range(max(len(layer["pairs"]["product"]) for layer in turning)))
-    rows = Ticks("layer", [layer["layer"] for layer in turning])
+    columns = Ticks(say("pair"), range(max(len(layer["pairs"]["product"]) for layer in turning)))
+    rows = Ticks(say("layer"), [layer["layer"] for layer in turning])
     parts = [[x / sum(p["product"]) for x in p["product"]] for p in _of(turning)]
     width = len(columns.numbers)
     padded = [row + [None] * (width - len(row)) for row in parts]
@@ -160,18 +139,19 @@ def pairs(layers: Layers, trained: int | None, tokens: int) -> Child:
         Line(name, [(w, x) for w, x in zip(first, means[key], strict=True) if w is not None])
         for name, key in (("|q|", "q"), ("|k|", "k"))
     ]
-    marks = [(float(tokens), "text")]
-    marks += [(float(trained), "trained length")] if trained else []
+    marks = [(float(tokens), say("mark_text"))]
+    marks += [(float(trained), say("mark_trained"))] if trained else []
+    axis, alt = say("axis_wavelength"), say("alt_wavelength")
     shown = [
         figure(
-            "Share of |q| |k| by layer and pair",
-            number_map(padded, rows, columns, "Products of norms by pair.", percent=True),
-            "How much each pair can add to a score. Pair 0 turns fastest.",
+            say("title_product"),
+            number_map(padded, rows, columns, say("alt_product"), percent=True),
+            say("caption_product"),
         ),
         figure(
-            "Norms by wavelength",
-            lines_picture(lines, "wavelength, tokens", "Norms by pair.", log_x=True, marks=marks),
-            "Means over layers. A pair right of the trained length never turned once in training.",
+            say("title_wavelength"),
+            lines_picture(lines, axis, alt, log_x=True, marks=marks),
+            say("caption_wavelength"),
         ),
     ]
     cells = [
@@ -183,16 +163,16 @@ def pairs(layers: Layers, trained: int | None, tokens: int) -> Child:
         )
         for n, w in enumerate(first)
     ]
-    heads = ["Pair", "Wavelength, tokens", "|q|", "|k|", "|q| |k|"]
+    heads = [say("head_pair"), say("head_wavelength"), "|q|", "|k|", "|q| |k|"]
     return [
-        tag("h2", "Rotary pairs"),
+        tag("h2", say("pairs")),
         tag("div", shown, class_="figures"),
-        small("2-norms of queries and keys in each pair before rotation, means over tokens."),
-        table(heads, cells, "Rotary pairs"),
+        small(say("pairs_note")),
+        table(heads, cells, say("pairs")),
     ]
 
 
-def shifts(compared: str, changes: Sequence[Mapping[str, Any]]) -> Child:
+def shifts(compared: str, changes: Sequence[Mapping[str, Any]], say: Words) -> Child:
     """What a shift of all positions changes."""
     if not changes:
         return None
@@ -200,31 +180,30 @@ def shifts(compared: str, changes: Sequence[Mapping[str, Any]]) -> Child:
         tag(
             "tr",
             tag("th", f"+{one['shift']:,}", scope="row"),
-            tag("td", _verdict(one["relative"]), class_="words"),
+            tag("td", _verdict(one["relative"], say), class_="words"),
             tag("td", f"{one['largest']:.2g}"),
             tag("td", f"{one['mean']:.2g}"),
             tag("td", percent(one["relative"])),
         )
         for one in changes
     ]
-    heads = ["All positions", "", "Largest change", "Mean change", "Mean, of the spread"]
+    changed = [say(f"head_{key}") for key in ("largest", "mean", "relative")]
+    heads = [say("head_shift"), "", *changed]
     return [
-        tag("h2", "Shifts of all positions"),
-        table(heads, rows, "Shifts", words=(1,)),
-        small(
-            f"The same text at positions that are larger by so much; what changes in the "
-            f"{compared}. A model that reads distances alone gives the same again."
-        ),
+        tag("h2", say("shifts")),
+        table(heads, rows, say("shifts_label"), words=(1,)),
+        small(say("shifts_note", compared=say(compared))),
     ]
 
 
-def _verdict(relative: float) -> Markup:
-    rounding = relative < ROUNDING
-    kind = "good" if rounding else "fair"
-    return tag("span", "rounding" if rounding else "changes", class_=f"chip {kind}")
+def _verdict(relative: float, say: Words) -> Markup:
+    word, kind = ("rounding", "good") if relative < ROUNDING else ("changes", "fair")
+    return tag("span", say(word), class_=f"chip {kind}")
 
 
-def _maps(layers: Layers, measures: Sequence[Measure], caption: str | None = None) -> list[Markup]:
+def _maps(
+    layers: Layers, measures: Sequence[Measure], say: Words, caption: str | None = None
+) -> list[Markup]:
     """A map of layers and heads for each measure that there are numbers of."""
     shown = []
     for measure in measures:
@@ -234,24 +213,26 @@ def _maps(layers: Layers, measures: Sequence[Measure], caption: str | None = Non
             continue
         width = max(len(heads) for _, heads in known)
         values = [heads + [None] * (width - len(heads)) for _, heads in known]
-        rows = Ticks("layer", [layer for layer, _ in known])
-        alt = f"{measure.title}, by layer and head."
-        picture = number_map(values, rows, Ticks("head", range(width)), alt, percent=measure.share)
-        shown.append(figure(measure.title, picture, caption))
+        rows = Ticks(say("layer"), [layer for layer, _ in known])
+        columns, title = Ticks(say("head"), range(width)), say(measure.key)
+        alt = say("by_layer_and_head", title=title)
+        picture = number_map(values, rows, columns, alt, percent=measure.share)
+        shown.append(figure(title, picture, caption))
     return shown
 
 
-def _by_layer(layers: Layers, measures: Sequence[Measure], label: str) -> Markup:
+def _by_layer(layers: Layers, measures: Sequence[Measure], label: str, say: Words) -> Markup:
     chosen = [measure for measure in measures if measure.mean(layers) is not None]
     rows = [
         tag(
             "tr",
-            tag("th", f"Layer {layer['layer']}", scope="row"),
+            tag("th", say("row_layer", layer=layer["layer"]), scope="row"),
             [tag("td", shown(measure, measure.mean([layer]))) for measure in chosen],
         )
         for layer in layers
     ]
-    return table(["Mean over heads", *(measure.title for measure in chosen)], rows, label)
+    heads = [say("mean_over_heads"), *(say(measure.key) for measure in chosen)]
+    return table(heads, rows, label)
 
 
 def shown(measure: Measure, value: float | None) -> str:

@@ -13,10 +13,13 @@ from posenc.inspection.page import write_page
 from posenc.inspection.pictures import Ticks, colour_limit, number_map
 from posenc.inspection.run import inspect_model
 from posenc.inspection.sentences import percent, ranges, sentences
+from posenc.inspection.words import TEXTS
 from posenc.models.loading import Loaded
+from posenc.words import Words
 from tests.support.small_models import bert, llama
 
 pytest.importorskip("transformers")
+ENGLISH = Words("en", TEXTS)
 
 
 def data_of(model: Any) -> dict[str, Any]:
@@ -69,7 +72,7 @@ class TestPage:
     ) -> None:
         data = copy.deepcopy(rotary) | {"layers": [], "notes": ["Layers were not looked at."]}
         data["shifts"]["changes"] = []
-        data["summary"] = sentences(data)
+        data["summary"] = sentences(data, ENGLISH)
         html = write_page(tmp_path, data).read_text("utf-8")
         assert "Layers were not looked at." in html
         assert "<figure" not in html
@@ -104,9 +107,9 @@ class TestColours:
 
 class TestWords:
     def test_ranges_of_rows(self) -> None:
-        assert ranges([[0, 0]]) == "row 0"
-        assert ranges([[0, 1], [7, 7]]) == "rows 0 to 1 and 7"
-        assert ranges([[n, n] for n in range(0, 12, 2)]) == "6 rows in 6 places"
+        assert ranges([[0, 0]], ENGLISH) == "row 0"
+        assert ranges([[0, 1], [7, 7]], ENGLISH) == "rows 0 to 1 and 7"
+        assert ranges([[n, n] for n in range(0, 12, 2)], ENGLISH) == "6 rows in 6 places"
 
     def test_percent(self) -> None:
         assert [percent(x) for x in (0, 0.0012, 0.099, 0.0996, 1)] == [

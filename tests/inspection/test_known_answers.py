@@ -14,7 +14,7 @@ from posenc.inspection.run import inspect_model
 from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.positions import Positions, Tokens
-from tests.support.small_models import bert, llama, looking_back
+from tests.support.small_models import bert, gemma2, llama, looking_back
 
 transformers = pytest.importorskip("transformers")
 
@@ -112,13 +112,6 @@ def test_positions_that_begin_with_two(kind: str) -> None:
     data = looked_at(getattr(transformers, name)(config).eval(), tokens=24)
     assert [one["shift"] for one in data["shifts"]["changes"]] == [1, 16]
     assert data["shifts"]["changes"][0]["relative"] > 1e-3
-
-
-def gemma2(**settings: Any) -> Any:
-    sizes = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "head_dim": 16}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
-    config = transformers.Gemma2Config(**sizes, **heads, **settings, initializer_range=1.0)
-    return transformers.Gemma2ForCausalLM(config).eval()
 
 
 def test_capped_scores_are_not_taken_for_attention() -> None:

@@ -1,17 +1,15 @@
 """The report in Chinese: the page of the English report, in other words."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from lab_runs import COMMAND, LENGTHS, Page, add_known, add_run, runs_of
-from prose import HAN, english, said
+from prose import HAN, english, numbers, said
 
 from posenc.lab.folder import RESULTS, append_row
 from posenc.lab.report import Report, write_report
 
-NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 ERROR = "out of luck"
 
 
@@ -87,7 +85,7 @@ def test_it_has_the_numbers_of_the_english_one(
 ) -> None:
     theirs, ours, english_page, page = reports
     assert json.dumps(ours.data) == json.dumps(theirs.data)
-    assert sorted(NUMBER.findall(page.text)) == sorted(NUMBER.findall(english_page.text))
+    assert numbers(page.text) == numbers(english_page.text)
     assert page.tags == english_page.tags
     for chinese, sentence in zip(ours.said, theirs.said, strict=True):
-        assert sorted(NUMBER.findall(chinese)) == sorted(NUMBER.findall(sentence))
+        assert numbers(chinese) == numbers(sentence)

@@ -25,6 +25,15 @@ def bert(**settings: Any) -> Any:
     return transformers.BertModel(config).eval()
 
 
+def gemma2(**settings: Any) -> Any:
+    """A decoder of one layer and 2 heads, whose scores are capped unless told otherwise."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 1, "head_dim": 16}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+    config = transformers.Gemma2Config(**sizes, **heads, **settings, initializer_range=1.0)
+    return transformers.Gemma2ForCausalLM(config).eval()
+
+
 def looking_back(tokens: int = 64) -> Any:
     """An encoder of one head, which attends to the token before and reads nothing but the table."""
     model = bert(
