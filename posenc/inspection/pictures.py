@@ -62,8 +62,10 @@ def number_map(
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH, tall), facecolor="none")
-        left, low = 0.1, 0.5 / tall
-        axes = figure.add_axes((left, low, 0.76, 0.97 - low), facecolor="none")
+        # Numbers of more than three digits need more room.
+        digits = max(len(text) for _, text in rows.some())
+        left, low = 0.1 + 0.015 * max(digits - 3, 0), 0.5 / tall
+        axes = figure.add_axes((left, low, 0.86 - left, 0.97 - low), facecolor="none")
         _cells(axes, [[_coloured(x, high) for x in row] for row in values])
         axes.set_xticks(*zip(*columns.some(), strict=True))
         axes.set_yticks(*zip(*rows.some(), strict=True))

@@ -104,6 +104,14 @@ class TestColours:
         assert "data:image/png;base64" in picture
         assert ">3<" in picture
 
+    @pytest.mark.parametrize("label", ["row", "行"])
+    def test_the_name_of_rows_is_whole_beside_large_numbers(self, label: str) -> None:
+        rows = Ticks(label, range(0, 32_000, 4000))
+        picture = number_map([[0.0]] * 8, rows, Ticks("column", [0]), "a map")
+        ((x,),) = [re.findall(rf' x="([-\d.]+)"[^>]*>{label}<', picture)]
+        # What stands left of x: as much as letters are high, or the whole letter.
+        assert float(x) > 9
+
 
 class TestWords:
     def test_ranges_of_rows(self) -> None:
