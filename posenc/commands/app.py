@@ -73,11 +73,13 @@ class Loaded(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         module, _, function = COMMANDS[name].place.partition(":")
         found = getattr(importlib.import_module(f"posenc.commands.{module}"), function)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        alone = typer.Typer(**PLAIN)
-        alone.command(name)(found)
-        return typer.main.get_command(alone)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(**PLAIN)
+            alone.command(name)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)

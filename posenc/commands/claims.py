@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc.claims import Claim
 
 app = typer.Typer(
-    help="Published claims as objects that anyone can run: list, show, run, report.",
+    help="Run what was published about encodings, and see whether it holds.",
     no_args_is_help=True,
     **PLAIN,
 )
