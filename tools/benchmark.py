@@ -48,7 +48,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "of": "{count} of {of}",
         "rows": ("what", "met", "found at worst", "at most", "at worst beside the best peer"),
         "alone": "no peer ran",
-        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores):",
+        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores).",
+        "fold": "Every kind of figure, with the one that fares worst",
         "length": "length {length}: {who}",
     },
     "zh": {
@@ -69,7 +70,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "of": "{of} 项中 {count} 项",
         "rows": ("项目", "达到", "最差", "上限", "与最好的其他实现比，最差"),
         "alone": "没有可比的",
-        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）：",
+        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）。",
+        "fold": "每一类数字，以及其中最差的一个",
         "length": "长度 {length}：{who}",
     },
 }
@@ -106,7 +108,9 @@ def readme(text: str, language: str) -> str:
     found = results(report)
     said = words(report, found, language, "summary")
     told = WORDS[language]
-    parts = [trained(found, language), said, grid(told["rows"], row_cells(found, language))]
+    rows = grid(told["rows"], row_cells(found, language))
+    folded = ["<details>", f"<summary>{told['fold']}</summary>", "", rows, "", "</details>"]
+    parts = [trained(found, language), said, "\n".join(folded)]
     return between(text, README_MARKS, "\n\n".join(parts), language)
 
 

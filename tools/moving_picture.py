@@ -3,8 +3,9 @@
     python tools/moving_picture.py docs/images/rotation
 
 draws the picture of README: q and k move along the text by the same number, and the score stands
-still. It writes NAME.LANGUAGE.THEME.gif for both languages and themes; --help says what else can be
-opened, moved and taken. Needs node, Chromium, and playwright-core in tests/explorer
+still. It writes NAME.LANGUAGE.THEME.gif for both languages and themes, and beside it the first
+frame as .png, for readers who ask that nothing move; --help says what else can be opened, moved and
+taken. Needs node, Chromium, and playwright-core in tests/explorer
 (`tests/explorer/setup`).
 """
 
@@ -70,7 +71,7 @@ def stacked(strips: Sequence[Image.Image], margin: int) -> Image.Image:
 
 
 def write(path: Path, shown: Sequence[Image.Image], milliseconds: int) -> None:
-    """There and back again for ever, in few colours that all frames share."""
+    """There and back again for ever, in few colours that all frames share; the first one still."""
     colours = shown[0].quantize(COLOURS, kmeans=2)
     few = [frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in shown]
     # Rounded like all colours, the paper would stand out from that of the page around it.
@@ -78,6 +79,7 @@ def write(path: Path, shown: Sequence[Image.Image], milliseconds: int) -> None:
     palette[paper : paper + 3] = np.asarray(shown[0])[0, 0].tolist()
     for frame in few:
         frame.putpalette(palette)
+    few[0].save(path.with_suffix(".png"), optimize=True)
     first, *others = [*few, *few[-2:0:-1]]
     first.save(
         path, save_all=True, append_images=others, duration=milliseconds, loop=0, optimize=True

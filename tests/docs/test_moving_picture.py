@@ -47,6 +47,8 @@ def test_frames_go_there_and_back_on_paper_of_the_same_colour(tmp_path: Path) ->
         0, 10, 20,
     ]  # fmt: skip
     assert first[0, 0].tolist() == [21, 24, 29]
+    with Image.open(tmp_path / "picture.png") as still:
+        assert (np.asarray(still.convert("RGB")) == first).all()
 
 
 @pytest.mark.browser
