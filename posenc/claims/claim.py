@@ -46,7 +46,8 @@ class Claim:
     source      paper or repository, with section, table or figure
     differs     how what is run here differs from there
     agreed      whether the field agrees on it: the registry should confirm these
-    arms        the runs by label, without seeds, for a size
+    arms        the runs by label, without seeds, for a size; `base` is the label of the arm whose
+                weights of the same seed a run begins with
     expects     what must come out for the claim to hold, all of it
     seeds       how often each arm is run; ten where outcomes have two modes
     rates       learning rates to choose from, for each arm by its score at the train length alone

@@ -45,9 +45,14 @@ def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
     return replace(config, learning_rate=min(rates, key=rates.__getitem__))
 
 
-def seeded(config: RunConfig, seeds: int) -> list[RunConfig]:
-    """The runs of one arm."""
-    return [replace(config, seed=seed) for seed in range(seeds)]
+def seeded(arms: Mapping[str, RunConfig], seeds: int) -> dict[str, list[RunConfig]]:
+    """The runs of each arm; those that begin with the weights of another name its runs."""
+    found: dict[str, list[RunConfig]] = {}
+    # Who begins with another comes after it.
+    for label, arm in sorted(arms.items(), key=lambda one: bool(one[1].base)):
+        bases = [run.name for run in found[arm.base]] if arm.base else [""] * seeds
+        found[label] = [replace(arm, seed=n, base=base) for n, base in enumerate(bases)]
+    return {label: found[label] for label in arms}
 
 
 def runs_of(configs: Iterable[RunConfig], out: Path) -> list[Run]:
@@ -63,6 +68,5 @@ def in_turn(by_arm: Mapping[str, Sequence[RunConfig]]) -> list[RunConfig]:
 
 
 def _whole(config: RunConfig, corpus: Corpus | None) -> RunConfig:
-    of_text = config.task == "text"
-    sha = corpus.summary["sha256"] if corpus is not None and of_text else ""
+    sha = corpus.summary["sha256"] if corpus is not None and config.of_text else ""
     return replace(config, corpus=sha, settings=settings_of(config))

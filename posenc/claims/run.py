@@ -73,7 +73,7 @@ def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, l
         for label, config in plan.arms(claim, options.size, corpus).items()
     }
     seeds = options.seeds or claim.seeds
-    return {label: plan.seeded(config, seeds) for label, config in chosen.items() if config}
+    return plan.seeded({label: arm for label, arm in chosen.items() if arm}, seeds)
 
 
 def _carry_out(
@@ -102,5 +102,5 @@ def _complete(
 
 
 def _corpus(claims: Sequence[Claim], size: Size) -> Corpus | None:
-    tasks = {config.task for claim in claims for config in claim.arms(size).values()}
-    return standard_library() if "text" in tasks else None
+    configs = [config for claim in claims for config in claim.arms(size).values()]
+    return standard_library() if any(config.of_text for config in configs) else None

@@ -3,8 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from posenc.claims.claim import Size
+from posenc.claims.claim import Said, Size
 from posenc.lab.config import RunConfig
+
+# The train lengths of texts.
+LENGTH: dict[Size, int] = {"small": RunConfig.train_length, "large": 512}
+ON_BYTES: Said = (
+    "Models of 33 thousand parameters, with heads of 8 dimensions, read bytes of Python's standard "
+    "library, 64 at a time; losses are of the same 16 last bytes, with more and more before them.",
+    "模型只有 3.3 万个参数，头 8 维，读 Python 标准库的字节，每次 64 个；"
+    "损失取同样的最后 16 个字节，只增加它们前面的文本。",
+)
 
 
 def text(encoding: str, size: Size = "small", **over: Any) -> RunConfig:
@@ -13,8 +22,8 @@ def text(encoding: str, size: Size = "small", **over: Any) -> RunConfig:
     if size == "large":
         small = replace(
             small,
-            train_length=512,
-            test_lengths=(512, 1024, 2048, 4096),
+            train_length=LENGTH[size],
+            test_lengths=tuple(times * LENGTH[size] for times in (1, 2, 4, 8)),
             dim=512,
             depth=8,
             heads=8,

@@ -50,7 +50,7 @@ def complete(
                 config,
                 folder,
                 text,
-                corpus.summary if corpus and config.task == "text" else {},
+                corpus.summary if corpus and config.of_text else {},
                 threads=max(1, cores() // jobs),
                 device=chosen_device(device),
             )

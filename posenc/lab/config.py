@@ -68,6 +68,7 @@ class RunConfig:
             raise SettingError(
                 f"steps={self.steps} and minutes={self.minutes}: give exactly one of them"
             )
+        # A run that begins with the weights of another may leave them as they are.
         least = 0 if self.base else 1
         if self.steps is not None and self.steps < least:
             raise SettingError(f"steps is {self.steps}: it must be at least {least}")
@@ -83,7 +84,7 @@ class RunConfig:
             raise SettingError(f"solved={self.solved} ends a budget in steps, not in minutes")
 
     def _check_lengths(self) -> None:
-        of_text = self.task == "text"
+        of_text = self.of_text
         if of_text and self.train_length < 8:
             raise SettingError(f"the train length is {self.train_length}: it must be at least 8")
         least, why = (2, ", because the first byte has nothing before it") if of_text else (1, "")
@@ -92,6 +93,11 @@ class RunConfig:
                 f"the test lengths are {list(self.test_lengths)}: give at least one, each at least "
                 f"{least}{why}"
             )
+
+    @property
+    def of_text(self) -> bool:
+        """Whether what is learned is a text, which is found elsewhere."""
+        return self.task.partition("(")[0].strip() == "text"
 
     @property
     def run_id(self) -> str:

@@ -51,12 +51,12 @@ class Assignment:
 
     def task(self) -> Task:
         """What is learned; a text is mapped from its file rather than read into memory."""
-        if self.config.task != "text":
+        if not self.config.of_text:
             return find(self.config.task)
         cut = self.summary["train_bytes"]
         size = cut + self.summary["test_bytes"]
         text = torch.from_file(str(self.text), shared=False, size=size, dtype=torch.uint8)
-        return find("text", train=text[:cut], test=text[cut:])
+        return find(self.config.task, train=text[:cut], test=text[cut:])
 
 
 def prepare(given: Assignment) -> None:

@@ -19,13 +19,15 @@ EMPTY = torch.zeros(0, dtype=torch.uint8)
 class Text(Task):
     """Language modelling of bytes; a length counts them, and every byte is scored.
 
-    Tested as `posenc.lab.evaluate` says, in nats per byte: chance is ln 256 = 5.5. Without texts
-    nothing can be trained, but a model can be planned.
+    Tested as `posenc.lab.evaluate` says, in nats per byte: chance is ln 256 = 5.5. `train_bytes`
+    are so many of the first bytes to train on, None all of them. Without texts nothing can be
+    trained, but a model can be planned.
     """
 
     name: ClassVar[str] = "text"
     shortest: ClassVar[int] = 8
 
+    train_bytes: int | None = None
     train: UInt8[Tensor, " n"] = field(default=EMPTY, repr=False)
     test: UInt8[Tensor, " n"] = field(default=EMPTY, repr=False)
 
@@ -35,9 +37,11 @@ class Text(Task):
 
     def batch(self, config: RunConfig, generator: torch.Generator) -> Batch:
         """Stretches of the train length from anywhere in the text, and the bytes after each."""
-        last = len(self.train) - config.train_length
-        starts = torch.randint(last, (config.batch,), generator=generator)
-        chosen = self.train[starts[:, None] + torch.arange(config.train_length + 1)].long()
+        text = self.train[: self.train_bytes]
+        starts = torch.randint(
+            len(text) - config.train_length, (config.batch,), generator=generator
+        )
+        chosen = text[starts[:, None] + torch.arange(config.train_length + 1)].long()
         tokens = chosen[:, :-1]
         return Batch(tokens, chosen[:, 1:], torch.ones_like(tokens, dtype=torch.bool))
 
