@@ -18,7 +18,7 @@ CLAIM = Claim(
         "With little text a learned table does worse than sinusoids, with much it does not.",
         "文本少时，可学习的表不如正弦；文本多时并不。",
     ),
-    source="a claim of surveys; posenc docs, notes/outline.md",
+    source="Gehring et al. 2017, arXiv:1705.03122, section 3.1 (learned positions); surveys since; posenc docs, notes/outline.md",
     differs=ON_BYTES,
     agreed=False,
     arms=arms,
