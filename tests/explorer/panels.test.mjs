@@ -30,7 +30,9 @@ const shown = {
     alone,
     cells: [grid[31], grid[31 * 32], grid[7 * 32 + 19], grid[20 * 32 + 20]],
   }),
-  bias: ({ row, attention, distances, query }) => ({ row, attention, at: distances.map((distance) => query + distance) }),
+  bias: ({ row, attention, effective, distances, query }) => ({
+    row, attention, effective: [effective], at: distances.map((distance) => query + distance),
+  }),
   masks: ({ seen, reach }) => ({ pairs: [seen], reach }),
   beyond: ({ rows, shown, pairs }) => ({
     rows: shown.flatMap((name) => Array.from(rows[name].weights)),

@@ -5,3 +5,8 @@ export function softmax(scores) {
   const total = powers.reduce((sum, power) => sum + power, 0);
   return powers.map((power) => power / total);
 }
+
+/** Over how many keys these shares are spread: e to the power of their entropy. */
+export function effective(shares) {
+  return Math.exp(shares.reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0));
+}

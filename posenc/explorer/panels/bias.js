@@ -3,7 +3,7 @@ import { partsFormula } from "#formulas/parts.js";
 import { make, python as encodingInPython } from "#math/catalogue.js";
 import { noise } from "#math/noise.js";
 import { KINDS, PARTS, partsOf, WIDTH } from "#math/score_parts.js";
-import { softmax } from "#math/softmax.js";
+import { effective, softmax } from "#math/softmax.js";
 
 const MOST_HEADS = 8;
 const namesOf = (s) => KINDS[s.kind].parts.map((at) => PARTS[at]);
@@ -36,10 +36,11 @@ function compute(s) {
   const heads = encoding.bias
     ? Array.from({ length: Math.min(s.heads, MOST_HEADS) }, (_, h) => distances.map((d) => encoding.bias(d, h, query)))
     : [];
+  const attention = softmax(row(total));
   return {
-    tokens, head, query, names, on, parts, total, distances, heads,
+    tokens, head, query, names, on, parts, total, distances, heads, attention,
     row: row(total),
-    attention: softmax(row(total)),
+    effective: effective(attention),
     buckets: rowOf ? distances.map(rowOf) : null,
   };
 }
@@ -63,7 +64,7 @@ function draw(stage, data, s, say) {
     marks: [{ x: 0, label: "0" }],
   });
   stage.curves("attention", {
-    title: say("attention_figure"), half: true, x: distances,
+    title: say("attention_figure", { keys: short(data.effective), all: distances.length }), half: true, x: distances,
     series: [{ label: say("share"), y: data.attention, width: 2.5 }],
     xLabel: say("distance"), yLabel: say("share"),
     marks: [{ x: 0, label: "0" }],
@@ -102,6 +103,7 @@ score = ${on.map((name) => `found.${name}`).join(" + ") || "torch.zeros_like(fou
 print(score[0, ${head}, ${query}])
 attention = score[0, ${head}, ${query}, :${s.causal ? query + 1 : tokens}].softmax(dim=-1)
 print(attention)
+print("effective keys", torch.special.entr(attention).sum().exp())
 `;
 }
 
@@ -153,7 +155,7 @@ export const panel = {
       total: "score",
       distance: "distance, key - query",
       score: "score",
-      attention_figure: "What softmax makes of this row",
+      attention_figure: "Softmax of this row: as if {keys} of {all} keys were read",
       share: "share of attention",
       heads_figure: "The bias of each head",
       head_number: "head {head}",
@@ -210,7 +212,7 @@ export const panel = {
       total: "得分",
       distance: "距离（键 - 查询）",
       score: "得分",
-      attention_figure: "这一行经过 softmax",
+      attention_figure: "这一行经过 softmax：{all} 个键中有效的有 {keys} 个",
       share: "注意力份额",
       heads_figure: "各个头的偏置",
       head_number: "第 {head} 头",

@@ -40,7 +40,11 @@ SHOWN = {
         "alone": "[score(12 + shift, 5) for shift in range(65)]",
         "cells": "[score(*at) for at in [(0, 31), (31, 0), (7, 19), (20, 20)]]",
     },
-    "bias": {"row": "score[0, {head}, {query}]", "attention": "attention"},
+    "bias": {
+        "row": "score[0, {head}, {query}]",
+        "attention": "attention",
+        "effective": "torch.distributions.Categorical(attention).entropy().exp()",
+    },
     "masks": {
         "pairs": "sees.sum()",
         "reach": "[int(sum(torch.linalg.matrix_power(sees, n) for n in range(1, layer + 1))"
