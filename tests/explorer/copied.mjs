@@ -27,7 +27,7 @@ const cases = {
   distance: [
     ...names.map((a) => ({ a, head: 3, summed: 3 })),
     ...exact.map((a) => ({ a, head: 3, vectors: "equal", draws: 3, drop: false })),
-    ...["rotary", "deberta", "cope"].map((a) => ({ a, vectors: "free", draws: 2 })),
+    ...["sinusoidal", "rotary", "deberta", "cope"].map((a) => ({ a, vectors: "free", draws: 2 })),
   ],
   rotation: each(layouts, (layout) =>
     ["same", "other", "mixed"].map((turned) => ({ layout, turned, m: 12, n: 5, pair: 2 })),

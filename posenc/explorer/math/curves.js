@@ -2,6 +2,7 @@
 import { dot } from "#math/dot.js";
 import { content } from "#math/equation.js";
 import { visible } from "#math/masks.js";
+import { memo } from "#math/memo.js";
 import { pairParts } from "#math/rotary.js";
 
 /**
@@ -25,6 +26,25 @@ export function scoreCurves(encoding, draws, { query, distances, head = 0, scale
     });
   }
   return curves;
+}
+
+/**
+ * The products of positions, one list for each of `words` [{ q, k }], which are added first where
+ * there are any: the query stands `distances` ahead of the key, whose place goes along the input
+ * from one list to the next.
+ */
+export function positionCurves(encoding, words, { reach, distances, scale = 1 }) {
+  const at = memo(encoding.vector);
+  const placed = (position, word) =>
+    word ? at(position).map((value, n) => value + word[n]) : at(position);
+  const steps = Math.max(words.length - 1, 1);
+  return words.map(({ q, k }, i) =>
+    distances.map((back) => {
+      if (back >= reach) return NaN;
+      const key = Math.floor(((reach - 1 - back) * i) / steps);
+      return scale * dot(placed(key + back, q), placed(key, k));
+    }),
+  );
 }
 
 // cos and sin of a distance serve all draws.

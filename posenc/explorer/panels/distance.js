@@ -1,10 +1,8 @@
 import { reads } from "#core/reads.js";
 import { catalogue, make, python as constructed } from "#math/catalogue.js";
-import { scoreCurves } from "#math/curves.js";
-import { dot } from "#math/dot.js";
+import { positionCurves, scoreCurves } from "#math/curves.js";
 import { fixed } from "#math/fixed.js";
 import { cosineSum } from "#math/frequencies.js";
-import { memo } from "#math/memo.js";
 import { needExact } from "#math/tables.js";
 import { ones } from "#math/vectors.js";
 
@@ -38,16 +36,10 @@ function relativeCurves(encoding, s, x) {
 }
 
 // Absolute encodings: pairs of positions at each distance, `draws` of them along the input.
-function absoluteCurves(encoding, s, x) {
+function absoluteCurves(encoding, s, distances) {
   const reach = Math.min(s.length, encoding.reach ?? Infinity);
-  const at = memo(encoding.vector);
-  return Array.from({ length: s.draws }, (_, i) =>
-    x.map((back) => {
-      if (back >= reach) return NaN;
-      const key = s.draws > 1 ? Math.floor(((reach - 1 - back) * i) / (s.draws - 1)) : 0;
-      return dot(at(key + back), at(key)) * encoding.columns ** -0.5;
-    }),
-  );
+  const words = s.vectors === "ones" ? Array(s.draws).fill({}) : drawsOf(s, encoding.columns);
+  return positionCurves(encoding, words, { reach, distances, scale: encoding.columns ** -0.5 });
 }
 
 const finite = (value) => (Number.isFinite(value) ? value : null);
@@ -139,8 +131,8 @@ function draw(stage, data, s, say) {
   } else if (s.pairs) stage.note(say("no_pairs"));
 }
 
-const tokens = (s) => {
-  if (s.vectors === "ones") return ["draws = [(torch.ones(d), torch.ones(d))]"];
+const tokens = (s, alike = "[(torch.ones(d), torch.ones(d))]") => {
+  if (s.vectors === "ones") return [`draws = ${alike}`];
   const key = s.vectors === "equal" ? "numbers(n)" : "numbers(2 * n + 1)";
   const query = s.vectors === "equal" ? "numbers(n)" : "numbers(2 * n)";
   return [
@@ -181,11 +173,12 @@ function python(s) {
     return [
       ...start,
       `table = measure.position_table(encoding, ${reach})`,
-      `draws = ${s.draws}  # pairs of positions at each distance`,
+      "d = table.shape[1]",
+      ...tokens(s, `[(0, 0)] * ${s.draws}  # words, of one pair of positions at each distance`),
       "curves = torch.tensor([[",
-      "    table[key + n] @ table[key] * table.shape[1] ** -0.5",
-      `    for n in range(${reach}) for key in [(${reach - 1} - n) * i // max(draws - 1, 1)]`,
-      "] for i in range(draws)])",
+      "    (table[key + n] + q) @ (table[key] + k) * d**-0.5",
+      `    for n in range(${reach}) for key in [(${reach - 1} - n) * i // max(len(draws) - 1, 1)]`,
+      "] for i, (q, k) in enumerate(draws)])",
       ...end,
     ].join("\n");
   }
@@ -214,7 +207,7 @@ export const panel = {
       title: "Inner product against distance",
       question: "With all numbers of q and k equal, the curve of RoPE falls from the left. Does it fall all the way?",
       answer: "No: it falls only on the whole, for it swings, and rises again and again.",
-      more: "With random q and k a score need not fall at all; the mean over many draws with q = k falls as the curve of ones does. ALiBi falls in a straight line, whatever q and k are.",
+      more: "With random q and k a score need not fall at all; the mean over many draws with q = k falls as the curve of ones does. To an absolute encoding they are words to which positions are added, (q + p_m) · (k + p_n), and without them positions stand alone. ALiBi falls in a straight line, whatever q and k are.",
       vectors: "Query and key",
       ones: "all ones",
       equal: "random, q = k",
@@ -248,7 +241,7 @@ export const panel = {
       title: "内积随距离的变化",
       question: "q 与 k 全取 1 时，RoPE 的曲线从左边开始下降。它会一直降下去吗？",
       answer: "不会：它只是总体下降，一路振荡，会反复回升。",
-      more: "q、k 各自随机时，得分完全可能不降反升；q = k 时多次抽样的均值才像全 1 的曲线那样下降。ALiBi 则不论 q、k 是什么，始终沿直线下降。",
+      more: "q、k 各自随机时，得分完全可能不降反升；q = k 时多次抽样的均值才像全 1 的曲线那样下降。对绝对位置编码，它们是加上位置的词，即 (q + p_m) · (k + p_n)；取全 1 时则只有位置。ALiBi 则不论 q、k 是什么，始终沿直线下降。",
       vectors: "查询与键",
       ones: "全为 1",
       equal: "随机，q = k",
