@@ -11,6 +11,7 @@ from tests.support.trained import minilm
 from tools.experiments import meaning, shift
 from tools.experiments.longer import extended
 from tools.experiments.minus import rows
+from tools.experiments.reach import reach
 
 
 @pytest.mark.trained
@@ -74,6 +75,15 @@ def test_attention_to_what_is_in_front_is_counted() -> None:
     # The first of the text's own tokens is not among the later ones.
     first = sum(1 / (3 + i) for i in range(2, 6)) / 4
     torch.testing.assert_close(found["first"], torch.full((2,), first, dtype=torch.float64))
+
+
+def test_reach_is_the_mean_distance_of_the_latter_queries() -> None:
+    even = torch.ones(1, 2, 6, 6).double().tril()
+    even = even / even.sum(dim=-1, keepdim=True)
+    before = torch.eye(6).double().roll(-1, dims=-1).expand(1, 2, -1, -1)
+    assert reach([even]) == pytest.approx((3 + 4 + 5) / 2 / 3)
+    assert reach([before]) == pytest.approx(1)
+    assert reach([even, torch.eye(6).double().expand(1, 2, -1, -1)]) == pytest.approx(1)
 
 
 def test_a_longer_table_is_a_copy_that_starts_from_the_trained_rows() -> None:
