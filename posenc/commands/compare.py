@@ -15,6 +15,7 @@ from posenc.commands.app import errors
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.lab.config import Comparison, RunConfig
+from posenc.lab.spelling import split
 from posenc.words import Language, Words
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 def compare(
     encodings: Annotated[
-        str, Option(help="Names, or package.module:Class, between commas.")
+        str,
+        Option(
+            help="Names or package.module:Class between commas, with settings, as in "
+            "'t5(max_distance=32),window(width=16)+rotary'."
+        ),
     ] = ",".join(Comparison.encodings),
     train_length: Annotated[
         int, Option(help="Bytes of text in a training example.")
@@ -66,7 +71,7 @@ def compare(
         from posenc.lab.progress import display
 
         comparison = Comparison(
-            encodings=_names(encodings),
+            encodings=tuple(split(encodings, ",")),
             train_length=train_length,
             test_lengths=_lengths(test_lengths),
             dim=dim,

@@ -1,6 +1,6 @@
 """How far back the heads of the lab's models look.
 
-posenc compare --seeds 5 --encodings sinusoidal,bases:Base10,bases:Base100,bases:Base1000000
+posenc compare --seeds 5 --encodings "sinusoidal,sinusoidal(base=10),sinusoidal(base=100)"
 python -m tools.experiments.reach posenc-compare
 """
 
