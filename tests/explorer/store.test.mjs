@@ -105,3 +105,27 @@ test("changes of a page that was just opened, or whose address was typed, make n
   settle();
   assert.deepEqual(entries.map(({ hash }) => hash), ["#panel=circle&d=16", "#panel=clock&d=8"]);
 });
+
+test("what plays stops at another chapter, in another language, and when it is pressed in any chapter", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const { store } = begin("#binary");
+  let steps = 0;
+  const plays = () => {
+    const before = steps;
+    t.mock.timers.tick(500);
+    return [store.player.on, steps > before];
+  };
+  const leave = [
+    () => store.reach("clock"),
+    () => store.dress({ lang: "zh" }),
+    () => store.show("waves"),
+    () => store.player.stop(),
+    () => store.player.toggle(() => assert.fail("a second one began to play")),
+  ];
+  for (const way of leave) {
+    store.player.toggle(() => (steps += 1));
+    assert.deepEqual(plays(), [true, true], String(way));
+    way();
+    assert.deepEqual(plays(), [false, false], String(way));
+  }
+});

@@ -26,7 +26,12 @@ export function exhibit(store, shown, refuse) {
 
   const change = (id, value) => store.setOwn(id, value, panel.id);
   const page = {
-    colors: THEMES[theme], theme, lang, say: pageSay, change,
+    colors: THEMES[theme], theme, lang, say: pageSay,
+    // What a hand holds does not move by itself.
+    change(id, value) {
+      store.player.stop();
+      change(id, value);
+    },
     own: (id) => ({
       control: panel.controls.find((control) => control.id === id),
       value: s[id],
@@ -41,7 +46,7 @@ export function exhibit(store, shown, refuse) {
       option: (name) => say(name),
       say: pageSay,
     };
-    const to = { change: (value) => change(control.id, value), refuse };
+    const to = { change: (value) => change(control.id, value), refuse, player: store.player };
     return { control, made: widget(control, `${panel.id}.${control.id}`, words, to) };
   });
   const message = element("p", { class: "message", role: "alert", hidden: true });

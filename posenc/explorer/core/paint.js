@@ -65,7 +65,9 @@ export function paint(page) {
     if (!id) return;
     event.preventDefault();
     const { control, value, s } = page.own(id);
-    apply({ [id]: value + by * limits(control, s).step });
+    const next = within(id, value + by * limits(control, s).step);
+    // At the end of this picture the position that is lit elsewhere may be farther out.
+    if (next !== value) page.change(id, next);
   });
 
   /** Across the whole drawing is once through the control's range. */

@@ -1,4 +1,5 @@
 import { GLOBALS } from "#core/globals.js";
+import { createPlayer } from "#core/player.js";
 import { defaults, hash, initial, parse, settle } from "#core/settings.js";
 
 // Marks the entries of the history that the page has seen.
@@ -32,7 +33,11 @@ export function createStore(panels, preferred) {
   };
   // Browsers refuse more than about a hundred addresses in ten seconds.
   const keepSoon = () => (waiting ??= setTimeout(keep, 250));
-  const tell = (what) => listeners.forEach((listener) => listener(what));
+  const tell = (what) => {
+    if (what === "all") player.stop();
+    listeners.forEach((listener) => listener(what));
+  };
+  const player = createPlayer(() => tell("values"));
 
   window.addEventListener("pagehide", keep);
   history.replaceState(SEEN, "");
@@ -46,6 +51,7 @@ export function createStore(panels, preferred) {
   return {
     panels,
     address,
+    player,
     listen: (listener) => listeners.push(listener),
     get settings() {
       return settings;
@@ -87,6 +93,7 @@ export function createStore(panels, preferred) {
     /** Another chapter has come into view: the address says so, and nothing is drawn anew. */
     reach(id) {
       if (settings.panel === id) return;
+      player.stop();
       settings = { ...settings, panel: id };
       keepSoon();
     },

@@ -6,24 +6,23 @@ import { sketchpad } from "#core/sketchpad.js";
  * The input elements of one control: `element`, and `show(value, s)` that brings them up to date.
  *
  * `words` has its label, hint, option(name), and say of the page.
- * `to.change(value)` takes what the user set, `to.refuse(name, given, allowed)` what cannot be used.
+ * `to.change(value)` takes what the user set, `to.refuse(name, given, allowed)` what cannot be used;
+ * `to.player` is the page's, for what plays.
  */
 export function widget(control, id, words, to) {
   return KINDS[control.kind](control, id, words, to);
 }
 
 const KINDS = { range, select, toggle, text, button, sketch };
-const STEP_TIME = 100;
 
 function range(control, id, { label, say }, to) {
   let settings = {};
   let value = control.value;
   let places = null;
-  let timer = null;
   let typing = false;
   const slider = element("input", {
     type: "range", id, step: "any",
-    oninput: () => to.change(places ? places[Number(slider.value)] : Number(slider.value)),
+    oninput: () => set(places ? places[Number(slider.value)] : Number(slider.value)),
   });
   const number = element("input", {
     type: "text", inputmode: "decimal", id: `${id}.number`, autocomplete: "off", size: 6,
@@ -36,29 +35,21 @@ function range(control, id, { label, say }, to) {
       if (found === undefined || found < min || found > max) {
         to.refuse(label, number.value, span(control, settings));
         number.value = String(value);
-      } else to.change(found);
+      } else set(found);
     },
   });
   const advance = () => {
     const { min, max, step } = limits(control, settings);
-    if (!player.isConnected) return stop();
     to.change(value + step > max ? min : value + step);
   };
-  const stop = () => {
-    clearInterval(timer);
-    timer = null;
-    player.textContent = say("play");
-  };
-  const play = () => {
-    if (timer) return stop();
-    timer = setInterval(advance, STEP_TIME);
-    player.textContent = say("stop");
-  };
+  function set(found) {
+    if (control.play) to.player.stop();
+    to.change(found);
+  }
   const player = element("button", {
     type: "button",
     id: `${id}.play`,
-    textContent: say("play"),
-    onclick: play,
+    onclick: () => to.player.toggle(advance),
   });
   const row = element("span", { class: "row" }, slider, number, control.play ? player : null);
   return {
@@ -74,6 +65,7 @@ function range(control, id, { label, say }, to) {
       slider.value = String(places ? nearest(places, now) : now);
       slider.setAttribute("aria-valuetext", String(now));
       if (!typing) number.value = String(now);
+      if (control.play) player.textContent = say(to.player.on ? "stop" : "play");
     },
   };
 }

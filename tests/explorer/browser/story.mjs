@@ -107,6 +107,34 @@ test("dragging q moves the position that is lit in every picture", async () => {
   await close(tab);
 });
 
+test("what plays is stopped by a hand on a picture, and by scrolling on", async () => {
+  const tab = await open("#binary");
+  await settled(tab);
+  const shown = () => tab.locator(named("clock.position.play")).textContent();
+  const lit = () => tab.locator(named("clock.position")).inputValue();
+  const play = async () => {
+    await tab.evaluate(() => document.getElementById("binary.position.play").click());
+    await settled(tab);
+    assert.equal(await shown(), "Stop");
+  };
+  const stands = async () => {
+    await tab.waitForFunction(() => document.getElementById("clock.position.play").textContent === "Play");
+    const before = await lit();
+    await tab.waitForTimeout(350);
+    assert.equal(await lit(), before);
+  };
+  await turn(tab, "#clock&at=3");
+  await turn(tab, "#binary&at=3");
+  await play();
+  const box = await tab.locator(`${section("binary")} canvas`).first().boundingBox();
+  await tab.mouse.click(box.x + box.width / 2, box.y + 40);
+  await stands();
+  await play();
+  await tab.evaluate((name) => document.querySelector(name).scrollIntoView(), section("clock"));
+  await stands();
+  await close(tab);
+});
+
 test("an address opens its chapter at its title", async () => {
   for (const width of [1400, 390]) {
     const { id } = chapters.at(-2);
