@@ -70,6 +70,26 @@ test("the workshop opens as the chapter stands", () => {
   store.show("stretching", false, store.held(chapter));
   assert.deepEqual({ ...store.settled(), method: 0 }, { ...s, method: 0 });
   assert.match(location.hash, /^#panel=stretching&trained=4096/);
+  store.setOwn("position", 198, "number");
+  store.show("rotation", false, store.held(STORY.find(({ id }) => id === "rotation")));
+  assert.equal(store.settled().m, 12);
+});
+
+test("a question keeps its own position until it is answered or moved, and then that one is lit everywhere", () => {
+  const { store } = begin("");
+  const lit = (id) => {
+    const chapter = STORY.find((each) => each.id === id);
+    return store.settled(chapter.panel, chapter)[chapter.panel.light];
+  };
+  store.setOwn("position", 198, "number");
+  assert.deepEqual(["number", "binary", "circle", "waves", "rotation"].map(lit), [198, 7, 7, 7, 12]);
+  store.setOwn("lit", 29, "waves");
+  assert.deepEqual(["number", "binary", "circle", "rotation"].map(lit), [29, 7, 29, 12]);
+  store.setGuess("binary", "near", { position: 7 });
+  assert.deepEqual(["number", "binary", "circle", "waves", "rotation"].map(lit), [7, 7, 7, 7, 12]);
+  store.setOwn("m", 9, "rotation");
+  assert.deepEqual(["number", "binary", "circle", "rotation"].map(lit), [9, 9, 9, 9]);
+  assert.equal(begin("#rotation&at=30").store.settled().m, 30);
 });
 
 test("a guess is told to the page and kept out of the address", () => {

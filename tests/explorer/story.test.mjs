@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GLOBALS } from "../../posenc/explorer/core/globals.js";
 import { mathml } from "../../posenc/explorer/core/mathml.js";
+import { parse, settle } from "../../posenc/explorer/core/settings.js";
 import { wordIn } from "../../posenc/explorer/formulas/words.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
@@ -79,6 +80,28 @@ test("what the workshop was set to changes no chapter, but for what the chapter 
     const hash = ["#d=16", "base=50", "length=9", "heads=2", "trained=5", "a=t5", ...set].join("&");
     assert.deepEqual(begun(chapter, "en", hash), begun(chapter), chapter.id);
   }
+});
+
+test("a chapter begins where its question is, and never at the end of what it shows", () => {
+  const at = (chapter, hash, follows) => {
+    const { settings } = parse(hash, PANELS, { lang: "en", theme: "light" });
+    return settle(chapter.panel, settings, chapter, follows)[chapter.panel.light];
+  };
+  for (const chapter of STORY.filter(({ panel }) => panel.light)) {
+    const own = chapter.predict.at ?? 7;
+    for (const hash of ["", "#at=16000"]) assert.equal(at(chapter, hash, true), own, chapter.id);
+    assert.equal(at(chapter, "#at=3", true), 3, chapter.id);
+    if ("at" in chapter.predict) assert.equal(at(chapter, "#at=3", false), own, chapter.id);
+  }
+});
+
+test("what an answer is shown by is among what its chapter offers", () => {
+  for (const { id, panel, controls, byHand = [], predict } of STORY) {
+    const offered = [...controls, ...byHand, panel.light];
+    assert.deepEqual(Object.keys(predict.tells ?? {}).filter((name) => !offered.includes(name)), [], id);
+  }
+  const number = STORY.find(({ id }) => id === "number");
+  assert.ok(number.panel.compute({ ...begun(number), ...number.predict.tells }).angle < 1);
 });
 
 test("what a picture lets one do by hand moves what its chapter offers", () => {

@@ -8,26 +8,33 @@ export const SHOWN = "shown";
  * The question of a chapter, and ways to answer it before the picture does: options to choose from,
  * or a curve to draw. Until then nothing on the page gives the answer away.
  *
- * chapter.predict is { options, right(s) } or { sketch: points }.
+ * chapter.predict is { options, right(s) } or { sketch: points }, with `at`, the position that the question is
+ * about, and `tells`, settings that show the answer.
  */
 export function prediction(store, chapter, say, pageSay) {
-  const { id, predict } = chapter;
+  const { id, panel, predict } = chapter;
   const told = element("div", { class: "told", "aria-live": "polite" });
   const verdict = element("p", { class: "verdict" });
   const parts = predict.sketch ? drawn() : chosen();
   const peek = element("button", {
     type: "button", id: `${id}.peek`, class: "peek",
     textContent: pageSay("peek"),
-    onclick: () => store.setGuess(id, SHOWN),
+    onclick: () => answer(SHOWN),
   });
   let answered = false;
+  let now = null;
 
+  /** The picture stays where the question left it, and that position is lit everywhere from now on. */
+  function answer(guess) {
+    const stays = "at" in predict ? { [panel.light]: now[panel.light] } : {};
+    store.setGuess(id, guess, { ...stays, ...predict.tells });
+  }
   function chosen() {
     const buttons = predict.options.map((option) =>
       element("button", {
         type: "button", id: `${id}.guess.${option}`,
         textContent: say(option),
-        onclick: () => store.setGuess(id, option),
+        onclick: () => answer(option),
       }),
     );
     return {
@@ -52,7 +59,7 @@ export function prediction(store, chapter, say, pageSay) {
     const done = element("button", {
       type: "button", id: `${id}.compare`,
       textContent: pageSay("compare_guess"),
-      onclick: () => store.setGuess(id, values),
+      onclick: () => answer(values),
     });
     return {
       elements: [pad.element, done],
@@ -76,6 +83,7 @@ export function prediction(store, chapter, say, pageSay) {
     ),
     show(s) {
       const guess = store.guess(id);
+      now = s;
       verdict.textContent = parts.show(guess, s);
       verdict.hidden = !verdict.textContent;
       peek.hidden = guess !== undefined;

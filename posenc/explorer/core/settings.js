@@ -1,4 +1,4 @@
-import { clamped, read, span, write } from "#core/controls.js";
+import { clamped, limits, read, span, write } from "#core/controls.js";
 import { GLOBALS } from "#core/globals.js";
 
 const LANGUAGES = ["en", "zh"];
@@ -37,11 +37,11 @@ export function initial(panel) {
  *
  * A chapter has a lit position, and only the settings that it offers are the reader's: all others are
  * what it `holds`, or as they begin, so that its answer stays true. Of a select it may offer fewer
- * `options`.
+ * `options`. `follows`: whether a chapter that begins at a position of its own has gone on to the lit one.
  */
-export function settle(panel, settings, chapter = null) {
+export function settle(panel, settings, chapter = null, follows = settings.at !== null) {
   const s = { lang: settings.lang, theme: settings.theme };
-  const at = settings.at ?? (chapter && LIT.value);
+  const at = chapter && !follows && "at" in chapter.predict ? null : settings.at;
   const kept = (control, given) => {
     if (!chapter || chapter.controls.includes(control.id) || chapter.byHand?.includes(control.id)) return given;
     return chapter.holds?.[control.id] ?? control.value;
@@ -50,10 +50,16 @@ export function settle(panel, settings, chapter = null) {
     s[control.id] = clamped(control, kept(control, settings.shared[control.id]), s);
   const own = settings.own.get(panel.id);
   for (const control of panel.controls) {
-    const lit = control.id === panel.light && at !== null;
-    s[control.id] = clamped(offered(control, chapter), lit ? at : kept(control, own[control.id]), s);
+    const given = control.id === panel.light ? lit(control, at, chapter, s) : null;
+    s[control.id] = clamped(offered(control, chapter), given ?? kept(control, own[control.id]), s);
   }
   return s;
+}
+
+/** The position that is lit: a chapter that does not reach so far stands where it begins, and not at its end. */
+function lit(control, at, chapter, s) {
+  if (!chapter) return at;
+  return at === null || at > limits(control, s).max ? (chapter.predict.at ?? LIT.value) : at;
 }
 
 /** A panel's control as a chapter offers it. */

@@ -14,6 +14,8 @@ export function createStore(panels, preferred) {
   const listeners = [];
   // Kept as long as the page is open, and in no address: who gets a link predicts for himself.
   const guesses = new Map();
+  // Panels that follow the lit position, as it was chosen or named there: see `settle`.
+  const following = new Set();
   let { settings, problems } = parse(location.hash, panels, preferred);
   let waiting = null;
   let returned = false;
@@ -39,12 +41,15 @@ export function createStore(panels, preferred) {
   };
   const player = createPlayer(() => tell("values"));
 
+  const named = () => settings.at !== null && following.add(settings.panel);
+  named();
   window.addEventListener("pagehide", keep);
   history.replaceState(SEEN, "");
   window.addEventListener("hashchange", () => {
     returned = history.state === SEEN;
     history.replaceState(SEEN, "");
     ({ settings, problems } = parse(location.hash, panels, preferred));
+    named();
     tell("all");
   });
 
@@ -63,17 +68,21 @@ export function createStore(panels, preferred) {
       return panels.find((panel) => panel.id === settings.panel);
     },
     settled: (panel = panels.find(({ id }) => id === settings.panel), chapter = null) =>
-      settle(panel, settings, chapter),
+      settle(panel, settings, chapter, following.has(panel.id)),
     /** Settings with which the workshop opens as a chapter stands. */
-    held({ id, panel, holds = {} }) {
+    held(chapter) {
+      const { id, panel, holds = {} } = chapter;
       const of = (controls) =>
         Object.fromEntries(controls.filter((each) => each.id in holds).map((each) => [each.id, holds[each.id]]));
       const own = { ...settings.own.get(id), ...of(panel.controls) };
-      return { shared: { ...settings.shared, ...of(GLOBALS) }, own: new Map(settings.own).set(id, own) };
+      const at = this.settled(panel, chapter)[panel.light] ?? settings.at;
+      return { at, shared: { ...settings.shared, ...of(GLOBALS) }, own: new Map(settings.own).set(id, own) };
     },
     guess: (id) => guesses.get(id),
-    setGuess(id, value) {
+    /** What the reader said to a chapter, and settings of its panel that show the answer. */
+    setGuess(id, value, changes = {}) {
       guesses.set(id, value);
+      for (const [name, to] of Object.entries(changes)) this.setOwn(name, to, id);
       tell("values");
     },
     /** Language, theme: everything that is written on the page changes. */
@@ -104,8 +113,10 @@ export function createStore(panels, preferred) {
     },
     /** A panel's own setting; that of its light sets the position that is lit everywhere. */
     setOwn(id, value, panel = settings.panel) {
-      if (id === panels.find((each) => each.id === panel).light)
+      if (id === panels.find((each) => each.id === panel).light) {
         settings = { ...settings, at: value };
+        following.add(panel);
+      }
       const own = { ...settings.own.get(panel), [id]: value };
       settings = { ...settings, own: new Map(settings.own).set(panel, own) };
       keepSoon();

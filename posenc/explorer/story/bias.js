@@ -139,7 +139,7 @@ export const chapter = {
     SCORES[s.kind](s),
     s.told ? ["Attn_{m,n} = {e^{score_{m,n}}}/{∑_j e^{score_{m,j}}}"] : [],
   ],
-  predict: { options: ["third", "two_thirds", "nearly_all"], right: () => "nearly_all" },
+  predict: { options: ["third", "two_thirds", "nearly_all"], right: () => "nearly_all", at: 24 },
   draw,
   text: {
     en: {

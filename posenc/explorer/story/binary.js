@@ -99,7 +99,7 @@ export const chapter = {
     const shown = data && (told || position <= KNOWN);
     return [["digit_i = ⌊#accent{n} / 2^i⌋ mod 2", ...(shown ? [`#accent{${position}} = ${written(data.rows[position])}`] : [])]];
   },
-  predict: { options: ["near", "far", "alike"], right: () => "far" },
+  predict: { options: ["near", "far", "alike"], right: () => "far", at: 7 },
   draw,
   text: {
     en: {

@@ -130,7 +130,7 @@ export const chapter = {
       ...(told ? ["{|p_{n+1} - p_n|}^2 = ∑_i (2 - 2 cos {2 π}/{2^{i+1}})"] : []),
     ],
   ],
-  predict: { options: ["eight", "one", "none"], right: () => "none" },
+  predict: { options: ["eight", "one", "none"], right: () => "none", at: 7 },
   draw,
   text: {
     en: {

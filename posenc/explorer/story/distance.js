@@ -100,7 +100,7 @@ export const chapter = {
     [`{p_n · p_{n+#accent{k}}}/{p_n · p_n} = {1}/{${summed}} ∑_{i=0}^${summed - 1} cos(w_i #accent{k})`],
     told && summed === WIDTH / 2 ? [`{p_n · p_{n+#accent{k}}}/{p_n · p_n} ≈ 1 - {ln #accent{k} + 0.577}/{ln ${BASE}}`] : [],
   ],
-  predict: { sketch: GUESSED },
+  predict: { sketch: GUESSED, at: 7 },
   draw,
   text: {
     en: {

@@ -139,7 +139,10 @@ export const chapter = {
       ...(told ? [`p_{n+1} - p_n = ${divided ? `{1}/{L} = {1}/{${tokens}}` : "1"}`] : []),
     ],
   ],
-  predict: { options: ["right_angle", "half", "tiny"], right: () => "tiny" },
+  predict: {
+    options: ["right_angle", "half", "tiny"], right: () => "tiny",
+    tells: { tokens: 1000, divided: false, position: 998 },
+  },
   draw,
   text: {
     en: {

@@ -137,7 +137,7 @@ export const chapter = {
   holds: { length: TOKENS },
   controls: ["m", "n"],
   formula: ({ told }) => [[`{(R_#a{m} q)}^⊤ (R_#b{n} k)${told ? " = q^⊤ R_{#b{n} - #a{m}} k" : ""}`]],
-  predict: { options: ["grows", "falls", "stays"], right: () => "stays" },
+  predict: { options: ["grows", "falls", "stays"], right: () => "stays", at: 12 },
   draw,
   text: {
     en: {

@@ -77,7 +77,7 @@ test("arrow keys work each picture, as a pointer does", async () => {
     let changed = false;
     for (const plot of await tab.locator(`${section(id)} .plot`).all()) {
       await plot.focus();
-      for (const key of ["ArrowRight", "ArrowUp", "Enter"]) {
+      for (const key of ["ArrowRight", "ArrowLeft", "ArrowUp", "Enter"]) {
         const before = await pixels(tab, id);
         await tab.keyboard.press(key);
         await settled(tab);
