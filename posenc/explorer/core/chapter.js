@@ -53,6 +53,10 @@ export function chapterView(store, chapter, number, refuse, lessons) {
     shown.actions,
     shown.python,
   );
+  // Where this chapter fails gives its answer away.
+  const leads = embed
+    ? whole(store, pageSay)
+    : element("p", { class: "leads" }, element("strong", {}, say("fails")), " ", say("leads"));
   const tag = embed ? "h1" : "h2";
   const box = element(
     "section",
@@ -83,13 +87,15 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       embed ? null : element("p", { class: "more" }, lessonLink(panel, lang, pageSay, lessons), " ", workshop),
       embed ? null : taken,
     ),
-    embed ? whole(store, pageSay) : element("p", { class: "leads" }, element("strong", {}, say("fails")), " ", say("leads")),
+    leads,
   );
   return {
     ...shown,
     id, element: box,
     show() {
-      predicted.show(settled());
+      const s = settled();
+      predicted.show(s);
+      leads.classList.toggle("early", !s.told);
       shown.show();
       workshop.setAttribute("href", address({ story: false, ...store.held(chapter) }));
     },

@@ -59,9 +59,15 @@ test("an answer is told when a guess is made, and the picture shows it", async (
     const before = await pixels(tab, id);
     const said = tab.locator(`${section(id)} .told`);
     assert.equal(await said.textContent(), "", id);
+    const bridge = tab.locator(`${section(id)} .leads`);
+    assert.equal(await bridge.isVisible(), false, `${id}: what follows is seen before the answer`);
+    await tab.emulateMedia({ media: "print" });
+    assert.equal(await bridge.isVisible(), true, id);
+    await tab.emulateMedia({ media: null });
     await tab.locator(named(options.length ? `${id}.guess.${options[0]}` : `${id}.compare`)).click();
     await settled(tab);
     assert.ok((await said.textContent()).length > 20, id);
+    assert.equal(await bridge.isVisible(), true, id);
     assert.notEqual(await pixels(tab, id), before, `${id}: the picture tells nothing`);
     if (options.length) assert.equal(await tab.locator(`${section(id)} .guess .right`).count(), 1, id);
   }
