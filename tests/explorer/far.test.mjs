@@ -66,7 +66,7 @@ test("the dials of RoPE and the rows are red where training showed nothing", () 
 test("a flat guess lies on RoPE's loss at the trained length, and up is worse", () => {
   const guessed = (value) => {
     const { markup } = painted(beyond, { guess: Array(13).fill(value) });
-    const [, path] = markup.match(/<path d="([^"]+)"[^>]*stroke-dasharray="3 4"/);
+    const [, path] = markup.match(/<path d="([^"]+)"[^>]*stroke-dasharray="7 5"/);
     return path.match(/[\d.]+ [\d.]+/g).map((place) => Number(place.split(" ")[1]));
   };
   const [low, flat, high] = [-0.1, 0, 0.5].map(guessed);

@@ -7,7 +7,7 @@ import { parse, settle } from "../../posenc/explorer/core/settings.js";
 import { wordIn } from "../../posenc/explorer/formulas/words.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
-import { begun, drawn } from "./chapters.mjs";
+import { COLORS, begun, drawn, picture } from "./chapters.mjs";
 
 const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
 const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
@@ -66,6 +66,20 @@ test("a chapter draws before and after its answer, wide and narrow, in both lang
         const said = JSON.stringify([before, after].flat(), (_, value) => (typeof value === "function" ? undefined : value));
         assert.ok(!/undefined|\{\w+\}/.test(said), `${chapter.id} ${lang}: ${said.match(/.{30}(undefined|\{\w+\})/)?.[0]}`);
       }
+    }
+  }
+});
+
+test("what the reader drew is marked as such, in a colour of its own", () => {
+  for (const chapter of STORY.filter(({ predict }) => predict.sketch)) {
+    for (const [lang, yours] of [["en", "yours"], ["zh", "你画的"]]) {
+      const lines = (guess) => {
+        const { markup, texts } = picture(chapter, { ...begun(chapter, lang), told: true, guess });
+        const dashed = markup.split("\n").filter((line) => line.includes(`stroke="${COLORS.b}"`) && line.includes("stroke-dasharray"));
+        return [dashed.length, texts.filter((text) => text === yours).length];
+      };
+      assert.deepEqual(lines(Array(chapter.predict.sketch).fill(0.2)), [1, 1], chapter.id);
+      assert.deepEqual(lines("shown"), [0, 0], chapter.id);
     }
   }
 });

@@ -54,11 +54,16 @@ export function prediction(store, chapter, say, pageSay) {
   function drawn() {
     let values = Array(predict.sketch).fill(0);
     const control = { points: predict.sketch, value: values };
-    const change = (now) => pad.show((values = now));
+    const change = (curve) => {
+      pad.show((values = curve));
+      done.disabled = false;
+    };
     const pad = sketchpad(control, `${id}.guess`, say("question"), pageSay, change);
     const done = element("button", {
       type: "button", id: `${id}.compare`,
       textContent: pageSay("compare_guess"),
+      // The line that nobody has touched is nobody's guess.
+      disabled: true,
       onclick: () => answer(values),
     });
     return {

@@ -73,13 +73,13 @@ export function sketchpad(control, id, label, say, change) {
     context.moveTo(0, y(0));
     context.lineTo(WIDTH, y(0));
     context.stroke();
-    context.strokeStyle = style.getPropertyValue("--a");
+    context.strokeStyle = style.getPropertyValue("--pen");
     context.lineWidth = 2;
     context.beginPath();
     values.forEach((value, point) => context.lineTo(x(point), y(value)));
     context.stroke();
     if (document.activeElement === canvas) {
-      context.fillStyle = style.getPropertyValue("--b");
+      context.fillStyle = style.getPropertyValue("--ink");
       context.beginPath();
       context.arc(x(at), y(values[at]), 5, 0, 2 * Math.PI);
       context.fill();

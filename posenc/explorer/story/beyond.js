@@ -1,4 +1,5 @@
 import { dial } from "#core/dial.js";
+import { guessed } from "#core/guess.js";
 import data from "#data/compare.js";
 import { NAMES } from "#math/compared.js";
 import { LOOKS, panel } from "#panels/beyond.js";
@@ -61,7 +62,7 @@ function draw(stage, found, s, say) {
       axes(ctx, plot, colors, say);
       if (told) curves(ctx, plot, colors);
       else unknown(ctx, plot, colors);
-      if (Array.isArray(s.guess)) guessed(ctx, plot, s.guess, colors);
+      if (Array.isArray(s.guess)) guessed(ctx, drawn(plot, s.guess), colors, say);
       names(ctx, plot, found, s, colors, say);
       lit(ctx, plot, read, colors, say);
       pairs(ctx, dials, found, told, colors, say);
@@ -136,18 +137,12 @@ function unknown(ctx, plot, colors) {
 }
 
 /** The drawn curve: its middle line is RoPE's loss at the trained length. */
-function guessed(ctx, plot, values, colors) {
+function drawn(plot, values) {
   const begun = at("rotary", TRAINED);
-  ctx.strokeStyle = colors.ink;
-  ctx.lineWidth = 2;
-  ctx.setLineDash([3, 4]);
-  ctx.beginPath();
-  values.forEach((value, i) => {
+  return values.map((value, i) => {
     const length = TRAINED * (LONGEST / TRAINED) ** (i / (values.length - 1));
-    ctx.lineTo(across(plot, length), inside(plot, down(plot, begun + HALF * value)));
+    return [across(plot, length), inside(plot, down(plot, begun + HALF * value))];
   });
-  ctx.stroke();
-  ctx.setLineDash([]);
 }
 
 /** The name of each curve at its end, with its loss at the length that is read. */

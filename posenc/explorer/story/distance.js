@@ -1,4 +1,5 @@
 import { foot, SMALL } from "#core/axis.js";
+import { guessed } from "#core/guess.js";
 import { dot, line } from "#core/marks.js";
 import { ticks } from "#core/numbers.js";
 import { panel } from "#panels/distance.js";
@@ -35,7 +36,7 @@ function draw(stage, { pairs }, s, say) {
       single(ctx, pairs, s, x, y, colors);
       if (s.told) {
         line(ctx, pairs.mean.map((value, distance) => [x(distance), y(value)]), colors.a, 3);
-        if (Array.isArray(s.guess)) guess(ctx, plot, s.guess, y, colors);
+        if (Array.isArray(s.guess)) guessed(ctx, drawn(plot, s.guess, y), colors, say);
         dot(ctx, x(s.lit), y(mean), colors.accent, 6);
       }
       head(ctx, plot, words, s.told ? mean : null, colors, say);
@@ -71,10 +72,8 @@ function single(ctx, { values, x: distances, count }, s, x, y, colors) {
 }
 
 /** What the reader drew, over the whole width as on the pad. */
-function guess(ctx, plot, values, y, colors) {
-  const x = (point) => plot.left + ((point + 0.5) / values.length) * plot.width;
-  line(ctx, values.map((value, point) => [x(point), y(value)]), colors.b, 2.5, [7, 5]);
-}
+const drawn = ({ left, width }, values, y) =>
+  values.map((value, point) => [left + ((point + 0.5) / values.length) * width, y(value)]);
 
 function head(ctx, plot, words, mean, colors, say) {
   ctx.textBaseline = "alphabetic";

@@ -64,6 +64,11 @@ test("an answer is told when a guess is made, and the picture shows it", async (
     await tab.emulateMedia({ media: "print" });
     assert.equal(await bridge.isVisible(), true, id);
     await tab.emulateMedia({ media: null });
+    if (!options.length) {
+      assert.ok(await tab.locator(named(`${id}.compare`)).isDisabled(), `${id}: nobody has drawn the line yet`);
+      await tab.locator(named(`${id}.guess`)).focus();
+      await tab.keyboard.press("ArrowUp");
+    }
     await tab.locator(named(options.length ? `${id}.guess.${options[0]}` : `${id}.compare`)).click();
     await settled(tab);
     assert.ok((await said.textContent()).length > 20, id);
