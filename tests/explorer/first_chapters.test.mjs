@@ -1,6 +1,7 @@
 // The chapters up to the circle: what they claim, what is taken by hand, and what is not told before its time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import data from "../../posenc/explorer/data/compare.js";
 import { numberOf, ordered, orders } from "../../posenc/explorer/math/sentence.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
 import { COLORS, begun, picture } from "./chapters.mjs";
@@ -44,6 +45,28 @@ test("permutation: outputs of the second row show once told, each joined to its 
   assert.equal(before.texts.filter((text) => text === "?").length, 3);
   assert.equal(after.texts.filter((text) => text === "?").length, 0);
   assert.deepEqual([before, after].map(({ markup }) => count(markup, 'stroke-width="3"')), [0, 3]);
+});
+
+test("permutation: twelve words have twelve colours, and a word that comes again has its own", () => {
+  const words = "a b c d e f g h i j k a";
+  const s = { ...begun(chapters.permutation, "en", `#permutation.words=${words}`), told: false };
+  const { markup } = picture(chapters.permutation, s);
+  const boxes = [...markup.matchAll(/stroke="(#\w+)" stroke-width="2"/g)].map(([, color]) => color);
+  const [first, second] = [boxes.slice(0, 12), boxes.slice(12)];
+  assert.equal(new Set(first).size, 11);
+  assert.equal(first[0], first[11]);
+  assert.deepEqual([...second].sort(), [...first].sort());
+});
+
+test("permutation: what a causal mask alone costs is as it was measured", () => {
+  const { encodings, trainLength } = data;
+  const { none, ...others } = Object.fromEntries(Object.entries(encodings).map(([name, { loss }]) => [name, loss[trainLength].mean]));
+  const told = [none, Math.min(...Object.values(others)), Math.max(...Object.values(others))].map((loss) => loss.toFixed(2));
+  assert.equal(STORY[9].id, "beyond");
+  for (const lang of ["en", "zh"]) {
+    assert.deepEqual(chapters.permutation.text[lang].answer.match(/\d\.\d\d/g), told);
+    assert.match(chapters.permutation.text[lang].answer, /chapter 10|第 10 章/);
+  }
 });
 
 test("number: far out two words look alike, and divided the step is that of the length", () => {

@@ -12,6 +12,7 @@ export const THEMES = {
     accent: "#a87000",
     good: "#00704f",
     bad: "#b3360b",
+    more: ["#6a3fb5", "#7a4a1e", "#6b7a00", "#b0183b", "#1f3f99", "#00798c", "#8a2f8f"],
   },
   dark: {
     ink: "#e8eaed",
@@ -25,11 +26,15 @@ export const THEMES = {
     accent: "#f0d442",
     good: "#38c99d",
     bad: "#ff8a66",
+    more: ["#b79bff", "#c99a6b", "#b9cc4a", "#ff7f9f", "#8fa8ff", "#5fd0e0", "#e08fe6"],
   },
 };
 
 const ORDER = ["a", "b", "c", "d2", "accent"];
 const DASHES = [null, [8, 4], [2, 3], [10, 3, 2, 3]];
+
+/** A colour for each of a dozen things that have their names beside them. */
+export const tint = (index, colors) => colors[ORDER[index]] ?? colors.more[index - ORDER.length];
 
 /** Colour and dash of series number `index`: what it asks for, else the next that is free. */
 export function seriesStyle(series, index, colors) {

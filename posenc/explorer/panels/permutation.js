@@ -239,7 +239,7 @@ export const panel = {
       output_shuffled: "Outputs, shuffled",
       dimension: "dimension",
       word: "word",
-      few: "The sentence has {count} words: at least 2 are needed to change places.",
+      few: "At least 2 words are needed to change places; the sentence has {count}.",
       many: "The sentence has {count} words: at most {most} are shown.",
       causal_only:
         "{name} is made for causal attention: switch the causal mask on, or choose another encoding A.",

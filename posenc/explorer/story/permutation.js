@@ -1,11 +1,15 @@
 import { label } from "#core/label.js";
-import { ramp } from "#core/palette.js";
+import { ramp, tint } from "#core/palette.js";
+import compared from "#data/compare.js";
 import { numberOf } from "#math/sentence.js";
 import { panel } from "#panels/permutation.js";
 
-const COLORS = ["a", "b", "c", "d2"];
 const CHIP = 32;
 const STRIP = 22;
+// What causal models lose at the length of their training, without position and with it.
+const LOSSES = Object.entries(compared.encodings).map(([name, { loss }]) => [name, loss[compared.trainLength].mean]);
+const WITH = LOSSES.filter(([name]) => name !== "none").map(([, loss]) => loss);
+const [NONE, LEAST, MOST] = [Object.fromEntries(LOSSES).none, Math.min(...WITH), Math.max(...WITH)].map((loss) => loss.toFixed(2));
 
 /** Heights of what stands below each other, in CSS pixels; the row to drag mirrors the one above. */
 function layout(width) {
@@ -52,7 +56,7 @@ function draw(stage, data, s, say) {
       const { css } = ramp("diverging", s.theme);
       const most = Math.max(...data.before.flat().map(Math.abs));
       const shown = (values) => values.map((value) => css(0.5 + value / (2 * most)));
-      const color = (from) => colors[COLORS[words.indexOf(words[from])]] ?? colors.muted;
+      const color = (from) => tint(words.indexOf(words[from]), colors);
       if (s.told) same(ctx, data, at, color, [first, second]);
       fan(ctx, at, words.length, [first.chip + CHIP, first.strip], colors);
       fan(ctx, at, words.length, [second.strip + STRIP, second.chip], colors);
@@ -133,7 +137,7 @@ export const chapter = {
   holds: { d: 8 },
   controls: ["words"],
   byHand: ["order"],
-  formula: ({ told }) => [["y_i = ∑_j p_{i,j} x_j", ...(told ? ["Attn(P X) = P Attn(X)"] : [])]],
+  formula: ({ told }) => [["y_m = ∑_n a_{m,n} x_n", ...(told ? ["Attn(P X) = P Attn(X)"] : [])]],
   predict: { options: ["moved", "all", "none"], right: () => "none" },
   draw,
   text: {
@@ -143,7 +147,7 @@ export const chapter = {
       moved: "Those that moved",
       all: "All of them",
       none: "None of them",
-      answer: "None: a sum does not care what is added first, so each word takes its output along, number by number.",
+      answer: `None: a sum does not care what is added first, so each word takes its output along, number by number. A causal mask, under which a later word sees more, does tell order, and a decoder can do with it alone: the models of chapter 10 then lose ${NONE}, where with positions they lose ${LEAST} to ${MOST}.`,
       fails: "But then nobody can tell who bites whom: both sentences are one bag of outputs.",
       leads: "So give each word a number, its position.",
       row_first: "a sentence, and the output of each word",
@@ -156,7 +160,7 @@ export const chapter = {
       moved: "换了位置的词",
       all: "所有的词",
       none: "都不变",
-      answer: "都不变：求和不在乎先加哪一项，每个词都带着自己的输出一起走，一个数也不差。",
+      answer: `都不变：求和不在乎先加哪一项，每个词都带着自己的输出一起走，一个数也不差。因果掩码倒是能透露顺序，因为越靠后的词看到的越多，解码器只靠它也行，但有代价：第 10 章的模型没有位置时损失为 ${NONE}，有位置时为 ${LEAST} 到 ${MOST}。`,
       fails: "但是这样一来，谁咬了谁就分不清了：两句话是同一袋输出。",
       leads: "那就给每个词一个数：它的位置。",
       row_first: "一句话，以及每个词的输出",
