@@ -80,6 +80,27 @@ test("number: far out two words look alike, and divided the step is that of the 
   }
 });
 
+test("number: a position, divided or not, is written in digits, beside no other bar", () => {
+  for (const tokens of [10, 1000, 10_000])
+    for (const divided of [false, true])
+      for (const width of [690, 364]) {
+        const position = Math.min(7, tokens - 2);
+        const [, { texts, markup }] = pictures("number", { tokens, position, divided }, width);
+        const written = [position, position + 1].map((n) => String(divided ? n / tokens : n));
+        for (const text of written) {
+          assert.ok(texts.includes(text), `${text} in ${texts}`);
+          const [, x, size] = markup.match(new RegExp(`x="([\\d.]+)" y="[\\d.]+" font-size="(\\d+)"[^>]*text-anchor="start"[^>]*>${text}<`)) ?? [];
+          assert.ok(x, markup.match(new RegExp(`<text[^>]*>${text}<`))?.[0]);
+          const bars = [...markup.matchAll(/<path d="M([\d.]+) [\d.]+L([\d.]+) [\d.]+L\2 /g)].map(([, ...sides]) => sides.map(Number));
+          assert.ok(bars.length >= 18);
+          const end = Number(x) + text.length * 0.58 * size;
+          const over = bars.filter(([left]) => left > Number(x) + 2 && left < end);
+          assert.deepEqual(over, [], `${text} at ${x} of ${width}`);
+        }
+        assert.ok(texts.every((text) => !/\de-/.test(text)), String(texts));
+      }
+});
+
 test("number: the angle and the scale show once told, and n is dragged along the text", () => {
   for (const width of [690, 364]) {
     const [before, after] = pictures("number", { tokens: 1000, position: 900 }, width);

@@ -1,11 +1,15 @@
 import { arrow } from "#core/arrow.js";
 import { label } from "#core/label.js";
-import { short, ticks } from "#core/numbers.js";
+import { ticks } from "#core/numbers.js";
 import { panel } from "#panels/number.js";
 
 const HANDLE = 12;
 // How much is seen of a scale on which words are still to be seen.
 const SEEN = 1.2;
+// Where the bar of the position stands beside those of the word, and how far its number reaches, in bars.
+const [APART, ROOM] = [0.4, 2];
+// A share of the longest text has four digits.
+const digits = (value) => String(Number(value.toFixed(4)));
 
 /** Where things stand in a picture of this width, in CSS pixels. */
 function layout(width) {
@@ -61,15 +65,15 @@ function draw(stage, data, s, say) {
 
 /** The numbers of a word, then its position. */
 function bars(ctx, row, { left, wide, top, base, unit }, color, colors) {
-  const each = wide / (row.length + 0.5);
+  const each = wide / (row.length - 1 + APART + ROOM);
   row.forEach((value, i) => {
     const last = i === row.length - 1;
-    const x = left + each * (i + (last ? 0.5 : 0));
+    const x = left + each * (i + (last ? APART : 0));
     const high = Math.min(value * unit, base - top);
     ctx.fillStyle = last ? colors.accent : color;
     ctx.fillRect(x + 1, base - Math.max(high, 0), each - 2, Math.abs(high));
     if (!last) return;
-    label(ctx, short(value), [x + each, base - high - 12], colors.accent, { size: 14, weight: "600", align: "right" });
+    label(ctx, digits(value), [x, base - high - 12], colors.accent, { size: wide < 200 ? 12 : 14, weight: "600", align: "left" });
     if (value * unit > high) torn(ctx, x, top + 12, each, colors);
   });
   ctx.strokeStyle = colors.muted;
@@ -98,7 +102,7 @@ function angle(ctx, data, { from, size, text: [x, y] }, told, colors, say) {
   const shown = told ? `${data.angle.toFixed(data.angle < 1 ? 2 : 0)}°` : "?";
   const color = told ? colors.accent : colors.muted;
   label(ctx, shown, [x, y + 28], color, { align: "left", size: 28, weight: "600" });
-  label(ctx, say("step", { step: data.step }), [x, y + 56], colors.muted, { align: "left" });
+  label(ctx, say("step", { step: digits(data.step) }), [x, y + 56], colors.muted, { align: "left" });
   if (!told) return;
   const half = (data.angle * Math.PI) / 360;
   for (const [side, tint] of [[-1, colors.a], [1, colors.b]]) {
