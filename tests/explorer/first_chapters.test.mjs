@@ -153,14 +153,19 @@ test("clock: a turn of a hand is its period, and all steps of the hands are equa
     assert.deepEqual(around(after.spec, [Number(x), 68], 40, 0.1, 1.1), { position: 7 + Number(period) });
     assert.deepEqual(around(after.spec, [Number(x), 68], 40, 0.1, -0.9), { position: 7 - Number(period) });
   }
-  assert.ok(before.texts.includes("the hands: ?") && !after.texts.includes("the hands: ?"));
-  // Fifteen steps of sixteen positions, in bars and then in dots.
+  assert.ok(before.texts.includes("tips: ?") && !after.texts.includes("tips: ?"));
+  // Fifteen steps of sixteen positions, and a scale for them: a step of one digit is 1 long, of four 2.
+  const wide = (color) => [...after.markup.matchAll(new RegExp(`<path d="M([\\d.]+) [\\d.]+L([\\d.]+) [^"]*Z" fill="${color}"/>`, "g"))].map(([, from, to]) => to - from);
+  const digits = wide(COLORS.b);
+  assert.ok(Math.abs(digits[7] / digits[0] - 2) < 1e-3);
+  const [zero, one] = [...after.markup.matchAll(/x="([\d.]+)"[^>]*>[01]</g)].slice(-2).map(([, x]) => Number(x));
+  assert.ok(Math.abs(digits[0] - (one - zero)) < 0.1);
   assert.equal(count(after.markup, `fill="${COLORS.a}"`) - count(before.markup, `fill="${COLORS.a}"`), 15);
 });
 
 test("clock: the framed row follows the pointer", () => {
   const [{ spec }] = pictures("clock", { position: 7 });
-  const row = (n) => spec.height - 4 - (15.5 - n) * 16;
+  const row = (n) => spec.height - 38 - (15.5 - n) * 16;
   assert.deepEqual(spec.grab(200, row(7), 690)(200, row(12)), { position: 12 });
   assert.deepEqual(spec.grab(20, row(2), 690)(20, row(2)), { position: 2 });
   assert.equal(spec.grab(200, row(2), 690), null);

@@ -1,3 +1,4 @@
+import { foot } from "#core/axis.js";
 import { label } from "#core/label.js";
 import { turning } from "#core/turning.js";
 import { digits } from "#math/binary.js";
@@ -18,7 +19,7 @@ function layout(width, count) {
   const row = narrow ? 15 : 16;
   return {
     narrow, left, right, each, radius, dials, top, row,
-    height: top + ROWS * row + 4,
+    height: top + ROWS * row + 38,
     // The lowest digit stands on the right, as one writes numbers.
     x: (i) => right - (i + 0.5) * each,
     y: (n) => top + ((n % ROWS) + 0.5) * row,
@@ -98,7 +99,7 @@ function rows(ctx, { position, count }, at, colors) {
   ctx.strokeRect(1, at.y(position) - at.row / 2, at.right - 2, at.row);
 }
 
-/** How far it is from each row to the next, for the digits and, once told, for the hands. */
+/** How far apart each row and the next are, by their digits and, once told, by the tips of their hands. */
 function steps(ctx, { digitSteps, handStep, first }, { position, told }, at, width, colors, say) {
   const from = at.right + 12;
   const unit = (width - from - 8) / handStep;
@@ -106,17 +107,15 @@ function steps(ctx, { digitSteps, handStep, first }, { position, told }, at, wid
   const style = { size: 12, align: "left" };
   label(ctx, say("step"), [from, at.dials - 20], colors.muted, style);
   label(ctx, say("digits"), [from, at.dials], colors.b, { ...style, weight: "600" });
-  label(ctx, told ? say("hands") : say("hands_unknown"), [from, at.dials + 20], colors.a, { ...style, weight: "600" });
-  ctx.fillStyle = colors.b;
-  for (let n = 0; n < ROWS - 1; n += 1)
-    ctx.fillRect(from, at.y(n) + at.row / 2 - 4, digitSteps[base + n] * unit, 8);
-  if (!told) return;
-  ctx.fillStyle = colors.a;
+  label(ctx, told ? say("tips") : say("tips_unknown"), [from, at.dials + 20], colors.a, { ...style, weight: "600" });
   for (let n = 0; n < ROWS - 1; n += 1) {
-    ctx.beginPath();
-    ctx.arc(from + handStep * unit, at.y(n) + at.row / 2, 4, 0, TURN);
-    ctx.fill();
+    ctx.fillStyle = colors.b;
+    ctx.fillRect(from, at.y(n) + at.row / 2 - 5, digitSteps[base + n] * unit, 5);
+    ctx.fillStyle = colors.a;
+    if (told) ctx.fillRect(from, at.y(n) + at.row / 2, handStep * unit, 5);
   }
+  const marks = [0, 1, 2].map((distance) => [distance, from + distance * unit]);
+  foot(ctx, { left: from, width: handStep * unit, y: at.top + ROWS * at.row }, marks, say("distance"), colors);
 }
 
 export const chapter = {
@@ -130,39 +129,41 @@ export const chapter = {
       ...(told ? ["{|p_{n+1} - p_n|}^2 = ∑_i (2 - 2 cos {2 π}/{2^{i+1}})"] : []),
     ],
   ],
-  predict: { options: ["eight", "one", "none"], right: () => "none", at: 7 },
+  predict: { options: ["twice", "little", "same"], right: () => "same", at: 7 },
   draw,
   text: {
     en: {
       title: "Clock hands",
       lead: "Above each digit a hand turns once in 2, 4, 8 or 16 words. The digit is a 1 while its hand is in the shaded half. Turn a hand, or drag the framed row.",
-      question: "From 7 to 8 all four digits flip, the longest of their steps. Which step is the longest for the four hands together?",
-      eight: "From 7 to 8",
-      one: "From 0 to 1",
-      none: "All are as long",
-      answer: "All are as long: at every step each hand turns by its own angle, whatever the position. Digits jump because each says only in which half its hand is.",
+      question: "From 0 to 1 one digit flips, from 7 to 8 all four: that step is twice as long (√4 against √1). How long is it for the four hands, by the distance between their tips?",
+      twice: "Twice as long",
+      little: "A little longer",
+      same: "As long as from 0 to 1",
+      answer: "As long as from 0 to 1, and as every other step: each hand turns by its own angle, wherever it stands. Digits jump because each says only in which half its hand is.",
       fails: "But an angle written as a number still jumps once a turn: 359° and 1° are neighbours, and as numbers far apart.",
       leads: "So write down where the tip of the hand is, its height to begin with.",
-      step: "next step of",
-      digits: "the digits",
-      hands: "the hands",
-      hands_unknown: "the hands: ?",
+      step: "to the next row",
+      digits: "digits: √flips",
+      tips: "tips of hands",
+      tips_unknown: "tips: ?",
+      distance: "distance",
       picture_label: "Clock hands at position {n}, above its binary digits {written} and those of its neighbours. Left and right move along the text.",
     },
     zh: {
       title: "钟的指针",
       lead: "每一位上方有一根指针，每 2、4、8 或 16 个词转一圈。指针在阴影那一半时，这一位是 1。转动指针，或拖动方框里的那一行。",
-      question: "从 7 到 8，四位全部翻转，是二进制最长的一步。四根指针合起来，哪一步最长？",
-      eight: "从 7 到 8",
-      one: "从 0 到 1",
-      none: "每步一样长",
-      answer: "每步一样长：不论在哪个位置，每根指针每步都转过自己的那个角度。二进制会跳，是因为每一位只说指针在哪一半。",
+      question: "从 0 到 1 翻转一位，从 7 到 8 四位全翻，这一步是前者的两倍长（√4 比 √1）。对四根指针来说，按针尖移动的距离算，这一步有多长？",
+      twice: "也是两倍",
+      little: "稍长一点",
+      same: "与从 0 到 1 一样长",
+      answer: "与从 0 到 1 一样长，每一步都一样：不论在哪个位置，每根指针每步都转过自己的那个角度。二进制会跳，是因为每一位只说指针在哪一半。",
       fails: "但是把角度写成一个数，每圈仍要跳一次：359° 与 1° 紧挨着，作为数却相差很远。",
       leads: "那就写下针尖在哪里，先只写它的高度。",
-      step: "下一步的步长",
-      digits: "二进制位",
-      hands: "指针",
-      hands_unknown: "指针：？",
+      step: "到下一行",
+      digits: "位：√翻转数",
+      tips: "针尖",
+      tips_unknown: "针尖：？",
+      distance: "距离",
       picture_label: "位置 {n} 处的指针，下面是它的二进制 {written} 以及相邻位置的二进制。左右键沿文本移动。",
     },
   },
