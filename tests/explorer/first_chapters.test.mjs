@@ -188,7 +188,17 @@ test("circle: the tip is turned round, against the clock, and the cosine shows o
   assert.equal(before.texts.length < after.texts.length, true);
   assert.ok(!before.texts.some((text) => /cosine|positions/.test(text)));
   assert.ok(after.texts.includes("positions 6 and 2 have the same height"));
-  const [, top] = pictures("circle", { position: 4 });
-  assert.ok(top.texts.includes("position 4 is alone at its height"));
+  // What is said of each position is so of all that are drawn.
+  const { points } = computed("circle");
+  for (let n = 0; n < 32; n += 1) {
+    const [, { texts }] = pictures("circle", { position: n });
+    const alike = points.map((_, at) => at).filter((at) => at !== n && Math.abs(points[at].sin - points[n].sin) < 1e-9);
+    const twin = texts.join().match(/positions \d+ and (\d+) have the same height/)?.[1];
+    if (twin) assert.ok(alike.includes(Number(twin)), `${n} and ${twin}`);
+    else {
+      assert.ok(texts.includes(`in its turn, position ${n} is alone at its height`), `${n}: ${texts}`);
+      assert.ok(alike.every((at) => Math.abs(at - n) === 16), `${n} has the height of ${alike}`);
+    }
+  }
   assert.doesNotMatch(chapters.circle.formula({ told: false, pair: 3 }).flat().join(), /cos/);
 });

@@ -176,7 +176,7 @@ export const chapter = {
       sine: "height, the sine: {value}",
       cosine: "to the side, the cosine: {value}",
       twin: "positions {n} and {twin} have the same height",
-      alone: "position {n} is alone at its height",
+      alone: "in its turn, position {n} is alone at its height",
       picture_label: "Position {n} as a point on a circle: height {sine}, to the side {cosine}. Arrow keys move along the text.",
     },
     zh: {
@@ -192,7 +192,7 @@ export const chapter = {
       sine: "高度（正弦）：{value}",
       cosine: "左右（余弦）：{value}",
       twin: "位置 {n} 和 {twin} 一样高",
-      alone: "这个高度上只有位置 {n}",
+      alone: "这一圈里，这个高度上只有位置 {n}",
       picture_label: "位置 {n} 是圆上的一个点：高度 {sine}，左右 {cosine}。方向键沿文本移动。",
     },
   },
