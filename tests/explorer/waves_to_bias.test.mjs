@@ -133,6 +133,28 @@ test("attention is drawn once the answer is told, and not before", () => {
   }
 });
 
+test("one scale of what is added holds for all heads, and says what its colours mean", () => {
+  const heights = (kind, head) => {
+    const { markup, data } = painted("bias", begun("bias", `bias.kind=${kind}&bias.head=${head}`));
+    const texts = words(markup);
+    const scale = texts.find((text) => text.startsWith("added to the score "));
+    assert.ok(scale, String(texts));
+    // The dots of the row, from the left edge of the text to its right one.
+    const [, curve] = markup.match(new RegExp(`<path d="M([^"]*)" fill="none" stroke="${THEMES.light.a}" stroke-width="1.5"`));
+    const y = curve.split("L").map((place) => Number(place.split(" ")[1]));
+    assert.equal(y.length, 48);
+    const drop = Math.max(...y) - Math.min(...y);
+    return { scale, perPoint: drop / (Math.max(...data.row) - Math.min(...data.row)) };
+  };
+  for (const kind of chapterOf("bias").options.kind) {
+    const [first, last] = [heights(kind, 0), heights(kind, 5)];
+    assert.equal(first.scale, last.scale, kind);
+    // Places in a picture have two digits.
+    assert.ok(Math.abs(first.perPoint / last.perPoint - 1) < 0.05, `${kind}: ${first.perPoint} ${last.perPoint}`);
+  }
+  assert.ok(words(painted("waves", begun("waves")).markup).includes("value −1"));
+});
+
 test("a row of the matrix and a key below it are a query", () => {
   for (const width of WIDTHS) {
     const { spec } = painted("bias", begun("bias"), width);

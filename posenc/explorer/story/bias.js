@@ -1,8 +1,11 @@
 import { foot, side, SMALL } from "#core/axis.js";
 import { cells, frame } from "#core/cells.js";
+import { colorScale } from "#core/color_scale.js";
 import { dot, line } from "#core/marks.js";
 import { short, ticks } from "#core/numbers.js";
 import { slopes } from "#math/alibi.js";
+import { make } from "#math/catalogue.js";
+import { KINDS } from "#math/score_parts.js";
 import { panel } from "#panels/bias.js";
 
 const [TOKENS, HEADS] = [48, 8];
@@ -13,7 +16,7 @@ const NEAR = 8;
 function layout(width) {
   const narrow = width < 520;
   const box = { left: 44, width: width - 52 };
-  const matrix = { ...box, top: 6, height: narrow ? 132 : 186 };
+  const matrix = { ...box, top: 20, height: narrow ? 122 : 174 };
   const tall = narrow ? 52 : 64;
   const added = { ...box, top: matrix.top + matrix.height + 22, height: tall };
   const shares = { ...box, top: added.top + tall + 24, height: tall };
@@ -32,8 +35,21 @@ function grab(x, y, width) {
 const nearShare = ({ attention, distances }) =>
   attention.reduce((sum, share, i) => (Math.abs(distances[i]) <= NEAR ? sum + share : sum), 0);
 
+/** The least and the greatest that any head adds at any distance: one scale, whichever head is shown. */
+function rangeOf(s) {
+  const encoding = make(s.kind, s, KINDS[s.kind].settings(s));
+  let [low, high] = [0, 0];
+  for (let head = 0; head < HEADS; head += 1)
+    for (let distance = 1 - TOKENS; distance < TOKENS; distance += 1) {
+      const value = encoding.bias(distance, head, 0);
+      [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }
+  return [low, high];
+}
+
 function draw(stage, data, s, say) {
   const { height } = layout(stage.width);
+  const range = rangeOf(s);
   const near = s.told ? `${(100 * nearShare(data)).toFixed(1)}%` : "?";
   const label = say("picture_label", { query: s.query, near: NEAR, share: near });
   stage.paint(
@@ -42,7 +58,9 @@ function draw(stage, data, s, say) {
     (ctx, width, _, colors) => {
       const { matrix, added, shares } = layout(width);
       const size = { rows: TOKENS, cols: TOKENS };
-      cells(ctx, matrix, { ...size, values: data.total, palette: "diverging" }, stage.page.theme);
+      const most = Math.max(-range[0], range[1]);
+      cells(ctx, matrix, { ...size, values: data.total, range: [-most, most] }, stage.page.theme);
+      colorScale(ctx, [matrix.left, 8], say("added"), range, [-most, most], stage.page.theme, colors);
       frame(ctx, matrix, size, [s.query, null], colors.accent);
       side(ctx, matrix, say("query_axis"), colors);
       rows(ctx, matrix, colors);
@@ -51,8 +69,8 @@ function draw(stage, data, s, say) {
       const [first, last] = [Math.max(s.query - NEAR, 0), Math.min(s.query + NEAR, TOKENS - 1)];
       const cell = matrix.width / TOKENS;
       ctx.fillRect(x(first) - cell / 2, shares.top, (last - first + 1) * cell, shares.height);
-      strip(ctx, added, say("added"), colors.a, colors);
-      addedRow(ctx, added, data, s, x, colors);
+      strip(ctx, added, say("added_row", { query: s.query }), colors.a, colors);
+      addedRow(ctx, added, data.row, range, s, x, colors);
       strip(ctx, shares, say("shares"), colors.b, colors);
       sharesRow(ctx, shares, data, s, x, near, colors, say);
       const marks = ticks(0, TOKENS - 1, matrix.width / 60, true).map((key) => [key, x(key)]);
@@ -81,10 +99,8 @@ function strip(ctx, { left, top, width, height }, name, color, colors) {
   line(ctx, [[left, top + height], [left + width, top + height]], colors.grid, 1);
 }
 
-/** What is added to the scores of the lit query, on the scale of the whole matrix. */
-function addedRow(ctx, { left, top, height }, { row, total }, { query }, x, colors) {
-  let [low, high] = [0, 0];
-  for (const value of total) [low, high] = [Math.min(low, value), Math.max(high, value)];
+/** What is added to the scores of the lit query, on the scale of all heads. */
+function addedRow(ctx, { left, top, height }, row, [low, high], { query }, x, colors) {
   const y = (value) => top + 4 + ((height - 8) * (high - value)) / (high - low || 1);
   line(ctx, [[x(query), top], [x(query), top + height]], colors.accent, 2);
   line(ctx, row.map((value, key) => [x(key), y(value)]), colors.a, 1.5);
@@ -159,6 +175,7 @@ export const chapter = {
       t5_note: "Near distances have numbers of their own, farther ones share them. The numbers here stand for learned ones.",
       kerple_note: "Every head learns two numbers; a logarithm takes off ever less for one more token. The numbers here stand for learned ones.",
       added: "added to the score",
+      added_row: "the same for query {query} alone",
       shares: "attention, with words all alike",
       near_share: "within {near} tokens: {share}",
       picture_label: "What is added to the score of every query and key, the row of query {query} below it, and its attention, of which keys within {near} tokens get {share}. Arrow keys move the query.",
@@ -180,6 +197,7 @@ export const chapter = {
       t5_note: "近处的距离各有一个数，远处的几个距离共用一个。这里的数只是代替学到的数。",
       kerple_note: "每个头学两个数；对数越远越平。这里的数只是代替学到的数。",
       added: "加到得分上的数",
+      added_row: "其中查询 {query} 的那一行",
       shares: "所有的词都一样时的注意力",
       near_share: "{near} 个词元以内：{share}",
       picture_label: "每个查询与每个键的得分上所加的数，下面是查询 {query} 的那一行，以及它的注意力，其中 {near} 个词元以内的键得到 {share}。方向键移动查询。",

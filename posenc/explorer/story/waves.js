@@ -1,5 +1,6 @@
 import { foot, side, SMALL } from "#core/axis.js";
 import { cells, frame } from "#core/cells.js";
+import { colorScale } from "#core/color_scale.js";
 import { dot, line } from "#core/marks.js";
 import { ticks } from "#core/numbers.js";
 import { wavelengths } from "#math/frequencies.js";
@@ -9,6 +10,7 @@ import { panel } from "#panels/waves.js";
 const [POSITIONS, WIDTH, BASE] = [96, 64, 10_000];
 // From here to there the periods grow tenfold.
 const TENFOLD = 16;
+const RANGE = [-1, 1];
 
 /** Where the table, the wave of its lit row and its lit column stand, in CSS pixels. */
 function layout(width) {
@@ -52,7 +54,8 @@ function draw(stage, { a }, s, say) {
       const { table } = places;
       const size = { rows: WIDTH, cols: POSITIONS };
       const values = (row, at) => a.values[at * a.columns + row];
-      cells(ctx, table, { ...size, values, range: [-1, 1] }, stage.page.theme);
+      cells(ctx, table, { ...size, values, range: RANGE }, stage.page.theme);
+      colorScale(ctx, [table.left, 8], say("value"), RANGE, RANGE, stage.page.theme, colors);
       frame(ctx, table, size, [s.first, null], colors.a);
       frame(ctx, table, size, [null, s.lit], colors.accent);
       side(ctx, table, say("dimension"), colors);
