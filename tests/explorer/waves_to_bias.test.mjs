@@ -80,6 +80,15 @@ test("that mean falls on the whole, ever more slowly, to a third, and rises agai
   assert.ok(mean.filter((value, k) => value > mean[k - 1]).length > 30);
 });
 
+test("that mean is about the logarithm of the formula, and the same behind as before", () => {
+  const { mean } = chapterOf("distance").panel.compute(begun("distance")).pairs;
+  const off = mean.map((value, k) => value - (1 - (Math.log(k) + 0.577) / Math.log(10_000))).slice(8);
+  assert.ok(Math.abs(off.reduce((sum, value) => sum + value, 0) / off.length) < 0.02);
+  assert.ok(off.every((value) => Math.abs(value) < 0.15));
+  const column = (n) => vector(n, FREQUENCIES, 64);
+  for (const k of [1, 5, 60]) close([dot(column(70), column(70 + k))], [dot(column(70), column(70 - k))], `${k}`);
+});
+
 test("the mean and what the reader drew are drawn once the answer is told", () => {
   const guess = Array.from({ length: 32 }, (_, i) => 1 - i / 16);
   const at = (changes) => painted("distance", begun("distance", "at=20", changes));
