@@ -12,7 +12,7 @@ import { settingsFor } from "./page.mjs";
 
 const byId = Object.fromEntries(PANELS.map((panel) => [panel.id, panel]));
 // Names that Chinese texts have in Latin letters, too.
-const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
+const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE", "Pr"];
 
 function rowsOf(panel, changes = {}) {
   const s = settingsFor(panel, changes);

@@ -10,7 +10,7 @@ import { STORY } from "../../posenc/explorer/story/index.js";
 import { COLORS, begun, drawn, picture } from "./chapters.mjs";
 
 const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
-const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE"];
+const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE", "Pr"];
 
 test("a chapter is a panel's, with controls of that panel and values for others", () => {
   for (const { id, panel, controls, byHand = [], holds = {}, options = {} } of STORY) {
@@ -151,6 +151,27 @@ test("formulas of chapters are MathML in both languages, before and after the an
       }
     }
   }
+});
+
+test("a letter of formulas means one thing in all chapters", () => {
+  // Shares of attention, vectors of positions, queries and keys, radians per token; no other letter for those.
+  const chapters = {
+    a: ["permutation", "bias"],
+    p: ["number", "clock", "circle", "waves", "distance"],
+    q: ["rotation", "bias"],
+    k: ["rotation", "bias"],
+    θ: ["waves", "distance", "beyond", "stretching"],
+    w: [], f: [], δ: [],
+  };
+  const found = Object.fromEntries(Object.keys(chapters).map((letter) => [letter, []]));
+  for (const chapter of STORY) {
+    const s = { ...begun(chapter), told: true };
+    const formula = chapter.formula ?? chapter.panel.formula;
+    const rows = typeof formula === "function" ? formula(s, chapter.panel.compute(s)) : formula;
+    const text = rows.flat().join(" ").replace(/#(accent|a|b)\b/g, "");
+    for (const letter of new Set(text.match(/(?<!\p{L})\p{L}(?!\p{L})/gu))) found[letter]?.push(chapter.id);
+  }
+  assert.deepEqual(found, chapters);
 });
 
 test("moving q and k by one stretch of text moves both by the same number, within the text", () => {

@@ -138,7 +138,7 @@ export const panel = {
   lesson: "learn/extrapolation",
   uses: [],
   formula: [
-    [`loss = -{1}/{${data.targets}} ∑_{t=1}^{${data.targets}} ln p_t`],
+    [`loss = -{1}/{${data.targets}} ∑_{t=1}^{${data.targets}} ln Pr_t`],
     [`θ_i = 10000^{-2i/${WIDTH}}`, `(n - 1) θ_i > ${TRAINED} θ_i ∧ ${TRAINED - 1} θ_i < 2 π  ⇒  new_i`],
   ],
   text: {

@@ -140,8 +140,8 @@ export const chapter = {
   holds: { a: "sinusoidal", b: "sinusoidal", d: WIDTH, base: BASE, length: POSITIONS, layout: "interleaved" },
   controls: ["lit", "first"],
   formula: ({ told }) => [
-    ["p_{#accent{n},#a{2i}} = sin(#accent{n} w_i)", "p_{#accent{n},#a{2i+1}} = cos(#accent{n} w_i)"],
-    told ? [`w_i = ${BASE}^{-2i/${WIDTH}}`, "period_i = {2 π}/{w_i}"] : [],
+    ["p_{#accent{n},#a{2i}} = sin(#accent{n} θ_i)", "p_{#accent{n},#a{2i+1}} = cos(#accent{n} θ_i)"],
+    told ? [`θ_i = ${BASE}^{-2i/${WIDTH}}`, "period_i = {2 π}/{θ_i}"] : [],
   ],
   predict: { options: ["tens", "thousands", "ten_thousands"], right: () => "ten_thousands" },
   draw,
