@@ -11,7 +11,7 @@ const TURN = 2 * Math.PI;
 function layout(width, count) {
   const narrow = width < 520;
   const left = narrow ? 26 : 40;
-  const right = width - (narrow ? 92 : 190);
+  const right = width - (narrow ? 110 : 190);
   const each = (right - left) / count;
   const radius = Math.floor(Math.min(each * 0.42, narrow ? 26 : 46));
   const dials = 22 + radius;
