@@ -8,6 +8,7 @@ import { wordIn } from "../../posenc/explorer/formulas/words.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
 import { COLORS, begun, drawn, picture } from "./chapters.mjs";
+import { painted } from "./painted.mjs";
 
 const TEXTS = ["title", "lead", "question", "answer", "fails", "leads"];
 const STANDARD = ["sin", "cos", "tanh", "ln", "max", "min", "mod", "Attn", "PE", "Pr"];
@@ -68,6 +69,21 @@ test("a chapter draws before and after its answer, wide and narrow, in both lang
       }
     }
   }
+});
+
+test("no words of a picture run over its edge, before or after the answer", () => {
+  for (const chapter of STORY)
+    for (const lang of ["en", "zh"])
+      for (const width of [690, 364])
+        for (const told of [false, true]) {
+          const { markup } = painted(chapter.id, { ...begun(chapter, lang), told }, width);
+          for (const [, matrix, x, size, anchor, text] of markup.matchAll(/<text transform="matrix\(([^)]*)\)" x="([-\d.]+)" y="[^"]*" font-size="(\d+)".*?text-anchor="(\w+)"[^>]*>([^<]*)</g)) {
+            if (!matrix.startsWith("1 ")) continue;
+            const wide = [...text].reduce((sum, sign) => sum + size * (sign > "\u2e7f" ? 1 : 0.55), 0);
+            const from = Number(x) - wide * { start: 0, middle: 0.5, end: 1 }[anchor];
+            assert.ok(from > -6 && from + wide < width + 6, `${chapter.id} ${lang} ${width}: ${text} from ${from} to ${from + wide}`);
+          }
+        }
 });
 
 test("what the reader drew is marked as such, in a colour of its own", () => {
@@ -187,4 +203,18 @@ test("moving q and k by one stretch of text moves both by the same number, withi
     assert.ok(Math.min(m, n) >= 0 && Math.max(m, n) <= 31);
   }
   assert.deepEqual(follow(5000, y), { m: 31, n: 24 });
+});
+
+test("neighbours can both be taken: the query above the text, the key below it", () => {
+  const rotation = STORY.find(({ id }) => id === "rotation");
+  for (const width of [690, 364])
+    for (const n of [12, 13]) {
+      const s = { ...begun(rotation), m: 12, n, told: true };
+      const { spec, texts } = picture(rotation, s, width);
+      const [x, y] = [22 + ((width - 44) * 12.5) / 31, spec.height - 52];
+      assert.deepEqual(Object.keys(spec.grab(x, y - 15, width)(x, y)), ["m"]);
+      assert.deepEqual(Object.keys(spec.grab(x, y + 15, width)(x, y)), ["n"]);
+      const { score, pairProduct } = rotation.panel.compute(s);
+      for (const value of [score, pairProduct / 8]) assert.ok(texts.includes(value.toFixed(4).replace("-", "−")), String(texts));
+    }
 });

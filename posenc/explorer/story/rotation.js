@@ -1,8 +1,11 @@
 import { arrow } from "#core/arrow.js";
+import { label } from "#core/label.js";
 import { panel } from "#panels/rotation.js";
 
 const TOKENS = 32;
 const HANDLE = 13;
+// The query above the text and the key below it, so that neighbours do not hide each other.
+const ABOVE = { q: -15, k: 15 };
 
 /** Where things stand in a picture of this width, in CSS pixels. */
 function layout(width) {
@@ -22,9 +25,10 @@ function grab(s) {
     const position = (at) => Math.min(Math.max(Math.round((at - ruler.left) / step), 0), TOKENS - 1);
     const [q, k] = [s.m, s.n].map((at) => placeOf(ruler, at));
     if (Math.abs(y - ruler.y) > 34) return null;
-    const near = { q: Math.abs(x - q), k: Math.abs(x - k) };
-    if (Math.min(near.q, near.k) <= HANDLE + 6)
-      return near.q <= near.k ? (to) => ({ m: position(to) }) : (to) => ({ n: position(to) });
+    const near = { q: Math.abs(x - q) <= HANDLE + 6, k: Math.abs(x - k) <= HANDLE + 6 };
+    const above = y === ruler.y ? Math.abs(x - q) <= Math.abs(x - k) : y < ruler.y;
+    if (near.q && (above || !near.k)) return (to) => ({ m: position(to) });
+    if (near.k) return (to) => ({ n: position(to) });
     if (x < Math.min(q, k) || x > Math.max(q, k)) return null;
     const [low, high] = [-Math.min(s.m, s.n), TOKENS - 1 - Math.max(s.m, s.n)];
     return (to) => {
@@ -47,7 +51,7 @@ function draw(stage, data, s, say) {
       const { ruler, radius, centre, narrow } = layout(width);
       circle(ctx, data, { radius, centre }, colors, say);
       if (told) between(ctx, data, { radius, centre }, colors);
-      number(ctx, width, { radius, centre, narrow }, told ? data.score : null, colors, say, pair);
+      number(ctx, width, { radius, centre, narrow }, data, s, colors, say);
       text(ctx, ruler, s, colors, say);
     },
   );
@@ -84,17 +88,18 @@ function between(ctx, { arrows }, { radius, centre }, colors) {
   ctx.stroke();
 }
 
-function number(ctx, width, { radius, centre, narrow }, score, colors, say, pair) {
-  const left = narrow ? centre[0] + radius + 26 : width * 0.58;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
-  ctx.font = "13px system-ui, sans-serif";
-  ctx.fillStyle = colors.muted;
-  ctx.fillText(say("score"), left, centre[1] - 14);
-  ctx.fillText(say("pair_shown", { pair }), left, centre[1] + 46, width - left);
-  ctx.font = `600 ${narrow ? 26 : 34}px system-ui, sans-serif`;
-  ctx.fillStyle = score === null ? colors.muted : colors.accent;
-  ctx.fillText(score === null ? "?" : score.toFixed(4), left, centre[1] + 20);
+/** The score of the whole head, and what the pair that is drawn brings to it. */
+function number(ctx, width, { radius, centre, narrow }, { score, pairProduct }, { told, pair, d }, colors, say) {
+  const left = narrow ? centre[0] + radius + 20 : width * 0.58;
+  const written = (value) => (told ? value.toFixed(4).replace("-", "−") : "?");
+  const style = { align: "left", size: narrow ? 12 : 13 };
+  const line = (text, down, color = colors.muted, more = {}) =>
+    label(ctx, text, [left, centre[1] + down], color, { ...style, ...more });
+  line(say("score_of", { count: d / 2 }), -58);
+  line(written(score), -30, told ? colors.accent : colors.muted, { size: narrow ? 26 : 34, weight: "600" });
+  line(say("pair_shown", { pair }), 14);
+  line(written(pairProduct / Math.sqrt(d)), 34, told ? colors.ink : colors.muted, { size: 16, weight: "600" });
+  line(say("dashed"), 66);
 }
 
 function text(ctx, ruler, { m, n }, colors, say) {
@@ -110,7 +115,7 @@ function text(ctx, ruler, { m, n }, colors, say) {
     ctx.moveTo(x, ruler.y - 5);
     ctx.lineTo(x, ruler.y + 5);
     ctx.stroke();
-    if (at % 8 === 0 || at === TOKENS - 1) ctx.fillText(String(at), x, ruler.y + 24);
+    if (at % 8 === 0 || at === TOKENS - 1) ctx.fillText(String(at), x, ruler.y + 32);
   }
   ctx.lineWidth = 8;
   ctx.strokeStyle = colors.grid;
@@ -119,15 +124,15 @@ function text(ctx, ruler, { m, n }, colors, say) {
   ctx.lineTo(placeOf(ruler, n), ruler.y);
   ctx.stroke();
   for (const [name, at, color] of [["k", n, colors.b], ["q", m, colors.a]]) {
-    const x = placeOf(ruler, at);
+    const [x, y] = [placeOf(ruler, at), ruler.y + ABOVE[name]];
     ctx.fillStyle = color;
     ctx.beginPath();
-    ctx.arc(x, ruler.y, HANDLE, 0, 2 * Math.PI);
+    ctx.arc(x, y, HANDLE, 0, 2 * Math.PI);
     ctx.fill();
     ctx.fillStyle = colors.paper;
     ctx.font = "italic 600 15px serif";
     ctx.textBaseline = "middle";
-    ctx.fillText(say(name), x, ruler.y);
+    ctx.fillText(say(name), x, y);
   }
 }
 
@@ -147,10 +152,12 @@ export const chapter = {
       grows: "It grows",
       falls: "It falls",
       stays: "It stays",
-      answer: "It stays, to the last digit: both arrows turn by the same angle, so that only m - n is left.",
+      answer: "It stays, to the last digit. An inner product is made of lengths and the angle between, and turning both arrows by the same angle changes neither: only n − m is left. Its sign counts: a key three tokens behind is not one three tokens ahead.",
       fails: "But turning does not make near count for more than far: what a distance does to a score depends on q and k.",
       leads: "It can be said outright: a number for each distance, added to the score.",
-      pair_shown: "pair {pair} of the head is drawn",
+      score_of: "score of all {count} pairs",
+      pair_shown: "pair {pair}, drawn, brings",
+      dashed: "dashed: unturned",
       picture_label: "The query at {m} and the key at {n} on a ruler of text, their arrows turned, score {score}. Left and right move the query, up and down the key.",
     },
     zh: {
@@ -160,10 +167,12 @@ export const chapter = {
       grows: "变大",
       falls: "变小",
       stays: "不变",
-      answer: "不变，连最后一位数字都不变：两个箭头转过同样的角度，剩下的只有 m − n。",
+      answer: "不变，连最后一位数字都不变。内积由长度和夹角决定，两个箭头转过同样的角度，这两样都不变，剩下的只有 n − m。它的正负有区别：往前三个词元的键与往后三个词元的键并不一样。",
       fails: "但是转动并不保证近处比远处更重要：一个距离怎样影响得分，要看 q 和 k。",
       leads: "不妨直说：每个距离对应一个数，直接加到得分上。",
-      pair_shown: "画出的是这个头的第 {pair} 对",
+      score_of: "全部 {count} 对的得分",
+      pair_shown: "其中画出的第 {pair} 对：",
+      dashed: "虚线：转动之前",
       picture_label: "文本标尺上，查询在 {m}，键在 {n}，箭头已转动，得分 {score}。左右键移动查询，上下键移动键。",
     },
   },
