@@ -147,7 +147,7 @@ export const chapter = {
       moved: "Those that moved",
       all: "All of them",
       none: "None of them",
-      answer: `None: a sum does not care what is added first, so each word takes its output along, number by number. A causal mask, under which a later word sees more, does tell order, and a decoder can do with it alone: the models of chapter 10 then lose ${NONE}, where with positions they lose ${LEAST} to ${MOST}.`,
+      answer: `None: a sum does not care what is added first, so each word takes its output along, number by number. A causal mask, under which a later word sees more, does tell order, and a decoder can do with it alone: the models of chapter 10 then have a loss of ${NONE}, and with positions one of ${LEAST} to ${MOST}.`,
       fails: "But then nobody can tell who bites whom: both sentences are one bag of outputs.",
       leads: "So give each word a number, its position.",
       row_first: "a sentence, and the output of each word",
