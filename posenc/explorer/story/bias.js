@@ -155,7 +155,7 @@ export const chapter = {
     SCORES[s.kind](s),
     s.told ? ["a_{m,n} = {e^{score_{m,n}}}/{∑_j e^{score_{m,j}}}"] : [],
   ],
-  predict: { options: ["third", "two_thirds", "nearly_all"], right: () => "nearly_all", at: 24 },
+  predict: { options: ["third", "two_thirds", "nearly_all"], right: () => "nearly_all", at: 12 },
   draw,
   text: {
     en: {
