@@ -14,6 +14,8 @@ SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typech
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
 # themselves, and are to run as users' programs do.
 test: export OMP_WAIT_POLICY := PASSIVE
+# Each worker of each part would read all tests anew.
+test: export PYTHONDONTWRITEBYTECODE :=
 # Node may be the one that tests/explorer/setup installed.
 test: export PATH := $(CURDIR)/$(BIN):$(PATH)
 

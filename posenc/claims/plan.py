@@ -21,8 +21,11 @@ def arms(claim: Claim, size: Size, corpus: Corpus | None) -> dict[str, RunConfig
 
 
 def looking(claim: Claim, config: RunConfig) -> list[RunConfig]:
-    """Runs of one arm at each learning rate, tested at the train length alone."""
-    if len(claim.rates) < 2:
+    """Runs of one arm at each learning rate, tested at the train length alone.
+
+    What begins with another's weights keeps the rate that it has.
+    """
+    if len(claim.rates) < 2 or config.base:
         return []
     tested = replace(config, seed=RATE_SEED, test_lengths=(config.train_length,))
     return [replace(tested, learning_rate=rate) for rate in claim.rates]
@@ -34,15 +37,19 @@ def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
     Best is the lowest loss at the train length. A rate at which training failed is none.
     """
     found: dict[float, float] = {}
-    for one in looking(claim, config):
+    tried = looking(claim, config)
+    for one in tried:
         run = read_run(out / "runs" / one.name)
         if run is None or run.state == "unfinished":
             return None
         row = row_of(run, "loss", one.train_length)
         if row is not None and run.state == "done":
             found[one.learning_rate] = number(row, "loss")
-    rates = found or {claim.rates[0] if claim.rates else config.learning_rate: 0.0}
-    return replace(config, learning_rate=min(rates, key=rates.__getitem__))
+    if not tried:
+        return config
+    # Where training failed at every rate, the verdict's runs will tell so.
+    best = min(found, key=found.__getitem__) if found else claim.rates[0]
+    return replace(config, learning_rate=best)
 
 
 def seeded(arms: Mapping[str, RunConfig], seeds: int) -> dict[str, list[RunConfig]]:

@@ -16,7 +16,7 @@ CLAIM = Claim(
         "Weights that were trained with one layout of pairs are useless with the other, without any error.",
         "按一种配对布局训练的权重，换成另一种布局就不能用，而且不报错。",
     ),
-    source="Hugging Face transformers, conversion of LLaMA (permuted query and key weights); posenc docs, howto/conversion.md",
+    source="Hugging Face transformers, conversion of LLaMA in 2023 (permuted query and key weights); posenc docs, howto/conversion.md",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

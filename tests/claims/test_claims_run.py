@@ -1,0 +1,199 @@
+"""A claim from its runs to its result: each run once, learning rates by the train length alone."""
+
+import json
+import shutil
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+import posenc.claims
+from posenc.claims import Cell, Claim, Expectation
+from posenc.claims.claim import Size
+from posenc.claims.plan import RATE_SEED
+from posenc.claims.run import Options, run
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import RESULTS, read_rows
+from posenc.lab.train import Progress
+
+SIZES = {"train_length": 3, "test_lengths": (3, 6), "dim": 16, "depth": 1, "heads": 2}
+SMALL = RunConfig("alibi", task="copy(letters=2)", batch=16, steps=40, spans=64, **SIZES)
+
+
+def arms(size: Size) -> dict[str, RunConfig]:
+    return {
+        "alibi": SMALL,
+        "none": replace(SMALL, encoding="none"),
+        "later": replace(SMALL, encoding="rotary", steps=0, base="alibi"),
+    }
+
+
+TRIED = Claim(
+    name="tried",
+    says=("It is tried.", "试一试。"),
+    source="nobody 2026",
+    differs=("Nothing.", "没有。"),
+    agreed=False,
+    arms=arms,
+    expects=(
+        Expectation(Cell("alibi", "token"), Cell("none", "token", 2), above=-1.0),
+        Expectation(Cell("later"), below=2.0),
+    ),
+    seeds=2,
+    rates=(1e-3, 1e-2),
+)
+
+
+class Silent:
+    """A display that counts."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *reason: object) -> None: ...
+    def plan(self, runs: int, done: int) -> None: ...
+    def begin(self, name: str) -> None:
+        self.begun.append(name)
+
+    def update(self, name: str, progress: Progress) -> None: ...
+    def end(self, name: str, state: str, message: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def stopped(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], Silent]:
+    out, told = tmp_path_factory.mktemp("claims"), Silent()
+    outcome = run([TRIED, replace(TRIED, name="again")], Options(out, jobs=2), told)
+    assert outcome.stopped is None
+    return out, outcome.results["tried"], told
+
+
+def test_each_run_is_made_once(ran: tuple[Path, dict[str, Any], Silent]) -> None:
+    _, found, told = ran
+    # Two arms at two rates, then three arms with two seeds, for both claims.
+    assert len({*told.begun}) == len(told.begun) == 10
+    assert {label: arm["done"] for label, arm in found["arms"].items()} == {
+        "alibi": 2,
+        "none": 2,
+        "later": 2,
+    }
+    assert found["outcome"] == "holds"
+    assert found["failed"] == {}
+
+
+def test_the_rate_is_the_one_of_the_lowest_loss_at_the_train_length(
+    ran: tuple[Path, dict[str, Any], Silent],
+) -> None:
+    out, found, _ = ran
+    losses = {}
+    for folder in (out / "runs").iterdir():
+        config = json.loads((folder / "manifest.json").read_text())["config"]
+        if config["encoding"] == "none" and config["seed"] == RATE_SEED:
+            assert config["test_lengths"] == [3]
+            rows, _ = read_rows(folder / RESULTS)
+            losses[config["learning_rate"]] = next(
+                r["loss"] for r in rows if r["kind"] == "accuracy"
+            )
+    assert len(losses) == 2
+    assert found["arms"]["none"]["config"]["learning_rate"] == min(losses, key=losses.__getitem__)
+
+
+def test_runs_that_begin_with_others_have_their_weights(
+    ran: tuple[Path, dict[str, Any], Silent],
+) -> None:
+    out, found, _ = ran
+    base = found["arms"]["later"]["config"]["base"]
+    assert (out / "runs" / base / "weights.safetensors").exists()
+    assert base.startswith("alibi-s0-")
+
+
+def test_a_result_is_recomputed_from_its_own_rows(
+    ran: tuple[Path, dict[str, Any], Silent],
+) -> None:
+    recomputed(ran[1])
+
+
+def test_what_is_done_is_not_done_again(ran: tuple[Path, dict[str, Any], Silent]) -> None:
+    out, found, _ = ran
+    told = Silent()
+    again = run([TRIED], Options(out), told).results["tried"]
+    assert told.begun == []
+    assert again == found
+
+
+def test_a_budget_ends_it_with_what_there_is(
+    ran: tuple[Path, dict[str, Any], Silent], tmp_path: Path
+) -> None:
+    outcome = run([TRIED], Options(tmp_path, jobs=1, budget=0.0), Silent())
+    assert isinstance(outcome.stopped, TimeoutError)
+    assert outcome.results["tried"]["outcome"] == "undecided"
+    shutil.copytree(ran[0] / "runs", tmp_path / "runs", dirs_exist_ok=True)
+    later = run([TRIED], Options(tmp_path), Silent())
+    assert later.results["tried"]["outcome"] == "holds"
+
+
+KEPT = sorted(Path(posenc.claims.__file__).parent.joinpath("results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_results_that_posenc_comes_with_are_recomputed(path: Path) -> None:
+    recomputed(json.loads(path.read_text("utf-8")))
+
+
+def recomputed(found: dict[str, Any]) -> None:
+    """Every verdict from the raw rows, by nothing of posenc.claims."""
+    level, outcomes = found["level"], []
+    strict = 1 - (1 - level) / len(found["expectations"])
+    for one in found["expectations"]:
+        if one["interval"] is None or one["reason"]:
+            outcomes.append("undecided")
+            continue
+        first, error = _raw(found, one["of"])
+        second, other = (
+            _raw(found, one["minus"]) if one["minus"] else (dict.fromkeys(first, 0.0), 0.0)
+        )
+        drawn = [first[seed] - second[seed] for seed in first if seed in second]
+        spread = max(statistics.stdev(drawn), (error**2 + other**2) ** 0.5) / len(drawn) ** 0.5
+        middle, freedom = statistics.mean(drawn), len(drawn) - 1
+        low, high = stats.t.interval(level, freedom, middle, spread) if spread else (middle, middle)
+        assert (one["interval"]["low"], one["interval"]["high"]) == pytest.approx((low, high))
+        above = -1e300 if one["above"] is None else one["above"]
+        below = 1e300 if one["below"] is None else one["below"]
+        wide = stats.t.interval(strict, freedom, middle, spread) if spread else (middle, middle)
+        outcome = "undecided"
+        if above < low and high < below:
+            outcome = "holds"
+        elif wide[1] < above or wide[0] > below:
+            outcome = "fails"
+        assert one["outcome"] == outcome
+        outcomes.append(outcome)
+    expected = "holds" if {*outcomes} == {"holds"} else "undecided"
+    assert found["outcome"] == ("fails" if "fails" in outcomes else expected)
+
+
+def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float], float]:
+    """A cell's values by seed from the rows of its arm, and what a share is off by in itself."""
+    arm = found["arms"][cell["arm"]]
+    length = round(cell["times"] * arm["config"]["train_length"])
+    values, hits, tries = {}, 0, 0
+    for seed, rows in arm["rows"].items():
+        for row in rows:
+            wanted = {"loss": "targets", "windows": "windows"}.get(cell["metric"])
+            if row["length"] != length or row.get("protocol", wanted) != wanted:
+                continue
+            if cell["metric"] == "exact":
+                values[seed] = row["exact"] / row["examples"]
+                hits, tries = hits + row["exact"], row["examples"]
+            else:
+                values[seed] = row["token" if cell["metric"] == "token" else "loss"]
+    if cell["metric"] != "exact":
+        return values, 0.0
+    p = (hits + 2) / (len(values) * tries + 4)
+    return values, (p * (1 - p) / tries) ** 0.5
