@@ -19,7 +19,7 @@ from posenc.explorer.tables import tables
 from tests.explorer import strangers
 
 TESTS = Path(__file__).parent
-BROWSER = ("browser/pictures.mjs", "browser/story.mjs", "browser/use.mjs")
+BROWSER = ("pictures", "story", "use")
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "([^"\n]+)"', re.MULTILINE)
 
 
@@ -151,13 +151,14 @@ def test_what_it_copies_as_python_runs(node: str, workshop: Path) -> None:
 
 
 @pytest.mark.browser
-def test_it_in_a_real_browser(node: str, chromium: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", BROWSER)
+def test_it_in_a_real_browser(name: str, node: str, chromium: str, tmp_path: Path) -> None:
     if not (TESTS / "node_modules" / "playwright-core").is_dir():
         pytest.skip("playwright-core is not installed: npm ci in tests/explorer")
     page = tmp_path / "page.html"
     bundle.write(page, members=tables(strangers.ALL))
     ended = subprocess.run(
-        [node, "--test", "--test-reporter=spec", "--test-concurrency=1", *BROWSER],
+        [node, "--test", "--test-reporter=spec", f"browser/{name}.mjs"],
         cwd=TESTS,
         env=os.environ | {"PAGE": str(page), "CHROMIUM": chromium},
         capture_output=True,

@@ -13,6 +13,8 @@ const FLAGS = [
 ];
 
 let browser;
+/** Closed tabs without options of their own, to be opened again. */
+const idle = [];
 /** { id, controls, title } of each, once the browser has started. */
 export let panels;
 /** { id, title } of each. */
@@ -38,21 +40,29 @@ before(async () => {
       title: { en: titleOf(chapter, "en"), zh: titleOf(chapter, "zh") },
     }));
   });
-  await tab.context().close();
+  await close(tab);
 });
 
 after(() => browser?.close());
 
-/** A tab on the page, whose errors and requests are kept in `tab.faults`. */
+/**
+ * A tab on the page, whose errors and requests are kept in `tab.faults`. One with options of its own is
+ * new; another may be one that was closed, since a new one takes longer to start than the page does.
+ */
 export async function open(hash, { width = 1400, height = 900, ...options } = {}) {
-  const context = await browser.newContext({
-    viewport: { width, height },
-    locale: "en-US",
-    offline: true,
-    ...options,
-  });
-  const tab = await context.newPage();
+  const plain = Object.keys(options).length === 0;
+  const tab = (plain && idle.pop()) || (await fresh(options));
+  tab.plain = plain;
   tab.faults = [];
+  await tab.setViewportSize({ width, height });
+  await tab.goto(PAGE + hash);
+  await tab.waitForSelector(".stage", { state: "attached" });
+  return tab;
+}
+
+async function fresh(options) {
+  const context = await browser.newContext({ locale: "en-US", offline: true, ...options });
+  const tab = await context.newPage();
   tab.on("pageerror", (error) => tab.faults.push(`error: ${error.message}`));
   tab.on("console", (line) => {
     if (["error", "warning"].includes(line.type())) tab.faults.push(`console: ${line.text()}`);
@@ -61,8 +71,6 @@ export async function open(hash, { width = 1400, height = 900, ...options } = {}
     const url = request.url();
     if (!/^(file|data|blob):/.test(url)) tab.faults.push(`request: ${url.slice(0, 80)}`);
   });
-  await tab.goto(PAGE + hash);
-  await tab.waitForSelector(".stage", { state: "attached" });
   return tab;
 }
 
@@ -72,10 +80,21 @@ export async function turn(tab, hash) {
   await settled(tab);
 }
 
+/** What a page keeps beyond its address would reach whoever opens the tab next. */
 export async function close(tab, what = "") {
   const { faults } = tab;
-  await tab.context().close();
+  const kept = await tab.evaluate(async () => {
+    const { length: databases } = await indexedDB.databases();
+    return [localStorage.length, sessionStorage.length, databases, window.name, document.cookie];
+  });
+  if (tab.plain) {
+    await tab.emulateMedia({ media: null });
+    await tab.goto("about:blank");
+    await tab.mouse.move(0, 0);
+    idle.push(tab);
+  } else await tab.context().close();
   assert.deepEqual(faults, [], what);
+  assert.deepEqual(kept, [0, 0, 0, "", ""], `${what}: kept in the browser`);
 }
 
 /** After the next picture. */
