@@ -27,7 +27,7 @@ def test_no_tensor_grows_with_the_square_of_the_length(name: str) -> None:
     made = {"cope": lambda: [pe.CoPE(DIM)], "ids": lambda: [pe.T5Bias(HEADS)]} | ENCODINGS
     parts: Lowerable = made[name]()
     largest = []
-    for length in (1024, 2048):
+    for length in (512, 1024):
         q, k, v = torch.randn(3, 1, HEADS, length, DIM).requires_grad_().unbind()
         ids = torch.arange(length) * 2 if name == "ids" else None
         positions = Positions.build(length, ids=ids, causal=True)
