@@ -77,7 +77,7 @@ def _transformer(config: RunConfig, task: Task, encodings: list[Encoding] | None
 
 
 def _longest(config: RunConfig, task: Task) -> int:
-    """One more than the largest position of training and tests."""
+    """Room for every token and every position of training and tests."""
     found = drawn(config)
     lengths = (*config.test_lengths, config.train_length)
-    return max(*map(task.tokens, lengths), found[1]["longest"] if found else 0)
+    return max(*map(task.extent, lengths), found[1]["longest"] if found else 0)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor, nn
 
+from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.placing import placed
 from posenc.lab.tasks.task import Batch, Row, Task, Tell, missing
@@ -32,6 +33,28 @@ class Generated(Task):
     """
 
     source: ClassVar[str]
+
+    @property
+    def longest(self) -> int | None:
+        """The largest length that there is; None: any."""
+        return None
+
+    def check(self, length: int) -> None:
+        """Raise SettingError for a length of which there are no examples."""
+        if length < self.shortest or (self.longest is not None and length > self.longest):
+            end = "" if self.longest is None else f" to {self.longest}"
+            raise SettingError(
+                f"task {self.spec} has no examples of length {length}: its lengths are from "
+                f"{self.shortest}{end}"
+            )
+
+    def extent(self, length: int) -> int:
+        """As of every task; raises SettingError as `check` does.
+
+        Models are built with it, so that no run fails at a length after it was trained.
+        """
+        self.check(length)
+        return super().extent(length)
 
     @abstractmethod
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:

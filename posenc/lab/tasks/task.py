@@ -54,6 +54,10 @@ class Task(ABC):
         """How many tokens a model reads of an example of a length."""
         return length
 
+    def extent(self, length: int) -> int:
+        """How long a model is for a length: its tokens, and one more than its largest position."""
+        return self.tokens(length)
+
     @property
     def spec(self) -> str:
         """Its name, and the settings that are not as they are by themselves."""

@@ -1,0 +1,106 @@
+"""What each task asks, solved slowly by its rule, from what is read alone."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.lab.tasks import Batch, find, names
+from posenc.lab.tasks.generated import Generated
+
+Read = list[int]
+
+
+def split(read: Read, mark: int) -> tuple[Read, int]:
+    """What stands before a mark, and how many tokens of the answer follow."""
+    place = read.index(mark)
+    return read[:place], len(read) - place - 1
+
+
+# A decoder's rule says the next token of what is read so far.
+
+
+def copied(task: Any, read: Read) -> int:
+    text, said = split(read, task.letters)
+    return text[said]
+
+
+def reversed_(task: Any, read: Read) -> int:
+    text, said = split(read, task.letters)
+    return text[-1 - said]
+
+
+def repeated(task: Any, read: Read) -> int:
+    mark = task.vocabulary - 2
+    (letter, *number), said = split(read, mark)
+    times = int("".join(map(str, number))) if task.digits else len(number)
+    return letter if said < times else mark + 1
+
+
+def sorted_(task: Any, read: Read) -> int:
+    keys, said = split(read, task.keys)
+    return sorted(keys)[said]
+
+
+RULES: dict[str, Callable[[Any, Read], Any]] = {
+    "copy": copied,
+    "reverse": reversed_,
+    "repeat": repeated,
+    "repeat(digits=0)": repeated,
+    "sort": sorted_,
+    "sort(keys=24, distinct=True)": sorted_,
+}
+
+
+def made(spec: str) -> Generated:
+    task = find(spec)
+    assert isinstance(task, Generated)
+    return task
+
+
+def sampled(spec: str, length: int, count: int) -> Batch:
+    return made(spec).sample(length, count, torch.Generator().manual_seed(length))
+
+
+def answers_of(batch: Batch) -> list[tuple[int, ...]]:
+    lists = zip(batch.targets.tolist(), batch.scored.tolist(), strict=True)
+    return [tuple(itertools.compress(targets, scored)) for targets, scored in lists]
+
+
+def test_every_task_has_a_rule() -> None:
+    known = {name for name, kind in names().items() if issubclass(kind, Generated)}
+    assert {made(spec).name for spec in RULES} == known
+
+
+@pytest.mark.parametrize("spec", RULES)
+def test_the_rule_says_what_is_scored(spec: str) -> None:
+    task = made(spec)
+    for length in (task.shortest, 4, 7, 20):
+        batch = sampled(spec, length, 40)
+        answers = answers_of(batch)
+        for read, scored, answer in zip(
+            batch.tokens.tolist(), batch.scored.tolist(), answers, strict=True
+        ):
+            places = [place for place, is_scored in enumerate(scored) if is_scored]
+            if task.causal:
+                said = [RULES[spec](task, read[: place + 1]) for place in places]
+            else:
+                assert {read[place] for place in places} == {task.vocabulary - 1}
+                said = RULES[spec](task, read[: places[0]])
+            assert tuple(said) == answer
+
+
+# Whose answers have places of their own in every example are told by themselves below.
+@pytest.mark.parametrize(
+    "spec", [spec.replace("limit=24", "limit=4") for spec in RULES if "flip_flop" not in spec]
+)
+def test_chance_is_the_share_of_the_most_frequent_answer(spec: str) -> None:
+    task = made(spec)
+    for length in (task.shortest, task.shortest + 1):
+        batch = sampled(spec, length, 6000)
+        ((_, times),) = Counter(answers_of(batch)).most_common(1)
+        # The largest of so many counts is somewhat above what each of them is on average.
+        assert times / 6000 == pytest.approx(task.chance(length), abs=0.02, rel=0.1)
