@@ -45,6 +45,20 @@ def sorted_(task: Any, read: Read) -> int:
     return sorted(keys)[said]
 
 
+def recalled(task: Any, read: Read) -> int:
+    pairs, _ = split(read, task.vocabulary - 1)
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))[read[-1]]
+
+
+def found(task: Any, read: Read) -> int:
+    assert read[-1] == task.letters
+    return read[read.index(task.letters) + 1]
+
+
+def stood_before(task: Any, read: Read) -> int:
+    return read[-1 - task.back]
+
+
 RULES: dict[str, Callable[[Any, Read], Any]] = {
     "copy": copied,
     "reverse": reversed_,
@@ -52,6 +66,13 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "repeat(digits=0)": repeated,
     "sort": sorted_,
     "sort(keys=24, distinct=True)": sorted_,
+    "recall": recalled,
+    "recall(keys=24, values=2)": recalled,
+    "needle": found,
+    "needle(depth=0.0)": found,
+    "needle(depth=1.0)": found,
+    "offset": stood_before,
+    "offset(back=5)": stood_before,
 }
 
 
@@ -104,3 +125,36 @@ def test_chance_is_the_share_of_the_most_frequent_answer(spec: str) -> None:
         ((_, times),) = Counter(answers_of(batch)).most_common(1)
         # The largest of so many counts is somewhat above what each of them is on average.
         assert times / 6000 == pytest.approx(task.chance(length), abs=0.02, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kinds"),
+    [
+        ("needle", 16),
+        ("offset", 10),
+    ],
+)
+def test_answers_are_balanced_at_every_length(spec: str, kinds: int) -> None:
+    for length in (12, 40):
+        times = Counter(answers_of(sampled(spec, length, 6000)))
+        assert len(times) == kinds
+        assert max(times.values()) < 1.2 * 6000 / kinds
+        assert made(spec).chance(length) == pytest.approx(1 / kinds)
+
+
+def test_a_needle_lies_as_deep_as_is_said() -> None:
+    def depths(spec: str) -> set[int]:
+        batch = sampled(spec, 8, 300)
+        return {row.index(16) for row in batch.tokens.tolist()}
+
+    assert depths("needle") == {*range(9)}
+    assert [depths(f"needle(depth={share})") for share in (0.0, 0.5, 1.0)] == [{0}, {4}, {8}]
+
+
+def test_keys_differ_where_they_must() -> None:
+    for spec in ("recall", "sort(keys=24, distinct=True)"):
+        length = 20
+        step = 2 if spec == "recall" else 1
+        keys = sampled(spec, length, 30).tokens[:, : step * length : step].tolist()
+        assert all(len({*row}) == length for row in keys)
+    assert any(len({*row}) < 20 for row in sampled("sort", 20, 30).tokens[:, :20].tolist())

@@ -11,6 +11,7 @@ from posenc.lab.tasks import find
 @pytest.mark.parametrize(
     ("spec", "length", "told"),
     [
+        ("recall(keys=8)", 9, "from 1 to 8"),
         ("sort(keys=8, distinct=True)", 9, "from 1 to 8"),
         ("repeat(digits=1)", 10, "from 1 to 9"),
     ],
@@ -26,6 +27,8 @@ def test_a_length_without_examples_is_refused_before_training(
 @pytest.mark.parametrize(
     "spec",
     [
+        "needle(depth=1.5)",
+        "offset(back=0)",
         "repeat(digits=-1)",
     ],
 )
