@@ -59,6 +59,31 @@ def stood_before(task: Any, read: Read) -> int:
     return read[-1 - task.back]
 
 
+# An encoder's rule says the whole answer of what is read in front of the marks.
+
+
+def bucket_sorted(task: Any, read: Read) -> Read:
+    return sorted(read)
+
+
+def odd_ones(task: Any, read: Read) -> Read:
+    return [sum(read) % 2]
+
+
+def ends_differ(task: Any, read: Read) -> Read:
+    return [int(read[0] != read[-1])]
+
+
+def missing(task: Any, read: Read) -> Read:
+    half = len(read) // 2
+    return [read[(read.index(2) + half) % (2 * half)]]
+
+
+def worked_out(task: Any, read: Read) -> Read:
+    said = [str(t) if t < task.modulus else "+-*"[t - task.modulus] for t in read]
+    return [eval(" ".join(said)) % task.modulus]
+
+
 RULES: dict[str, Callable[[Any, Read], Any]] = {
     "copy": copied,
     "reverse": reversed_,
@@ -66,11 +91,17 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "repeat(digits=0)": repeated,
     "sort": sorted_,
     "sort(keys=24, distinct=True)": sorted_,
+    "bucket_sort": bucket_sorted,
     "recall": recalled,
     "recall(keys=24, values=2)": recalled,
     "needle": found,
     "needle(depth=0.0)": found,
     "needle(depth=1.0)": found,
+    "parity": odd_ones,
+    "even_pairs": ends_differ,
+    "missing_duplicate": missing,
+    "modular": worked_out,
+    "modular(modulus=6)": worked_out,
     "offset": stood_before,
     "offset(back=5)": stood_before,
 }
@@ -130,6 +161,9 @@ def test_chance_is_the_share_of_the_most_frequent_answer(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "kinds"),
     [
+        ("parity", 2),
+        ("even_pairs", 2),
+        ("missing_duplicate", 2),
         ("needle", 16),
         ("offset", 10),
     ],

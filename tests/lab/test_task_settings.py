@@ -14,6 +14,7 @@ from posenc.lab.tasks import find
         ("recall(keys=8)", 9, "from 1 to 8"),
         ("sort(keys=8, distinct=True)", 9, "from 1 to 8"),
         ("repeat(digits=1)", 10, "from 1 to 9"),
+        ("even_pairs", 1, "from 2"),
     ],
 )
 def test_a_length_without_examples_is_refused_before_training(

@@ -142,3 +142,14 @@ def answered(question: Int64[Tensor, "b q"], answer: Int64[Tensor, "b a"]) -> Ba
     tokens, targets = whole[:, :-1], whole[:, 1:]
     scored = torch.arange(tokens.shape[1]) >= question.shape[1] - 1
     return Batch(tokens, targets, scored.expand_as(tokens))
+
+
+def asked(question: Int64[Tensor, "b q"], answer: Int64[Tensor, "b a"], mark: int) -> Batch:
+    """For an encoder: a mark for each place of the answer follows the question, and is scored.
+
+    So Ruoss et al. 2023 (arXiv:2305.16843) read what a model says.
+    """
+    tokens = torch.cat([question, torch.full_like(answer, mark)], dim=1)
+    targets = torch.cat([question, answer], dim=1)
+    scored = torch.arange(tokens.shape[1]) >= question.shape[1]
+    return Batch(tokens, targets, scored.expand_as(tokens))
