@@ -55,6 +55,18 @@ def found(task: Any, read: Read) -> int:
     return read[read.index(task.letters) + 1]
 
 
+def counted(task: Any, read: Read) -> int:
+    count = 0
+    for token in read[:-1]:
+        count = 0 if token == 1 else count + (token == 2)
+    return 4 + count
+
+
+def remembered(task: Any, read: Read) -> int:
+    told = list(zip(read[::2], read[1::2], strict=False))
+    return [bit for instruction, bit in told if instruction == 2][-1]
+
+
 def stood_before(task: Any, read: Read) -> int:
     return read[-1 - task.back]
 
@@ -102,6 +114,10 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "missing_duplicate": missing,
     "modular": worked_out,
     "modular(modulus=6)": worked_out,
+    "counting": counted,
+    "counting(most=3)": counted,
+    "flip_flop": remembered,
+    "flip_flop(ignored=0.0)": remembered,
     "offset": stood_before,
     "offset(back=5)": stood_before,
 }
@@ -158,6 +174,12 @@ def test_chance_is_the_share_of_the_most_frequent_answer(spec: str) -> None:
         assert times / 6000 == pytest.approx(task.chance(length), abs=0.02, rel=0.1)
 
 
+def test_a_guess_of_memory_says_the_same_bit_at_every_read() -> None:
+    for spec, length in itertools.product(("flip_flop", "flip_flop(ignored=0.3)"), (2, 3, 9)):
+        right = [1 not in answer for answer in answers_of(sampled(spec, length, 6000))]
+        assert sum(right) / 6000 == pytest.approx(made(spec).chance(length), abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("spec", "kinds"),
     [
@@ -165,6 +187,7 @@ def test_chance_is_the_share_of_the_most_frequent_answer(spec: str) -> None:
         ("even_pairs", 2),
         ("missing_duplicate", 2),
         ("needle", 16),
+        ("counting", 10),
         ("offset", 10),
     ],
 )
@@ -174,6 +197,12 @@ def test_answers_are_balanced_at_every_length(spec: str, kinds: int) -> None:
         assert len(times) == kinds
         assert max(times.values()) < 1.2 * 6000 / kinds
         assert made(spec).chance(length) == pytest.approx(1 / kinds)
+
+
+def test_what_is_ignored_is_a_share() -> None:
+    told = sampled("flip_flop", 50, 400).tokens[:, 2:-1:2]
+    share = [(told == kind).double().mean().item() for kind in (2, 3, 4)]
+    assert share == pytest.approx([0.1, 0.8, 0.1], abs=0.02)
 
 
 def test_a_needle_lies_as_deep_as_is_said() -> None:
