@@ -96,6 +96,18 @@ def worked_out(task: Any, read: Read) -> Read:
     return [eval(" ".join(said)) % task.modulus]
 
 
+def largest(task: Any, read: Read) -> Read:
+    best = max(token // task.classes for token in read)
+    return [token % task.classes for token in read if token // task.classes == best]
+
+
+def exchanged(task: Any, read: Read) -> Read:
+    first, _ = split(read, task.letters)
+    second = read[len(first) + 1 :]
+    assert sorted(first) == sorted(second)
+    return [int(first != second)]
+
+
 RULES: dict[str, Callable[[Any, Read], Any]] = {
     "copy": copied,
     "reverse": reversed_,
@@ -118,6 +130,9 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "counting(most=3)": counted,
     "flip_flop": remembered,
     "flip_flop(ignored=0.0)": remembered,
+    "maximum": largest,
+    "permutation": exchanged,
+    "permutation(letters=2)": exchanged,
     "offset": stood_before,
     "offset(back=5)": stood_before,
 }
@@ -186,6 +201,8 @@ def test_a_guess_of_memory_says_the_same_bit_at_every_read() -> None:
         ("parity", 2),
         ("even_pairs", 2),
         ("missing_duplicate", 2),
+        ("permutation", 2),
+        ("maximum", 10),
         ("needle", 16),
         ("counting", 10),
         ("offset", 10),
@@ -221,3 +238,12 @@ def test_keys_differ_where_they_must() -> None:
         keys = sampled(spec, length, 30).tokens[:, : step * length : step].tolist()
         assert all(len({*row}) == length for row in keys)
     assert any(len({*row}) < 20 for row in sampled("sort", 20, 30).tokens[:, :20].tolist())
+
+
+def test_an_exchange_is_of_any_two_places() -> None:
+    batch = sampled("permutation", 6, 2000)
+    changes = Counter(
+        tuple(place for place in range(6) if row[place] != row[7 + place])
+        for row in batch.tokens.tolist()
+    )
+    assert {*changes} == {(), *itertools.combinations(range(6), 2)}
