@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from torch import Tensor
-
 from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.spelling import spelled
@@ -33,7 +31,7 @@ def drawn(config: RunConfig) -> tuple[str, dict[str, Any]] | None:
 
 def placed(
     config: RunConfig, batch: Batch, causal: bool, *, training: bool = False
-) -> Positions | Tensor | None:
+) -> Positions | None:
     """What a model is told of a batch's positions; None where they are counted from 0.
 
     Random ones (Ruoss et al. 2023) stay random in tests, as in the paper; those that skip ahead
@@ -41,7 +39,7 @@ def placed(
     """
     found = drawn(config)
     if found is None or not (training or DRAWN[found[0]][1]):
-        return batch.ids
+        return None if batch.ids is None else Positions.build(ids=batch.ids, causal=causal)
     rows, tokens = batch.tokens.shape
     make = DRAWN[found[0]][0]
     return make(tokens, batch=rows, causal=causal, device=batch.tokens.device, **found[1])

@@ -55,6 +55,19 @@ def found(task: Any, read: Read) -> int:
     return read[read.index(task.letters) + 1]
 
 
+def added(task: Any, read: Read) -> int:
+    question, said = split(read, 11)
+    sides = split(question, 10)[0], question[question.index(10) + 1 :]
+    each = 2 if task.hints else 1
+    first, second = (side[each - 1 :: each] for side in sides)
+    numbers = [int("".join(map(str, digits[::-1]))) for digits in (first, second)]
+    answer = [int(digit) for digit in f"{sum(numbers):0{len(first) + 1}}"[::-1]]
+    if not task.hints:
+        return answer[said]
+    letters = [*sides[0][::2], sides[0][-2] + 1]
+    return (answer if said % 2 else letters)[said // 2]
+
+
 def counted(task: Any, read: Read) -> int:
     count = 0
     for token in read[:-1]:
@@ -121,6 +134,9 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "needle": found,
     "needle(depth=0.0)": found,
     "needle(depth=1.0)": found,
+    "addition": added,
+    "addition(hints='index', limit=24)": added,
+    "addition(coupled=True, limit=24)": added,
     "parity": odd_ones,
     "even_pairs": ends_differ,
     "missing_duplicate": missing,
