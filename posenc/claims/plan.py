@@ -57,9 +57,11 @@ def seeded(arms: Mapping[str, RunConfig], seeds: int) -> dict[str, list[RunConfi
     found: dict[str, list[RunConfig]] = {}
     # Who begins with another comes after it.
     for label, arm in sorted(arms.items(), key=lambda one: bool(one[1].base)):
+        if arm.base and arm.base not in found:
+            continue
         bases = [run.name for run in found[arm.base]] if arm.base else [""] * seeds
         found[label] = [replace(arm, seed=n, base=base) for n, base in enumerate(bases)]
-    return {label: found[label] for label in arms}
+    return {label: found[label] for label in arms if label in found}
 
 
 def runs_of(configs: Iterable[RunConfig], out: Path) -> list[Run]:
