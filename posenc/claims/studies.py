@@ -8,6 +8,8 @@ from posenc.lab.config import RunConfig
 
 # The train lengths of texts.
 LENGTH: dict[Size, int] = {"small": RunConfig.train_length, "large": 512}
+# What learning rates of made tasks are chosen from: one that suits ALiBi ruins RoPE.
+RATES = (1e-3, 3e-3)
 ON_BYTES: Said = (
     "Models of 33 thousand parameters, with heads of 8 dimensions, read bytes of Python's standard "
     "library, 64 at a time; losses are of the same 16 last bytes, with more and more before them.",

@@ -29,7 +29,7 @@ TEXTS: Texts = {
     "below": ("below {below:g}", "低于 {below:g}"),
     "between": ("between {above:g} and {below:g}", "在 {above:g} 与 {below:g} 之间"),
     "cell": (
-        "{metric} of {arm} at {times} the train length",
+        "{metric} of {arm} at {times} times the train length",
         "{arm} 在训练长度 {times} 倍处的{metric}",
     ),
     "cell_trained": ("{metric} of {arm} at the train length", "{arm} 在训练长度上的{metric}"),
