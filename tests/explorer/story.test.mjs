@@ -218,3 +218,10 @@ test("neighbours can both be taken: the query above the text, the key below it",
       for (const value of [score, pairProduct / 8]) assert.ok(texts.includes(value.toFixed(4).replace("-", "−")), String(texts));
     }
 });
+
+test("no text names a panel by a number, and only chapters name chapters by theirs", () => {
+  const numbers = [[STORY, /\bpanel \d|面板 ?\d/], [PANELS, /\b(panel|chapter) \d|面板 ?\d|第 ?\d+ ?章/]];
+  for (const [shown, number] of numbers)
+    for (const { id, text } of shown)
+      for (const said of [...Object.values(text.en), ...Object.values(text.zh)]) assert.ok(!number.test(said), `${id}: ${said}`);
+});

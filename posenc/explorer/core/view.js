@@ -11,25 +11,24 @@ export function view(store, refuse, lessons) {
   const say = speaker(lang, panel);
   const pageSay = speaker(lang);
   const title = say("title");
-  const { draw, formula, controls } = panel;
+  const { draw, formula, symbols, controls } = panel;
   const settled = () => store.settled();
   const shown = exhibit(
     store,
-    { panel, controls, draw, formula, say, title, prefix: "", settled, address: store.address },
+    { panel, controls, draw, formula, symbols, say, title, prefix: "", settled, address: store.address },
     refuse,
   );
-  const number = store.panels.indexOf(panel) + 1;
   const box = element(
     "article",
     { "aria-labelledby": "title" },
-    element("h2", { id: "title", tabindex: "-1" }, embed ? title : `${number}. ${title}`),
+    element("h2", { id: "title", tabindex: "-1" }, title),
     element(
       "section",
       { class: "predict" },
       element(
         "p",
         { class: "question" },
-        element("strong", {}, pageSay("predict")),
+        element("strong", {}, pageSay("question_of")),
         " ",
         say("question"),
       ),
