@@ -57,6 +57,13 @@ export function chapterView(store, chapter, number, refuse, lessons) {
   const leads = embed
     ? whole(store, pageSay)
     : element("p", { class: "leads" }, element("strong", {}, say("fails")), " ", say("leads"));
+  const picture = element(
+    "div",
+    { class: "picture" },
+    shown.message,
+    shown.stage,
+    element("div", { class: "controls" }, ...shown.fields),
+  );
   const tag = embed ? "h1" : "h2";
   const box = element(
     "section",
@@ -72,13 +79,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       ),
       element("p", { class: "lead" }, say("lead")),
     ),
-    element(
-      "div",
-      { class: "picture" },
-      shown.message,
-      shown.stage,
-      element("div", { class: "controls" }, ...shown.fields),
-    ),
+    picture,
     element(
       "div",
       { class: "talk" },
@@ -89,6 +90,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
     ),
     leads,
   );
+  let told = null;
   return {
     ...shown,
     id, element: box,
@@ -96,8 +98,18 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       const s = settled();
       predicted.show(s);
       leads.classList.toggle("early", !s.told);
+      // Where the question stands below the picture, the answer would change what is out of sight.
+      if (told === false && s.told) bring(picture);
+      ({ told } = s);
       shown.show();
       workshop.setAttribute("href", address({ story: false, ...store.held(chapter) }));
     },
   };
+}
+
+/** Into view, where it is not yet, and at once for those who want nothing to move. */
+function bring(node) {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const block = node.offsetHeight > innerHeight ? "start" : "nearest";
+  node.scrollIntoView({ block, behavior: calm ? "instant" : "smooth" });
 }

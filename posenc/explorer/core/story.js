@@ -58,12 +58,8 @@ export function story(store, chapters, refuse, lessons) {
   function mark() {
     for (const link of links) {
       const reads = link.id === `go.${store.settings.panel}`;
-      if (!reads) link.removeAttribute("aria-current");
-      else {
-        link.setAttribute("aria-current", "true");
-        // On narrow pages the row of names is longer than the window.
-        bar.scrollLeft = link.offsetLeft + (link.offsetWidth - bar.clientWidth) / 2;
-      }
+      if (reads) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
     }
   }
   /** To the chapter that the address names, below all those that it stands under. */

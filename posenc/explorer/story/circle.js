@@ -11,8 +11,8 @@ const SAME = 1e-9;
 function layout(width) {
   const narrow = width < 520;
   const radius = narrow ? 64 : 122;
-  const centre = narrow ? [88, 96] : [160, 160];
-  const wave = { left: narrow ? 196 : 352, right: width - 10 };
+  const centre = narrow ? [91, 96] : [160, 160];
+  const wave = { left: narrow ? 199 : 352, right: width - 10 };
   const foot = centre[1] + radius + (narrow ? 44 : 50);
   return { narrow, radius, centre, wave, foot, height: foot + (narrow ? 76 : 82) };
 }
@@ -101,7 +101,8 @@ function circle(ctx, { points, position, period }, told, place, { centre, radius
     if (!told && !lit) return;
     const [px, py] = place(point);
     if (told) dot(ctx, [px, py], 3.5, colors.muted);
-    const out = 1 + 15 / radius;
+    // A ring around the point leaves its number free.
+    const out = 1 + 18 / radius;
     const style = { size: lit ? 14 : 12, weight: lit ? "600" : "400" };
     const outside = [centre[0] + (px - centre[0]) * out, centre[1] + (py - centre[1]) * out];
     label(ctx, String(lit ? position : n), outside, lit ? colors.accent : colors.muted, style);

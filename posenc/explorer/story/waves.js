@@ -16,7 +16,8 @@ const RANGE = [-1, 1];
 function layout(width) {
   const narrow = width < 520;
   const [column, periods] = narrow ? [52, 48] : [90, 64];
-  const table = { left: 44, top: 22, width: width - 44 - column - periods - 16, height: narrow ? 186 : 252 };
+  // Every row as high as the others, in whole pixels: they alternate, and would merge.
+  const table = { left: 44, top: 22, width: width - 44 - column - periods - 16, height: 4 * WIDTH };
   const wave = { ...table, top: table.top + table.height + 12, height: narrow ? 62 : 72 };
   return {
     height: wave.top + wave.height + 38, table, wave,

@@ -195,3 +195,72 @@ test("a frame in another page gets the height of what it shows", async () => {
   }
   await close(tab);
 });
+
+/** Where a part of a chapter stands in the window. */
+const place = (tab, id, part) =>
+  tab.evaluate(([name, inside]) => {
+    const { top, bottom, left, right, width, height } = document.querySelector(`${name} ${inside}`).getBoundingClientRect();
+    return { top, bottom, left, right, width, height };
+  }, [section(id), part]);
+
+test("the answer brings its picture into the window, and at once where nothing shall move", async () => {
+  for (const [width, height] of [[390, 844], [700, 450]]) {
+    const tab = await open("", { width, height, reducedMotion: "reduce" });
+    for (const { id } of chapters) {
+      await turn(tab, `#${id}`);
+      const button = tab.locator(named(`${id}.peek`));
+      await button.scrollIntoViewIfNeeded();
+      await button.click();
+      await settled(tab);
+      const canvas = await place(tab, id, ".stage canvas");
+      const seen = Math.min(canvas.bottom, height) - Math.max(canvas.top, 0);
+      const most = Math.min(canvas.height, height);
+      assert.ok(seen > 0.7 * most, `${id} ${width}: ${seen} of ${most} px of the picture are seen`);
+    }
+    await close(tab);
+  }
+});
+
+test("in a low window a slider is long enough to drag, and stands beside the top of its picture", async () => {
+  const tab = await open("", { width: 700, height: 450, deviceScaleFactor: 2 });
+  for (const { id } of chapters) {
+    await turn(tab, `#${id}`);
+    await tab.locator(named(`${id}.peek`)).click();
+    await tab.evaluate((name) => document.querySelector(`${name} .picture`).scrollIntoView(), section(id));
+    await settled(tab);
+    const sliders = await tab.evaluate((name) =>
+      [...document.querySelectorAll(`${name} input[type=range]`)].map((slider) => {
+        const { width, bottom } = slider.getBoundingClientRect();
+        return { width, below: bottom - innerHeight };
+      }), section(id));
+    for (const { width, below } of sliders) {
+      assert.ok(width >= 150, `${id}: a slider of ${width} px`);
+      assert.ok(below <= 0, `${id}: a slider ${below} px below the window`);
+    }
+    assert.ok((await place(tab, id, ".stage canvas")).top >= -1, id);
+  }
+  await close(tab);
+});
+
+test("on a phone every chapter's number is in the row of chapters, and no table makes the page wider", async () => {
+  const tab = await open("", { width: 390, height: 844 });
+  for (const { id } of chapters) {
+    await turn(tab, `#${id}`);
+    const links = await tab.evaluate(() =>
+      [...document.querySelectorAll(".chapters a")].map((link) => {
+        const { left, right, top } = link.getBoundingClientRect();
+        return { left, right, top };
+      }));
+    assert.ok(links.every(({ left, right }) => left >= 0 && right <= 390), id);
+    assert.equal(new Set(links.map(({ top }) => top)).size, 1, id);
+  }
+  for (const id of ["beyond", "stretching"]) {
+    await turn(tab, `#panel=${id}`);
+    const [page, tables] = await tab.evaluate(() => [
+      document.documentElement.scrollWidth - innerWidth,
+      [...document.querySelectorAll(".table")].map((table) => table.scrollWidth - table.clientWidth),
+    ]);
+    assert.ok(page <= 0 && tables[0] > 0, `${id}: ${page}, ${tables}`);
+  }
+  await close(tab);
+});
