@@ -12,7 +12,7 @@ const kinds = ["alibi", "t5", "kerple", "sandwich", "fire", "shaw", "transformer
 const roundings = each(["bfloat16", "float16", "float32"], (dtype) =>
   each(["positions", "frequencies", "angles", "table"], (what) => ({ dtype, what })),
 );
-const scalings = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope"];
+const scalings = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope", "rerope"];
 
 // The changes to the settings under which a panel is compared.
 const cases = {

@@ -10,7 +10,7 @@ import { lessonLink, whole } from "#core/view.js";
  * One chapter of the story: what is asked and told, one picture, its controls, and where it fails.
  *
  * A chapter is a value: the panel whose settings and numbers it shows, and in place of the panel's the
- * controls, draw, formula and text that it has of its own; byHand, settings that only the picture
+ * controls, draw, formula, symbols and text that it has of its own; byHand, settings that only the picture
  * changes; holds and options, see `settle`; predict, see `prediction`. What it draws gets, beside the
  * settings, `guess` and `told`: what the reader said, and whether the answer may show.
  */
@@ -34,6 +34,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       controls: chapter.controls.map(named),
       draw: chapter.draw ?? panel.draw,
       formula: chapter.formula ?? panel.formula,
+      symbols: chapter.symbols ?? panel.symbols,
     },
     refuse,
   );

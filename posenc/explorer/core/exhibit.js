@@ -3,6 +3,7 @@ import { element } from "#core/dom.js";
 import { UserError } from "#core/errors.js";
 import { mathml } from "#core/mathml.js";
 import { THEMES } from "#core/palette.js";
+import { escape } from "#core/recorder.js";
 import { copy, download } from "#core/save.js";
 import { Stage } from "#core/stage.js";
 import { svg } from "#core/svg.js";
@@ -14,8 +15,8 @@ import { wordIn } from "#formulas/words.js";
  * What the workshop and the story share of a panel: the stage that it draws on, its controls, its
  * formula, and what can be taken along, each an element for the page to place.
  *
- * `shown` has the panel, the controls to offer, draw, formula, say, title, the text that ids begin
- * with, settled() and address().
+ * `shown` has the panel, the controls to offer, draw, formula, symbols(s, data), the names of texts that say
+ * what a formula's signs mean, say, title, the text that ids begin with, settled() and address().
  */
 export function exhibit(store, shown, refuse) {
   const { panel, say, prefix } = shown;
@@ -95,7 +96,9 @@ export function exhibit(store, shown, refuse) {
     const markup = rows
       .map((row) => `<div>${row.map((line) => mathml(line, wordIn(lang))).join("")}</div>`)
       .join("");
-    if (markup !== written) formula.innerHTML = written = markup;
+    const signs = (shown.symbols?.(s, data) ?? []).map((key) => say(key)).join(" ");
+    const all = signs ? `${markup}<p class="signs">${withSubscripts(escape(signs))}</p>` : markup;
+    if (all !== written) formula.innerHTML = written = all;
     formula.hidden = !rows.flat().length;
   }
   /** Some panels compute to write their code: it is written when somebody can read it. */
@@ -144,6 +147,9 @@ export function exhibit(store, shown, refuse) {
     },
   };
 }
+
+/** h_i as formulas have it. */
+const withSubscripts = (text) => text.replace(/(\p{L}+)_(\p{L})/gu, "<i>$1</i><sub>$2</sub>");
 
 function explained(error, say) {
   if (error instanceof UserError) return say(error.key, error.values);

@@ -5,6 +5,7 @@ const stretched = (growth) => `h_i = (base ${growth}^{d/(d-2)})^{-2i/d}`;
 
 export const SCALINGS = {
   none: () => ["h_i = θ_i"],
+  rerope: () => ["h_i = θ_i", "angle_i = h_i min(m - n, trained - 1)"],
   linear: () => ["h_i = {θ_i}/{factor}"],
   ntk: () => [stretched("factor")],
   dynamic_ntk: () => [

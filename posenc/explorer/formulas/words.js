@@ -1,5 +1,6 @@
 /** Names in formulas, in Chinese; in English they stand for themselves. */
 const CHINESE = {
+  angle: "角度",
   axis: "轴",
   base: "基数",
   bucket: "桶",

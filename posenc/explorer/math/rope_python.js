@@ -23,20 +23,26 @@ export function ropeInPython(row) {
   const { settings, name, trained, target } = row;
   const turned = row.headDim && row.headDim !== settings.d ? `, rotary_dim=${settings.d}` : "";
   const dim = row.headDim ?? settings.d;
+  const clipped = name === "rerope";
+  const farthest = (clipped ? trained : target) - 1;
+  const rope = `base=${settings.base}${turned}`;
+  const scaled = clipped
+    ? `pe.ReRoPE(${dim}, window=${farthest}, ${rope})  # no distance counts as more than the window`
+    : `pe.Rotary(${dim}, ${rope}, scaling=scaling)`;
   return `import math
 
 import torch
 import posenc as pe
 from posenc.analysis import measure
 
-scaling = ${SCALINGS[name](settings)}
-plain = pe.Rotary(${dim}, base=${settings.base}${turned})
-scaled = pe.Rotary(${dim}, base=${settings.base}${turned}, scaling=scaling)
+scaling = ${clipped ? "None" : SCALINGS[name](settings)}
+plain = pe.Rotary(${dim}, ${rope})
+scaled = ${scaled}
 w = measure.frequencies(plain)[0]
 h = measure.frequencies(scaled, ${target})[0]
 print("wavelengths:", measure.wavelengths(h))
 once = w * (${trained} - 1) < 2 * math.pi
 print("pairs that complete no turn in training:", int(once.sum()))
-print("of these meet new angles:", int((once & (h * (${target} - 1) > w * ${trained} * (1 + 1e-9))).sum()))
+print("of these meet new angles:", int((once & (h * ${farthest} > w * ${trained} * (1 + 1e-9))).sum()))
 `;
 }

@@ -1,14 +1,20 @@
-import { UserError } from "#core/errors.js";
 import { short } from "#core/numbers.js";
 import { scalingFormula } from "#formulas/scalings.js";
-import { wavelengths } from "#math/frequencies.js";
-import { reach } from "#math/reach.js";
-import { checkRamp, readConfig, standIns } from "#math/rope_config.js";
+import { standIns } from "#math/rope_config.js";
 import { ropeInPython } from "#math/rope_python.js";
-import { frequencies } from "#math/scaling.js";
+import { METHODS, compute } from "#math/stretched.js";
 
-export const METHODS = ["none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3", "longrope"];
-const TURN = 2 * Math.PI;
+// Methods coincide for many pairs: where a dashed line lies on a whole one, both are seen.
+const LOOKS = {
+  none: { color: "a" },
+  linear: { color: "b" },
+  ntk: { color: "c" },
+  dynamic_ntk: { color: "d2" },
+  yarn: { color: "accent", dash: [9, 5] },
+  llama3: { color: "a", dash: [3, 6] },
+  longrope: { color: "ink", dash: [8, 3, 2, 3] },
+  rerope: { color: "b", dash: [3, 6] },
+};
 const LLAMA_3_1 = `{
   "head_dim": 128,
   "max_position_embeddings": 131072,
@@ -22,68 +28,6 @@ const LLAMA_3_1 = `{
   }
 }`;
 
-/** The settings of a method as the sliders stand. */
-function settingsOf(name, s) {
-  const shared = { d: s.d, base: s.base, trained: s.trained, factor: s.factor };
-  if (name === "yarn") return { ...shared, betaFast: s.beta_fast, betaSlow: s.beta_slow };
-  if (name === "llama3") return { ...shared, lowFreqFactor: s.low, highFreqFactor: s.high };
-  if (name !== "longrope") return shared;
-  // LongRoPE's divisors are searched per model; these grow from 1 to the factor, as NTK's do.
-  const pairs = s.d / 2;
-  const long = Array.from({ length: pairs }, (_, i) => s.factor ** (i / Math.max(pairs - 1, 1)));
-  return { ...shared, short: long.map(() => 1), long };
-}
-
-const possible = (name, d) => d >= 4 || !["ntk", "dynamic_ntk"].includes(name);
-
-/** What a scaling does at the target length. */
-function measured(label, name, settings, target) {
-  const { d, base, trained } = settings;
-  const plain = frequencies("none", { d, base }).inverse;
-  const { inverse, gain } = frequencies(name, { ...settings, length: target });
-  const pairs = reach(plain, inverse, trained, target);
-  return {
-    label, name, gain, trained, target, settings, pairs,
-    wavelengths: Array.from(wavelengths(inverse)),
-    turnsInTraining: pairs.map(({ seen }) => seen / TURN),
-    turnsAtTarget: pairs.map(({ reached }) => reached / TURN),
-    once: pairs.filter(({ seen }) => seen < TURN).length,
-    fresh: pairs.filter(({ fresh }) => fresh).length,
-  };
-}
-
-function compute(s) {
-  if (s.method === "config") {
-    const ropes = readConfig(s.config, { d: s.d, trained: s.trained, factor: s.factor });
-    const found = ropes.map(({ layer, type, name, settings, target, headDim }) => ({
-      ...measured(layer ? `${layer}: ${type}` : type, name, settings, target),
-      type, layer, headDim,
-    }));
-    const [{ settings, target }] = ropes;
-    return { rows: [measured("none", "none", settings, target), ...found], chosen: 1, config: true };
-  }
-  if (!possible(s.method, s.d)) throw new UserError("one_pair");
-  const target = Math.round(s.trained * s.factor);
-  const usable = (name) => {
-    if (name === "yarn" && name !== s.method) return rampRuns(settingsOf(name, s));
-    return possible(name, s.d);
-  };
-  if (s.method === "yarn") checkRamp(settingsOf("yarn", s));
-  const names = METHODS.filter((name) => name === "none" || name === s.method || (s.overlay && usable(name)));
-  const rows = names.map((name) => measured(name, name, settingsOf(name, s), target));
-  return { rows, chosen: names.indexOf(s.method), config: false };
-}
-
-function rampRuns(settings) {
-  try {
-    checkRamp(settings);
-    return true;
-  } catch (error) {
-    if (error instanceof UserError) return false;
-    throw error;
-  }
-}
-
 function draw(stage, data, s, say) {
   const { rows, chosen, config } = data;
   const most = Math.max(...rows.map((row) => row.wavelengths.length));
@@ -92,10 +36,11 @@ function draw(stage, data, s, say) {
   const name = (row) => (config && row !== rows[0] ? row.label : say(row.name));
   const padded = (y) => x.map((i) => y[i] ?? NaN);
   const level = (value) => x.map(() => value);
+  const look = (row) => (config && row !== rows[0] ? {} : LOOKS[row.name]);
   stage.curves("wavelengths", {
     title: say("wavelengths_figure"), x, xLabel: say("pair"), yLabel: say("wavelength"), logY: true,
     series: [
-      ...rows.map((row, i) => ({ label: name(row), y: padded(row.wavelengths.map(finite)), width: i === chosen ? 3.5 : 1.5 })),
+      ...rows.map((row, i) => ({ label: name(row), y: padded(row.wavelengths.map(finite)), width: i === chosen ? 3.5 : 1.5, ...look(row) })),
       { label: say("trained_line", { length: pick.trained }), y: level(pick.trained), dash: [6, 4], color: "ink" },
       { label: say("target_line", { length: pick.target }), y: level(pick.target), dash: [2, 4], color: "muted" },
     ],
@@ -104,7 +49,7 @@ function draw(stage, data, s, say) {
     title: say("turns_figure", { method: name(pick) }), x, xLabel: say("pair"), yLabel: say("turns"), logY: true,
     series: [
       { label: say("in_training", { length: pick.trained }), y: padded(pick.turnsInTraining), color: "a", width: 2.5 },
-      { label: say("at_target", { length: pick.target }), y: padded(pick.turnsAtTarget.map(finite)), color: "b", width: 2.5 },
+      { label: say("at_target", { length: pick.target }), y: padded(pick.turnsAtTarget.map(finite)), color: "b", dash: [7, 4], width: 2.5 },
       { label: say("one_turn"), y: level(1), dash: [6, 4], color: "muted" },
     ],
   });
@@ -112,7 +57,7 @@ function draw(stage, data, s, say) {
     [say("method_column"), say("once_column"), say("fresh_column"), say("slowest_column"), say("gain_column")],
     rows.map((row) => [name(row), row.once, row.fresh, short(Number(slowest(row).toPrecision(4))), short(row.gain)]),
   );
-  if (!config) stage.note(say(`${s.method}_note`, { factor: s.factor, target: pick.target }));
+  if (!config) stage.note(say(`${s.method}_note`, { factor: s.factor, target: pick.target, trained: pick.trained, farthest: pick.trained - 1 }));
   for (const row of config ? rows.slice(1) : []) {
     const { d, base } = row.settings;
     stage.note(say("config_read", { rope: row.label, d, headDim: row.headDim, base, trained: row.trained, target: row.target }));
@@ -121,6 +66,22 @@ function draw(stage, data, s, say) {
 
 // A pair that does not turn has no wavelength.
 const finite = (value) => (Number.isFinite(value) && value > 0 ? value : NaN);
+
+/** Which texts say what the signs of a formula mean. */
+function symbols(s, data) {
+  if (data === null) return [];
+  const named = (data.config ? data.rows.slice(1) : [data.rows[data.chosen]]).flatMap(({ name }) => SYMBOLS[name] ?? []);
+  return ["symbols", ...new Set(named)];
+}
+
+const SYMBOLS = {
+  dynamic_ntk: ["symbols_growth"],
+  yarn: ["symbols_share", "symbols_gain"],
+  llama3: ["symbols_share"],
+  longrope: ["symbols_divisor", "symbols_gain"],
+  rerope: ["symbols_counted"],
+};
+
 const slowest = (row) => Math.max(...row.wavelengths.filter(Number.isFinite));
 
 function python(s) {
@@ -133,6 +94,7 @@ export const panel = {
   lesson: "learn/scaling",
   uses: (s) => (s.method === "config" ? standIns(s.config, s) : ["d", "base", "trained"]),
   formula: scalingFormula,
+  symbols,
   text: {
     en: {
       title: "Stretching the context",
@@ -141,12 +103,13 @@ export const panel = {
       more: "Every method slows these down; they differ in what they do to the fast pairs.",
       method: "Method",
       none: "no scaling",
-      linear: "linear (position interpolation)",
+      linear: "linear",
       ntk: "NTK-aware base",
       dynamic_ntk: "dynamic NTK",
       yarn: "YaRN",
       llama3: "Llama 3",
       longrope: "LongRoPE",
+      rerope: "ReRoPE (re-indexing)",
       config: "a model's config.json",
       factor: "Factor: target length / trained length",
       beta_fast: "beta_fast: turns in training above which a pair is kept",
@@ -171,12 +134,19 @@ export const panel = {
       slowest_column: "slowest wavelength",
       gain_column: "gain on cos and sin",
       none_note: "Slow pairs turn farther at {target} tokens than training ever showed.",
-      linear_note: "Every pair turns {factor} times slower. No angle is new, but neighbours come {factor} times closer.",
+      linear_note: "Position interpolation: every pair turns {factor} times slower. No angle is new, but neighbours come {factor} times closer.",
       ntk_note: "A larger base: the fastest pair is kept, the slowest interpolated, those between partly, so some still meet new angles.",
       dynamic_ntk_note: "The base grows with the length of the input; up to the trained length nothing changes.",
       yarn_note: "Pairs that turned often are kept, those that turned less than beta_slow times are interpolated, with a ramp between; and scores get a gain.",
       llama3_note: "YaRN's idea with its own two thresholds, and without the gain.",
       longrope_note: "One divisor per pair, found by search for each model. Without a config the divisors here are only an example that grows from 1 to {factor}.",
+      rerope_note: "No pair turns more slowly: every distance of {trained} tokens or more counts as {farthest}. Beyond that, tokens are not told apart, scores are computed twice, near and far, and keys must be cached unrotated.",
+      symbols: "θ_i: radians by which a token turns pair i in training; h_i: with the method.",
+      symbols_growth: "growth: the factor for the length that is read now.",
+      symbols_share: "share_i: how much of its own speed a pair keeps, from 1 (fast pairs) to 0 (slow ones).",
+      symbols_gain: "gain: what cosines and sines are multiplied by.",
+      symbols_divisor: "divisor_i: by how much pair i turns more slowly, found by search for each model.",
+      symbols_counted: "angle_i: between a query at m and a key at n.",
       config_read: "{rope}: {d} of {headDim} dimensions turn, base {base}, trained on {trained} tokens, target {target}.",
       config_empty: "Paste the text of a config.json into the field.",
       config_not_json: "This is not JSON: {reason}.",
@@ -205,12 +175,13 @@ export const panel = {
       more: "各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
       method: "方法",
       none: "不缩放",
-      linear: "线性（位置插值）",
+      linear: "线性插值",
       ntk: "NTK 感知基数",
       dynamic_ntk: "动态 NTK",
       yarn: "YaRN",
       llama3: "Llama 3",
       longrope: "LongRoPE",
+      rerope: "ReRoPE（重编距离）",
       config: "模型的 config.json",
       factor: "倍数：目标长度 / 训练长度",
       beta_fast: "beta_fast：训练中转够这么多圈就保持不变",
@@ -235,12 +206,19 @@ export const panel = {
       slowest_column: "最长的波长",
       gain_column: "cos 与 sin 的增益",
       none_note: "到 {target} 个词元时，慢的维度对转过的角度超出训练所见。",
-      linear_note: "所有维度对都慢 {factor} 倍。没有新角度，但相邻词元也靠近了 {factor} 倍。",
+      linear_note: "即位置插值：所有维度对都慢 {factor} 倍。没有新角度，但相邻词元也靠近了 {factor} 倍。",
       ntk_note: "换成更大的基数：最快的不变，最慢的完全插值，中间的只插值一部分，所以仍有一些遇到新角度。",
       dynamic_ntk_note: "基数随输入长度增大；不超过训练长度时什么都不变。",
       yarn_note: "转得多的维度对保持不变，不到 beta_slow 圈的插值，中间线性过渡；得分另乘一个增益。",
       llama3_note: "与 YaRN 思路相同，阈值是另外两个，且没有增益。",
       longrope_note: "每个维度对有自己的除数，由搜索得到。没有配置文件时，这里只用从 1 增长到 {factor} 的除数作示例。",
+      rerope_note: "没有一对转得更慢：{trained} 个词元及更远的距离都当作 {farthest}。更远的词元彼此分不开；得分要算近、远两遍，缓存的键必须是未旋转的。",
+      symbols: "θ_i：训练时一个词元使第 i 对转过的弧度；h_i：用这种方法时的弧度。",
+      symbols_growth: "增长：当前读入长度所需的倍数。",
+      symbols_share: "保留_i：一对维度保留多少自己的速度，从 1（快的）到 0（慢的）。",
+      symbols_gain: "增益：cos 与 sin 所乘的数。",
+      symbols_divisor: "除数_i：第 i 对转慢多少倍，由搜索为每个模型得到。",
+      symbols_counted: "角度_i：位置 m 的查询与位置 n 的键之间的角度。",
       config_read: "{rope}：{headDim} 维中有 {d} 维旋转，基数 {base}，训练长度 {trained}，目标长度 {target}。",
       config_empty: "请把 config.json 的内容粘贴到输入框。",
       config_not_json: "这不是 JSON：{reason}。",

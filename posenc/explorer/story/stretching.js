@@ -2,7 +2,8 @@ import { dial } from "#core/dial.js";
 import { short } from "#core/numbers.js";
 import data from "#data/compare.js";
 import { SCALINGS } from "#formulas/scalings.js";
-import { METHODS, panel } from "#panels/stretching.js";
+import { METHODS } from "#math/stretched.js";
+import { panel } from "#panels/stretching.js";
 
 const MOST_DIALS = 32;
 const COLUMNS = 8;

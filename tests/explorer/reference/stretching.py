@@ -57,7 +57,7 @@ STRETCHES: tuple[dict[str, Any], ...] = (
 def stretching(case: dict[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"d": 16, "base": 10_000, "trained": 64, "overlay": False} | case
     d, base, trained, factor = (settings[name] for name in ("d", "base", "trained", "factor"))
-    long = [factor ** (i / (d / 2 - 1)) for i in range(d // 2)]
+    long = [factor ** min(1, 1.5 * (i / (d / 2 - 1)) ** 2) for i in range(d // 2)]
     scaling: Scaling = {
         "linear": lambda: pe.Linear(factor),
         "ntk": lambda: pe.NTK(factor),
