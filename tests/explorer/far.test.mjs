@@ -8,6 +8,7 @@ import { parse, settle } from "../../posenc/explorer/core/settings.js";
 import { speaker } from "../../posenc/explorer/core/text.js";
 import data from "../../posenc/explorer/data/compare.js";
 import { NAMES } from "../../posenc/explorer/math/compared.js";
+import { METHODS } from "../../posenc/explorer/math/stretched.js";
 import { PANELS } from "../../posenc/explorer/panels/index.js";
 import { STORY } from "../../posenc/explorer/story/index.js";
 
@@ -38,29 +39,94 @@ test("the names of the curves have the losses that were measured, and ≈ betwee
   assert.equal(between.length, NAMES.length);
 });
 
-test("before the answer no loss beyond the trained length is drawn, and no angle is red", () => {
+test("the names of the losses say at which length, and the handle is at the end that the answer tells of", () => {
+  assert.equal(painted(beyond, {}).s.read, 512);
+  for (const read of [512, 181]) assert.ok(texts(painted(beyond, { read }).markup).includes(`at ${read} bytes`));
+});
+
+test("before the answer no loss beyond the trained length is drawn, and nothing of longer texts", () => {
   const before = painted(beyond, { read: 512, told: false });
   const seen = texts(before.markup);
   const losses = seen.filter((text) => /^\d\.\d\d$/.test(text)).sort();
   assert.deepEqual(losses, NAMES.map((name) => data.encodings[name].loss[64].mean.toFixed(2)).sort());
-  assert.equal(count(before.markup, COLORS.b), 0);
-  assert.match(before.label, /has \?\./);
+  assert.equal(count(before.markup, COLORS.unseen), 0);
+  assert.equal(before.markup, painted(beyond, { read: 64, told: false }).markup);
+  assert.deepEqual([before.grab, before.steps], [undefined, undefined]);
+  assert.match(before.label, /hidden until you predict/);
+  assert.equal(beyond.panel.controls.find(({ id }) => id === "read").show({ told: false }), false);
   const after = painted(beyond, { read: 512 });
-  assert.ok(count(after.markup, COLORS.b) > 0);
-  for (const told of [true, false]) {
-    const lines = beyond.formula({ told, read: 512 }).flat().join();
-    assert.equal(lines.includes("new"), told);
-  }
+  assert.ok(count(after.markup, COLORS.unseen) > 0);
 });
 
-test("the dials of RoPE and the rows are red where training showed nothing", () => {
-  const reds = (read) => count(painted(beyond, { read }).markup, `stroke="${COLORS.b}"`);
-  assert.deepEqual([64, 128, 512].map(reds), [0, 2, 2]);
+test("the dials of RoPE and the rows are unseen where training showed nothing, by dashes and by colour", () => {
+  const drawn = (read) => painted(beyond, { read }).markup.split("\n").filter((each) => each.includes(`stroke="${COLORS.unseen}"`));
+  // One in the key; two dials; the outlines and the feet of three rows: T5's buckets were all trained.
+  assert.deepEqual([64, 128, 512].map((read) => drawn(read).length), [1, 9, 9]);
+  const thick = drawn(512).filter((each) => /stroke-width="([2-9])/.test(each));
+  assert.equal(thick.length, 6);
+  for (const each of thick) assert.match(each, /stroke-dasharray/);
   const { rows } = beyond.panel.compute(painted(beyond, { read: 512 }).s);
   const known = (name) => rows[name].fresh.filter((fresh) => !fresh).length;
   assert.deepEqual(["learned", "rotary", "t5", "alibi"].map(known), [0, 64, 512, 64]);
   for (const { weights } of Object.values(rows))
     assert.ok(Math.abs(weights.reduce((sum, weight) => sum + weight, 0) - 1) < 1e-12);
+});
+
+test("what is new is said where something is", () => {
+  const said = (read) => texts(painted(beyond, { read }).markup).filter((text) => /never|penalties|share/.test(text));
+  assert.deepEqual(said(64), ["never seen"]);
+  assert.equal(said(65).length, 5);
+});
+
+test("the head of ALiBi that is shown gives next to nothing to new distances, the shallowest most of its weight", () => {
+  const beyondTrained = (head) => {
+    const { weights, fresh } = beyond.panel.compute({ ...painted(beyond, {}).s, head }).rows.alibi;
+    return weights.reduce((sum, weight, n) => (fresh[n] ? sum + weight : sum), 0);
+  };
+  assert.ok(beyondTrained(painted(beyond, {}).s.head) < 1e-6);
+  const shallowest = beyondTrained(3);
+  assert.ok(0.7 < shallowest && shallowest < 0.8, String(shallowest));
+});
+
+test("formulas follow the length and the method, in the colour of what they meet", () => {
+  const lines = (chapter, changes) => {
+    const { s } = painted(chapter, changes);
+    return chapter.formula(s, chapter.panel.compute(s)).flat().join("; ");
+  };
+  assert.ok(!lines(beyond, { told: false }).includes("63"));
+  assert.match(lines(beyond, { read: 64 }), /#a\{63 θ_2 = 0.63\}; #a\{63 θ_2 = 0.63\}$/);
+  assert.match(lines(beyond, { read: 512 }), /#a\{63 θ_2 = 0.63\}; #unseen\{511 θ_2 = 5.11\}$/);
+  assert.match(lines(stretching, { method: "none" }), /#a\{4095 θ_\{23\} = 5.46\}; #unseen\{16383 h_\{23\} = 21.8\}$/);
+  assert.match(lines(stretching, { method: "linear" }), /#a\{16383 h_\{31\} = 0.546\}$/);
+  assert.match(lines(stretching, { method: "rerope" }), /min\(m - n, trained - 1\); .*#a\{4095 h_\{31\} = 0.546\}$/);
+});
+
+test("tables beside the answers have every measured loss, and a reason or a price for each", () => {
+  for (const lang of ["en", "zh"]) {
+    const facts = (chapter) => chapter.facts(speaker(lang, chapter.panel, chapter));
+    const all = facts(beyond);
+    assert.equal(all.rows.length, NAMES.length);
+    const ends = all.rows.map((row) => Number(row.at(-2)));
+    assert.deepEqual(ends, [...ends].sort((one, other) => one - other));
+    const methods = facts(stretching);
+    for (const [i, method] of METHODS.entries()) {
+      const found = data.methods[method];
+      const wanted = [128, 256, 512].map((length) => found?.[length].toFixed(2) ?? "–");
+      assert.deepEqual(methods.rows[i].slice(1, 4), wanted, method);
+    }
+    for (const { head, rows } of [all, methods])
+      for (const row of rows) assert.ok(row.length === head.length && row.at(-1).length > 10, String(row));
+  }
+});
+
+test("at twice the length linear is worse than nothing, and the picture keeps that until it is asked", () => {
+  const at128 = (method) => data.methods[method][128];
+  assert.ok(at128("linear") > at128("none") + 0.5);
+  assert.equal(stretching.predict.right(), "worse");
+  const told = (changes) => painted(stretching, { method: "linear", ...changes });
+  assert.equal(told({ told: false }).markup, painted(stretching, { method: "none", told: false }).markup);
+  assert.notEqual(told({ told: true }).markup, told({ told: false }).markup);
+  assert.equal(stretching.panel.controls.find(({ id }) => id === "method").show({ told: false }), false);
 });
 
 test("a flat guess lies on RoPE's loss at the trained length, and up is worse", () => {
@@ -88,18 +154,23 @@ test("the length is taken anywhere on the curves, at its place on the axis", () 
   }
 });
 
-test("at four times the length nine of 32 pairs are red, and none with linear, YaRN or Llama 3", () => {
-  // One more line in that colour is the text beyond the trained length.
-  const reds = (method) => count(painted(stretching, { method }).markup, `stroke="${COLORS.b}"`) - 1;
-  assert.deepEqual(["none", "linear", "yarn", "llama3", "ntk"].map(reds), [9, 0, 0, 0, 8]);
+test("at four times the length nine of 32 pairs are unseen, and none with linear, YaRN, Llama 3 or ReRoPE", () => {
+  // One more line in that colour is in the key.
+  const unseen = (method) => count(painted(stretching, { method }).markup, `stroke="${COLORS.unseen}"`) - 1;
+  assert.deepEqual(["none", "linear", "yarn", "llama3", "rerope", "ntk"].map(unseen), [9, 0, 0, 0, 0, 8]);
   const said = (changes) => texts(painted(stretching, changes).markup).join("; ");
   assert.match(said({ method: "none" }), /9 of 32 pairs meet new angles; one token turns pair 0 by 1 rad/);
-  assert.match(said({ method: "linear" }), /0 of 32 pairs .* by 0.25 rad, in training by 1/);
+  assert.match(said({ method: "linear" }), /0 of 32 pairs .* by 0.25 rad \(trained: 1\)/);
   assert.match(said({ method: "yarn" }), /0 of 32 pairs .* by 1 rad/);
-  const before = painted(stretching, { told: false });
-  assert.equal(count(before.markup, COLORS.b), 0);
-  assert.match(before.label, /: \? pairs/);
-  assert.match(said({ told: false }), /\? of 32 pairs/);
+  assert.match(said({ method: "rerope" }), /0 of 32 pairs .* by 1 rad/);
+});
+
+test("no two methods have the same dials, but for ReRoPE, which turns as in training", () => {
+  const steps = METHODS.filter((method) => method !== "rerope").map((method) => {
+    const { rows, chosen } = stretching.panel.compute(painted(stretching, { method }).s);
+    return rows[chosen].wavelengths.join();
+  });
+  assert.equal(new Set(steps).size, steps.length);
 });
 
 test("the end of the text is taken along its ruler, up to four times the trained length", () => {

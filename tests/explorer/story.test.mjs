@@ -50,7 +50,10 @@ test("each chapter asks, answers, fails and leads on, in both languages", () => 
 test("a prediction has a right answer among its options, or is drawn", () => {
   for (const chapter of STORY) {
     const { id, predict } = chapter;
-    if (predict.sketch) assert.ok(predict.sketch >= 8, id);
+    if (predict.sketch) {
+      assert.ok(predict.sketch >= 8, id);
+      assert.deepEqual(Object.keys(chapter.edges), ["top", "middle", "bottom", "left", "right"], id);
+    }
     else assert.ok(predict.options.length > 1 && predict.options.includes(predict.right(begun(chapter))), id);
   }
 });

@@ -11,8 +11,9 @@ import { lessonLink, whole } from "#core/view.js";
  *
  * A chapter is a value: the panel whose settings and numbers it shows, and in place of the panel's the
  * controls, draw, formula, symbols and text that it has of its own; byHand, settings that only the picture
- * changes; holds and options, see `settle`; predict, see `prediction`. What it draws gets, beside the
- * settings, `guess` and `told`: what the reader said, and whether the answer may show.
+ * changes; holds and options, see `settle`; predict, see `prediction`; edges, numbers for the sides of what
+ * it gives to draw on; facts(say), a table { title, head, rows } below the answer. What it draws gets,
+ * beside the settings, `guess` and `told`: what the reader said, and whether the answer may show.
  */
 export function chapterView(store, chapter, number, refuse, lessons) {
   const { panel, id } = chapter;
@@ -65,6 +66,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
     shown.stage,
     element("div", { class: "controls" }, ...shown.fields),
   );
+  const facts = chapter.facts ? table(chapter.facts(say)) : null;
   const tag = embed ? "h1" : "h2";
   const box = element(
     "section",
@@ -89,6 +91,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       embed ? null : element("p", { class: "more" }, lessonLink(panel, lang, pageSay, lessons), " ", workshop),
       embed ? null : taken,
     ),
+    facts,
     leads,
   );
   let told = null;
@@ -99,6 +102,7 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       const s = settled();
       predicted.show(s);
       leads.classList.toggle("early", !s.told);
+      if (facts) facts.hidden = !s.told;
       // Where the question stands below the picture, the answer would change what is out of sight.
       if (told === false && s.told) bring(picture);
       ({ told } = s);
@@ -113,4 +117,15 @@ function bring(node) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const block = node.offsetHeight > innerHeight ? "start" : "nearest";
   node.scrollIntoView({ block, behavior: calm ? "instant" : "smooth" });
+}
+
+function table({ title, head, rows }) {
+  const row = (texts, tag) => element("tr", {}, ...texts.map((text) => element(tag, {}, text)));
+  return element(
+    "table",
+    { class: "facts", hidden: true },
+    element("caption", {}, title),
+    element("thead", {}, row(head, "th")),
+    element("tbody", {}, ...rows.map((texts) => row(texts, "td"))),
+  );
 }

@@ -1,4 +1,7 @@
-/** Colours of the page: Okabe and Ito's, which colour-blind people can tell apart, per theme. */
+/**
+ * Colours of the page: Okabe and Ito's, which colour-blind people can tell apart, per theme; and a red
+ * for what training never showed, which is never told by its colour alone.
+ */
 export const THEMES = {
   light: {
     ink: "#1b1f24",
@@ -13,6 +16,7 @@ export const THEMES = {
     good: "#00704f",
     bad: "#b3360b",
     more: ["#6a3fb5", "#7a4a1e", "#6b7a00", "#b0183b", "#1f3f99", "#00798c", "#8a2f8f"],
+    unseen: "#c4003e",
   },
   dark: {
     ink: "#e8eaed",
@@ -27,6 +31,7 @@ export const THEMES = {
     good: "#38c99d",
     bad: "#ff8a66",
     more: ["#b79bff", "#c99a6b", "#b9cc4a", "#ff7f9f", "#8fa8ff", "#5fd0e0", "#e08fe6"],
+    unseen: "#ff5c7c",
   },
 };
 

@@ -67,7 +67,7 @@ export function prediction(store, chapter, say, pageSay) {
       onclick: () => answer(values),
     });
     return {
-      elements: [pad.element, done],
+      elements: [edged(pad.element, chapter.edges), done],
       show(guess) {
         pad.show(values);
         return Array.isArray(guess) ? pageSay("guess_drawn") : "";
@@ -99,3 +99,12 @@ export function prediction(store, chapter, say, pageSay) {
     },
   };
 }
+
+/** What one draws on, with numbers at its edges. */
+const edged = (pad, edges) =>
+  element(
+    "span",
+    { class: "pad" },
+    pad,
+    ...Object.entries(edges).map(([side, text]) => element("span", { class: `edge at-${side}`, "aria-hidden": "true" }, text)),
+  );

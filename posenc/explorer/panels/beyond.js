@@ -40,7 +40,7 @@ function draw(stage, found, s, say) {
     lit: LENGTHS.includes(s.read) ? LENGTHS.indexOf(s.read) : null,
     pick: (index) => ({ read: LENGTHS[index] }),
   });
-  const told = { count: pairs.filter(({ fresh }) => fresh).length, pairs: pairs.length, read: s.read };
+  const told = { count: pairs.filter(({ fresh }) => fresh).length, pairs: pairs.length, read: s.read, head: s.head };
   stage.paint(
     "dials",
     { title: say("dials_figure", told), label: say("dials_label", told), half: true, height: 150, drag: { x: "read" } },
@@ -62,6 +62,9 @@ function draw(stage, found, s, say) {
       `${(100 * newShare(rows[name])).toFixed(1)}%`,
     ]),
   );
+  const { rotary } = data.encodings;
+  const rise = (rotary.loss[LONGEST].mean - rotary.loss[TRAINED].mean).toFixed(1);
+  stage.note(say("verdicts", { length: TRAINED, near: LENGTHS[1], far: LONGEST, rise }));
   const { depth, batch, steps } = data.model;
   stage.note(say("protocol", { targets: data.targets, seeds: SEEDS.length, steps, batch, depth, heads: HEADS, width: WIDTH }));
   stage.note(say("command", { command: data.command }));
@@ -88,7 +91,7 @@ function paintDials(ctx, width, height, colors, { pairs, inverse }) {
   ctx.textBaseline = "bottom";
   pairs.forEach((pair, i) => {
     const x = (i + 0.5) * room;
-    dial(ctx, [x, radius + 6], radius, pair, true, colors);
+    dial(ctx, [x, radius + 6], radius, pair, colors);
     ctx.fillStyle = colors.muted;
     ctx.fillText(short(Number(inverse[i].toPrecision(3))), x, height - 4);
   });
@@ -145,8 +148,8 @@ export const panel = {
     en: {
       title: "Beyond the trained length",
       question: "Six models differ in nothing but their encoding. All were trained on 64 bytes of text: which of them read 512 as well?",
-      answer: "Only ALiBi's: those with T5 and without position get a little worse, RoPE's holds to 128 and then fails, and those with the learned table and the sinusoid fail at once.",
-      more: "This is one size of model and one budget. How far RoPE holds depends on the size of a head: these have 8 dimensions, and with 16 it breaks at once. Where every far distance counts as one that training showed, the same weights of RoPE hold: the second table. And to a model without position nothing is new, yet it degrades.",
+      answer: "Only ALiBi's: those with T5 and without position get a little worse, RoPE's holds to 128 and is among the worst at 512, and those with the learned table and the sinusoid break at once.",
+      more: "This is one size of model and one budget. How far RoPE holds depends on the size of a head: these have 8 dimensions, and with 16 it breaks at once. Where every far distance counts as one that training showed, the same weights of RoPE hold: the second table. And to a model without position nothing is new, yet it degrades. New is not yet bad: ALiBi's larger penalties go on along the line that training showed, by which each byte farther divides a weight by the same number, and far bytes can only fade. Its steep heads give them next to nothing; head 3 gives three quarters of its weight to what lies beyond 64, and the loss holds.",
       read: "Length that is read (bytes)",
       head: "Head",
       none: "no position",
@@ -172,7 +175,8 @@ export const panel = {
       degrades: "degrades",
       breaks: "breaks",
       undecided: "undecided",
-      new_share: "weight at {read} on what training never showed",
+      new_share: "weight of head {head} at {read} on what training never showed",
+      verdicts: "Verdicts are the lab's, by 95% intervals. breaks: at {near} bytes, twice the trained length, the loss is more than 1 nat higher than at {length}. degrades: it is not, but at {far} bytes more than 0.05 higher. holds: neither. So RoPE, which holds to {near} and is {rise} nats worse at {far}, counts as degrading.",
       protocol: "Loss of the same {targets} bytes at the end of each stretch of test text, read with so many bytes; mean of {seeds} seeds with its 95% interval. Models of {depth} layers with {heads} heads of {width}, {steps} steps of {batch} examples. Between the measured lengths the lines are straight. The attention is the page's own arithmetic: T5's numbers and the learned table's stand for trained ones.",
       command: "Measured by: {command}",
       method_none: "as it was trained",
@@ -185,8 +189,8 @@ export const panel = {
     zh: {
       title: "超出训练长度",
       question: "六个模型除了位置编码没有任何不同，都在 64 字节的文本上训练：哪些读 512 字节时一样好？",
-      answer: "只有 ALiBi：T5 与无位置编码变差一些，RoPE 到 128 仍保持，之后失效，可学习的表与正弦编码一超出就失效。",
-      more: "这只是一种模型大小、一种训练预算。RoPE 能保持多远取决于头的大小：这里每个头 8 维，换成 16 维一超出就失效。把远处的距离都当作训练中见过的距离，同样的 RoPE 权重就能保持，见第二张表。而对没有位置编码的模型来说没有什么是新的，它照样变差。",
+      answer: "只有 ALiBi：T5 与无位置编码变差一些，RoPE 到 128 仍保持，到 512 时已与最差的相当，可学习的表与正弦编码一超出就失效。",
+      more: "这只是一种模型大小、一种训练预算。RoPE 能保持多远取决于头的大小：这里每个头 8 维，换成 16 维一超出就失效。把远处的距离都当作训练中见过的距离，同样的 RoPE 权重就能保持，见第二张表。而对没有位置编码的模型来说没有什么是新的，它照样变差。新的也未必有害：ALiBi 更大的惩罚仍在训练见过的直线上，每远一个字节，权重都照旧除以同一个数，所以远处只会越来越淡。陡的头几乎不给远处权重；第 3 头有四分之三的权重落在 64 之外，损失同样保持。",
       read: "读入的长度（字节）",
       head: "注意力头",
       none: "无位置编码",
@@ -212,7 +216,8 @@ export const panel = {
       degrades: "变差",
       breaks: "失效",
       undecided: "未定",
-      new_share: "读 {read} 字节时，落在训练从未出现之处的权重",
+      new_share: "读 {read} 字节时，第 {head} 头落在训练从未出现之处的权重",
+      verdicts: "结论按实验室的规则和 95% 区间得出。失效：读 {near} 字节（训练长度的两倍）时，损失比 {length} 字节处高出 1 nat 以上。变差：没有失效，但读 {far} 字节时高出 0.05 以上。保持：两者都不是。所以 RoPE 到 {near} 保持，到 {far} 时高出 {rise} nat，仍归入“变差”。",
       protocol: "每段测试文本末尾的同样 {targets} 个字节，读入这么多字节时的损失；{seeds} 个种子的均值与 95% 区间。模型有 {depth} 层，{heads} 个 {width} 维的头，训练 {steps} 步，每步 {batch} 个样本。测量长度之间用直线相连。注意力由本页自己计算：T5 的数和可学习的表用固定的数代替训练结果。",
       command: "测量命令：{command}",
       method_none: "照训练时的样子",
@@ -224,8 +229,12 @@ export const panel = {
     },
   },
   controls: [
-    { id: "read", kind: "range", min: TRAINED, max: LONGEST, step: 1, scale: "log", value: 256 },
-    { id: "head", kind: "range", min: 0, max: HEADS - 1, step: 1, value: 3 },
+    {
+      id: "read", kind: "range", min: TRAINED, max: LONGEST, step: 1, scale: "log", value: LONGEST,
+      // A chapter that has not told its answer knows no longer text.
+      show: (s) => s.told !== false,
+    },
+    { id: "head", kind: "range", min: 0, max: HEADS - 1, step: 1, value: 0 },
     ...NAMES.map((id) => ({ id, kind: "toggle", value: true })),
   ],
   compute,

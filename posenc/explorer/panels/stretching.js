@@ -70,6 +70,7 @@ const finite = (value) => (Number.isFinite(value) && value > 0 ? value : NaN);
 /** Which texts say what the signs of a formula mean. */
 function symbols(s, data) {
   if (data === null) return [];
+  if (s.told === false) return ["symbols"];
   const named = (data.config ? data.rows.slice(1) : [data.rows[data.chosen]]).flatMap(({ name }) => SYMBOLS[name] ?? []);
   return ["symbols", ...new Set(named)];
 }
@@ -100,7 +101,7 @@ export const panel = {
       title: "Stretching the context",
       question: "A RoPE model is read at four times its trained length without any change. Which pairs meet angles that training never showed: the fast ones or the slow ones?",
       answer: "The slow ones: a pair that completed a turn in training has shown all its angles, and one that did not meets new ones.",
-      more: "Every method slows these down; they differ in what they do to the fast pairs.",
+      more: "Every method but ReRoPE slows these down; they differ in what they do to the fast pairs.",
       method: "Method",
       none: "no scaling",
       linear: "linear",
@@ -172,7 +173,7 @@ export const panel = {
       title: "拉伸上下文",
       question: "把一个 RoPE 模型原封不动地用到训练长度的四倍。哪些维度对会遇到训练中从未出现的角度：快的还是慢的？",
       answer: "慢的：训练中转满一圈的维度对，所有角度都见过，没转满的会遇到新角度。",
-      more: "各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
+      more: "除 ReRoPE 外，各种方法都是让这些慢的再慢下来，区别在于怎样对待快的。",
       method: "方法",
       none: "不缩放",
       linear: "线性插值",
@@ -242,7 +243,11 @@ export const panel = {
     },
   },
   controls: [
-    { id: "method", kind: "select", options: [...METHODS, "config"], value: "none" },
+    {
+      id: "method", kind: "select", options: [...METHODS, "config"], value: "linear",
+      // A chapter that has not told its answer knows no method.
+      show: (s) => s.told !== false,
+    },
     {
       id: "factor", kind: "range", min: 1, max: 64, step: 0.1, scale: "log", value: 4,
       show: (s) => s.method !== "config" || standIns(s.config, s).includes("factor"),

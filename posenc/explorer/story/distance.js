@@ -90,6 +90,7 @@ function head(ctx, plot, words, mean, colors, say) {
 export const chapter = {
   id: "distance",
   panel,
+  edges: { top: "1", middle: "0", bottom: "−1", left: "0", right: String(LENGTH - 1) },
   holds: {
     a: "sinusoidal", b: "sinusoidal", d: WIDTH, base: BASE, length: LENGTH,
     vectors: "ones", draws: 1, drop: false, pairs: true,
