@@ -53,8 +53,7 @@ test("a prediction has a right answer among its options, or is drawn", () => {
     if (predict.sketch) {
       assert.ok(predict.sketch >= 8, id);
       assert.deepEqual(Object.keys(chapter.edges), ["top", "middle", "bottom", "left", "right"], id);
-    }
-    else assert.ok(predict.options.length > 1 && predict.options.includes(predict.right(begun(chapter))), id);
+    } else assert.ok(predict.options.length > 1 && predict.options.includes(predict.right(begun(chapter))), id);
   }
 });
 
