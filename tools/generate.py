@@ -12,6 +12,7 @@ from pathlib import Path
 import benchmark
 import catalogue
 import conformance
+import evidence
 import properties
 
 import posenc
@@ -32,6 +33,7 @@ def written() -> dict[Path, str]:
     for language, folder in REFERENCES.items():
         pages[folder / "properties.md"] = measured[language]
         pages[folder / "conformance.md"] = conformance.page(report, language)
+        pages[folder / "evidence.md"] = evidence.page(language)
     return pages | benchmark.pages()
 
 
@@ -44,7 +46,7 @@ def readme(text: str, language: Language) -> str:
 def problems() -> Iterator[str]:
     """What is stale, in one line each."""
     for path, text in written().items():
-        if path.read_text() != text:
+        if not path.exists() or path.read_text() != text:
             yield f"{path.relative_to(ROOT)} is stale: run `make generate`"
     report = json.loads(DATA.read_text())
     # An oracle's text holds the version that was met; what it compares is the part after it.

@@ -11,6 +11,7 @@ TEXTS: Texts = {
     "fails": ("fails", "不成立"),
     "undecided": ("undecided", "未定"),
     "not_run": ("not run", "未运行"),
+    "space": (" ", ""),
     "results": ("results: {path}", "结果：{path}"),
     "heading": ("{name}: {outcome}", "{name}：{outcome}"),
     "source_line": ("Source: {source}", "出处：{source}"),

@@ -45,16 +45,17 @@ def test_all_of_its_code_runs(name: str) -> None:
 def test_its_pictures_are_there_and_large_enough_to_read(name: str) -> None:
     text = (ROOT / name).read_text()
     pictures = re.findall(r'(?:srcset|src)="([^"]+)"', text) + re.findall(r"!\[.+\]\((.+)\)", text)
-    assert len(pictures) == 3
+    assert len(pictures) == 5
     for path in (ROOT / picture for picture in pictures):
         assert path.stat().st_size < 1_000_000
         if path.suffix == ".svg":
             (width,) = re.findall(r'^<svg [^>]* width="([\d.]+)"', path.read_text())
             assert float(width) > 450
         else:
-            with Image.open(path) as moving:
-                assert moving.width > 450
-                assert moving.n_frames > 20
+            with Image.open(path) as picture:
+                assert picture.width > 450
+                # The others are for readers who ask that nothing move.
+                assert (getattr(picture, "n_frames", 1) > 20) == (path.suffix == ".gif")
 
 
 @pytest.mark.parametrize(("name", "language"), [(READMES[0], "en"), (READMES[1], "zh")])
