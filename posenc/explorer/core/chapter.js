@@ -82,7 +82,8 @@ export function chapterView(store, chapter, number, refuse, lessons) {
       ),
       element("p", { class: "lead" }, say("lead")),
     ),
-    picture,
+    // In a box as high as the words beside it, within which it stays in view.
+    element("div", { class: "beside" }, picture),
     element(
       "div",
       { class: "talk" },

@@ -264,3 +264,23 @@ test("on a phone every chapter's number is in the row of chapters, and no table 
   }
   await close(tab);
 });
+
+test("a picture that stays in view while one reads ends above the table below it", async () => {
+  const tab = await open("");
+  const tables = [];
+  for (const { id } of chapters) {
+    await tab.locator(named(`${id}.peek`)).click();
+    await settled(tab);
+    const over = await tab.evaluate((name) => {
+      const chapter = document.querySelector(name);
+      const facts = chapter.querySelector(".facts");
+      if (facts === null) return null;
+      facts.scrollIntoView({ behavior: "instant" });
+      return chapter.querySelector(".picture").getBoundingClientRect().bottom - facts.getBoundingClientRect().top;
+    }, section(id));
+    if (over !== null) tables.push([id, over]);
+  }
+  assert.ok(tables.length > 0);
+  for (const [id, over] of tables) assert.ok(over <= 0, `${id}: ${over} px of the picture lie over the table`);
+  await close(tab);
+});
