@@ -59,6 +59,10 @@ COMMANDS = {
         "inspect:inspect",
         "Look into a trained model: what positions do to its tables, scores, attention and output.",
     ),
+    "lab": Command(
+        "lab:app",
+        "Look at what compare and claims have run: one run, or all numbers as a table.",
+    ),
     "show": Command(
         "show:show",
         "Show one encoding: formula, source, settings, tags, examples; or draw it.",
