@@ -9,10 +9,12 @@ from posenc.claims import plan
 from posenc.claims.claim import Cell, Claim, Expectation, Size
 from posenc.claims.measured import values
 from posenc.claims.verdict import Found, Values, cells, judge, unlearned
+from posenc.claims.words import TEXTS
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL
 from posenc.lab.statistics import permuted
+from posenc.words import Words
 
 VERSION = 1
 # Of the manifest: what the numbers may depend on.
@@ -57,7 +59,8 @@ def _expectation(found: Found, measured: Mapping[Cell, Values]) -> dict[str, Any
         "above": one.above,
         "below": one.below,
         "outcome": found.outcome,
-        "reason": found.reason,
+        "reason": Words("en", TEXTS).of(found.reason) if found.reason else "",
+        "saying": found.reason and {"key": found.reason.key, "values": dict(found.reason.values)},
         "interval": found.interval
         and {"mean": found.interval.mean, "low": found.interval.low, "high": found.interval.high},
         "p": _p(found, one),

@@ -40,9 +40,9 @@ def expected(one: Mapping[str, Any], say: Words) -> str:
     bounds = say(_bounds(one), above=one["above"], below=one["below"])
     outcome = say(one["outcome"])
     if one["interval"] is None:
-        return say(
-            "expected_unknown", outcome=outcome, what=what, bounds=bounds, reason=one["reason"]
-        )
+        saying = one["saying"]
+        why = say(saying["key"], **saying["values"])
+        return say("expected_unknown", outcome=outcome, what=what, bounds=bounds, reason=why)
     shown = signed if one["minus"] is not None else number
     ends = {key: shown(value, 3) for key, value in one["interval"].items()}
     return say("expected", outcome=outcome, what=what, bounds=bounds, found=say("interval", **ends))

@@ -17,6 +17,7 @@ from typing import Literal
 from posenc.claims.claim import Cell, Claim, Expectation
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.statistics import mean
+from posenc.words import Saying
 
 Outcome = Literal["holds", "fails", "undecided"]
 
@@ -37,7 +38,7 @@ class Found:
     outcome: Outcome
     interval: Interval | None = None
     values: tuple[float, ...] = ()
-    reason: str = ""
+    reason: Saying | None = None
 
 
 @dataclass(frozen=True)
@@ -80,17 +81,17 @@ def _judged(claim: Claim, one: Expectation, values: Mapping[Cell, Values], level
     short = unlearned(claim, values)
     for cell in (one.of, one.minus):
         if cell is not None and cell.arm in short and cell.times > 1:
-            share = f"{short[cell.arm]:.0%} of {claim.learned:.0%}"
-            return Found(one, "undecided", reason=f"{cell.arm} has not learned the task: {share}")
+            shares = {"share": short[cell.arm], "needed": claim.learned}
+            return Found(one, "undecided", reason=Saying("unlearned", {"arm": cell.arm} | shares))
     first, second = values.get(one.of), values.get(one.minus) if one.minus else None
     if first is None or (one.minus and second is None):
-        return Found(one, "undecided", reason="not measured")
+        return Found(one, "undecided", reason=Saying("not_measured"))
     seeds = sorted({*first.by_seed} & ({*second.by_seed} if second else {*first.by_seed}))
     if len(seeds) < 2:
-        return Found(one, "undecided", reason=f"{len(seeds)} of the two seeds that it takes")
+        return Found(one, "undecided", reason=Saying("few_seeds", {"seeds": len(seeds)}))
     drawn = tuple(first.by_seed[s] - (second.by_seed[s] if second else 0.0) for s in seeds)
     if not all(map(math.isfinite, drawn)):
-        return Found(one, "undecided", values=drawn, reason="a loss is no finite number")
+        return Found(one, "undecided", values=drawn, reason=Saying("not_finite"))
     error = math.hypot(first.error, second.error if second else 0.0)
     usual = mean(drawn, LEVEL, error)
     above = -math.inf if one.above is None else one.above

@@ -29,12 +29,22 @@ TEXTS: Texts = {
     "above": ("above {above:g}", "高于 {above:g}"),
     "below": ("below {below:g}", "低于 {below:g}"),
     "between": ("between {above:g} and {below:g}", "在 {above:g} 与 {below:g} 之间"),
+    "unlearned": (
+        "{arm} has not learned the task: {share:.0%} right, and {needed:.0%} are needed",
+        "{arm} 没有学会任务：答对 {share:.0%}，需要 {needed:.0%}",
+    ),
+    "not_measured": ("not measured", "没有测量"),
+    "few_seeds": (
+        "{seeds} of the two seeds that it takes",
+        "至少要两个种子，只有 {seeds} 个",
+    ),
+    "not_finite": ("a loss is no finite number", "有的损失不是有限的数"),
     "cell": (
         "{metric} of {arm} at {times} times the train length",
         "{arm} 在训练长度 {times} 倍处的{metric}",
     ),
     "cell_trained": ("{metric} of {arm} at the train length", "{arm} 在训练长度上的{metric}"),
-    "minus": ("{of} minus {minus}", "{of}减去{minus}"),
+    "minus": ("{of} minus {minus}", "{of} 减去 {minus}"),
     "loss": ("loss", "损失"),
     "windows": ("loss of whole windows", "整窗损失"),
     "exact": ("share of right answers", "答对的比例"),

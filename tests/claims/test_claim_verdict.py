@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from posenc.claims.claim import Cell, Claim, Expectation
-from posenc.claims.verdict import Values, judge
+from posenc.claims.verdict import Found, Values, judge
+from posenc.claims.words import TEXTS
+from posenc.words import Words
 
 A, B = Cell("a", "loss", 2), Cell("b", "loss", 2)
 
@@ -13,6 +15,11 @@ A, B = Cell("a", "loss", 2), Cell("b", "loss", 2)
 def claim(*expects: Expectation, learned: float | None = None) -> Claim:
     said = ("", "")
     return Claim("one", said, "", said, True, lambda size: {}, expects, learned=learned)
+
+
+def told(found: Found) -> str:
+    assert found.reason is not None
+    return Words("en", TEXTS).of(found.reason)
 
 
 def values(*by_seed: float, error: float = 0.0) -> Values:
@@ -87,7 +94,7 @@ def test_what_was_not_learned_says_nothing_of_longer_inputs() -> None:
     measured = {near: values(0.5, 0.5, 0.51), far: values(0.0, 0.0, 0.001)}
     verdict = judge(one, measured)
     assert [found.outcome for found in verdict.found] == ["holds", "undecided"]
-    assert verdict.found[1].reason == "a has not learned the task: 50% of 90%"
+    assert told(verdict.found[1]) == "a has not learned the task: 50% right, and 90% are needed"
     measured[near] = values(0.9, 0.95, 1.0)
     assert judge(one, measured).found[1].outcome == "holds"
 
@@ -95,7 +102,7 @@ def test_what_was_not_learned_says_nothing_of_longer_inputs() -> None:
 def test_nothing_is_decided_from_too_little() -> None:
     one = claim(Expectation(A, B, above=0))
     reasons = [
-        judge(one, measured).found[0].reason
+        told(judge(one, measured).found[0])
         for measured in (
             {},
             {A: values(1.0, 2.0)},

@@ -6,10 +6,14 @@ import re
 import pytest
 
 from posenc.claims import Claim, claims, find, registry
+from posenc.claims.kept import kept
+from posenc.claims.sentences import told
 from posenc.claims.verdict import cells
+from posenc.claims.words import TEXTS
 from posenc.errors import UnknownNameError
 from posenc.lab.model import settings_of
 from posenc.lab.tasks import find as find_task
+from posenc.words import Language, Words
 from tests.support.prose import HAN, english
 
 CLAIMS = claims()
@@ -61,3 +65,19 @@ class TestEvery:
             assert bounds
         assert claim.seeds >= 5
         assert len({*claim.rates}) == len(claim.rates) != 1
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_result_can_be_told(language: Language) -> None:
+    say = Words(language, TEXTS)
+    for name, claim in CLAIMS.items():
+        lines = "\n".join(told(claim, kept(name), say))
+        assert name in lines
+        if language == "zh":
+            assert english(lines.replace(claim.source, "")) == []
+
+
+@pytest.mark.parametrize("key", TEXTS)
+def test_both_languages_fill_in_the_same(key: str) -> None:
+    fields = [{*re.findall(r"{(\w+)", text)} for text in TEXTS[key]]
+    assert fields[0] == fields[1]
