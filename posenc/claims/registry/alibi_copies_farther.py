@@ -16,7 +16,7 @@ CLAIM = Claim(
         "A decoder with ALiBi copies longer inputs than one with RoPE.",
         "用 ALiBi 的解码器，比用 RoPE 的能复制更长的输入。",
     ),
-    source="Kazemnejad et al. 2023, arXiv:2305.19466, figure 2 (mean reciprocal rank: ALiBi .50, rotary .33)",
+    source="Kazemnejad et al. 2023, arXiv:2305.19466 (mean reciprocal rank: ALiBi .50, rotary .33)",
     differs=(
         "Models of 0.1 million parameters copy up to 10 letters of 14; RoPE turns all dimensions, not a quarter of them.",
         "0.1 百万参数的模型复制至多 10 个字母（共 14 种）；RoPE 旋转全部维度，而不是四分之一。",

@@ -21,7 +21,7 @@ CLAIM = Claim(
         "Whatever the encoding, and without any, finding the largest of many items gets worse as there are more of them than in training.",
         "不论用什么编码，或者不用编码，从比训练时更多的项中找最大的一项，越多越差。",
     ),
-    source='Velickovic et al. 2024 ("softmax is not enough"), arXiv:2410.01104, section 4',
+    source='Velickovic et al. 2024 ("softmax is not enough"), arXiv:2410.01104',
     differs=(
         "One layer of an encoder; priorities are 32 tokens, and the largest is alone, so that attention has an easier time than in the paper.",
         "编码器一层；优先级是 32 种词元，最大的只有一个，所以比论文里容易。",

@@ -13,7 +13,7 @@ CLAIM = Claim(
         "A decoder without positions is nearly as good as one with learned positions: 20.97 against 20.42 in perplexity, 0.027 nats.",
         "没有位置的解码器几乎不输可学习的位置：困惑度 20.97 对 20.42，差 0.027 nat。",
     ),
-    source="Haviv et al. 2022, arXiv:2203.16634, table 1 (WikiText-103, 247 million parameters)",
+    source="Haviv et al. 2022, arXiv:2203.16634 (WikiText-103, 247 million parameters)",
     differs=(
         ON_BYTES[0]
         + " It is said of models that are thousands of times as large, and need not hold here.",

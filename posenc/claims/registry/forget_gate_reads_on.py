@@ -13,7 +13,7 @@ CLAIM = Claim(
         "A Transformer with forget gates keeps its loss beyond the training length.",
         "带遗忘门的 Transformer，在训练长度以外损失不变。",
     ),
-    source="Lin et al. 2025 (Forgetting Transformer), arXiv:2503.02130, section 4.2 (loss by position)",
+    source="Lin et al. 2025 (Forgetting Transformer), arXiv:2503.02130 (loss by position)",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

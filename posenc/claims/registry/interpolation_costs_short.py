@@ -16,7 +16,7 @@ CLAIM = Claim(
         "Linear interpolation without further training makes short inputs worse.",
         "线性插值若不再训练，会让短输入变差。",
     ),
-    source="Chen et al. 2023 (position interpolation), arXiv:2306.15595, section 3; Peng et al. 2024 (YaRN), arXiv:2309.00071, section 3.1",
+    source="Chen et al. 2023 (position interpolation), arXiv:2306.15595; Peng et al. 2024 (YaRN), arXiv:2309.00071",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

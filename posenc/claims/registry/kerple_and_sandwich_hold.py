@@ -17,7 +17,7 @@ CLAIM = Claim(
         "Kernels of the distance, KERPLE and Sandwich, keep their loss beyond the training length, and RoPE does not.",
         "距离的核（KERPLE 与 Sandwich）在训练长度以外损失不变，RoPE 则不然。",
     ),
-    source="Chi et al. 2022 (KERPLE), arXiv:2205.09921, table 3; Chi et al. 2023 (Sandwich), arXiv:2212.10356, table 2",
+    source="Chi et al. 2022 (KERPLE), arXiv:2205.09921; Chi et al. 2023 (Sandwich), arXiv:2212.10356",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

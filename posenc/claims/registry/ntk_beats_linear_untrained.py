@@ -17,7 +17,7 @@ CLAIM = Claim(
         "Without further training NTK loses less than linear interpolation at eight times the length.",
         "不再训练时，在八倍长度上，NTK 比线性插值损失小。",
     ),
-    source='bloc97 2023, "NTK-aware scaled RoPE"; Peng et al. 2024 (YaRN), arXiv:2309.00071, figure of untuned perplexities',
+    source='bloc97 2023, "NTK-aware scaled RoPE"; Peng et al. 2024 (YaRN), arXiv:2309.00071',
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

@@ -18,7 +18,7 @@ CLAIM = Claim(
         "With no encoding does a small Transformer tell the parity of more bits than in training better than chance: a control, for whoever does has a leak.",
         "不论哪种编码，小 Transformer 对比训练更多的位，判断奇偶都不比碰运气好：这是对照，谁做到了就是有泄漏。",
     ),
-    source="Ruoss et al. 2023, arXiv:2305.16843, table 1 (parity check); Deletang et al. 2023, arXiv:2207.02098",
+    source="Ruoss et al. 2023, arXiv:2305.16843 (parity check); Deletang et al. 2023, arXiv:2207.02098",
     differs=(
         "Encoders of two layers and 32 dimensions, up to 16 bits, tested at 64.",
         "两层、32 维的编码器，至多 16 位，测 64 位。",

@@ -16,7 +16,7 @@ CLAIM = Claim(
         "RoPE whose distances stop at the training length reads eight times as far at almost no loss, without further training.",
         "距离止于训练长度的 RoPE，不用再训练，读到八倍远也几乎不损失。",
     ),
-    source='Su 2023, "ReRoPE", kexue.fm/archives/9708 (Llama 2 13B at 16k)',
+    source='Su 2023, "ReRoPE", kexue.fm/archives/9708 (Llama 2)',
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

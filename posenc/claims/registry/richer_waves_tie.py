@@ -17,7 +17,7 @@ CLAIM = Claim(
         "Waves with a richer spectrum than the sine serve as well in its place: the triangle and the square.",
         "频谱比正弦更丰富的波（三角波、方波），代替正弦一样好。",
     ),
-    source="posenc/lab/LOG.md, 2026-11-22: waveforms in place of the sinusoid of Vaswani et al. 2017",
+    source="posenc/lab/LOG.md, 2026-11-23: waves in place of the sinusoid of Vaswani et al. 2017",
     differs=ON_BYTES,
     agreed=False,
     arms=arms,

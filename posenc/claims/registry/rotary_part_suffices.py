@@ -16,7 +16,7 @@ CLAIM = Claim(
         "RoPE that turns three quarters of the dimensions is no worse than RoPE that turns them all.",
         "只旋转四分之三维度的 RoPE，不比全部旋转的差。",
     ),
-    source="Barbero et al. 2024 (p-RoPE), arXiv:2410.06205, table 2 (Gemma 2B: 4.441 against 4.463 in perplexity)",
+    source="Barbero et al. 2024 (p-RoPE), arXiv:2410.06205 (Gemma 2B: 4.441 against 4.463 in perplexity)",
     differs=(
         ON_BYTES[0] + " Heads of 8 dimensions have four pairs, of which three turn.",
         ON_BYTES[1] + "8 维的头有四对，其中三对旋转。",

@@ -18,7 +18,7 @@ CLAIM = Claim(
         "Linear interpolation, NTK and YaRN help a trained RoPE read eight times as far without training it further.",
         "线性插值、NTK 与 YaRN，不用再训练，就能让训练好的 RoPE 读到八倍远时好一些。",
     ),
-    source="Chen et al. 2023 (position interpolation), arXiv:2306.15595; Peng et al. 2024 (YaRN), arXiv:2309.00071, section 3",
+    source="Chen et al. 2023 (position interpolation), arXiv:2306.15595; Peng et al. 2024 (YaRN), arXiv:2309.00071",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

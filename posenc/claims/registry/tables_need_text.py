@@ -18,7 +18,7 @@ CLAIM = Claim(
         "With little text a learned table does worse than sinusoids, with much it does not.",
         "文本少时，可学习的表不如正弦；文本多时并不。",
     ),
-    source="Gehring et al. 2017, arXiv:1705.03122, section 3.1 (learned positions); surveys since; posenc docs, notes/outline.md",
+    source="surveys of position encodings, told in posenc docs, notes/outline.md, claim 13; posenc/lab/LOG.md, 2026-11-23",
     differs=ON_BYTES,
     agreed=False,
     arms=arms,

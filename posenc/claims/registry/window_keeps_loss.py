@@ -16,7 +16,7 @@ CLAIM = Claim(
         "A trained RoPE that is given a window of its training length keeps its loss at eight times the length.",
         "给训练好的 RoPE 加一个训练长度的窗口，在八倍长度上损失不变。",
     ),
-    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453, figure 1: re-computed windows; posenc docs, howto/extend.md",
+    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453 (windows that are computed again); posenc docs, howto/extend.md",
     differs=ON_BYTES,
     agreed=True,
     arms=arms,

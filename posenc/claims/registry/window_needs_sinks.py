@@ -17,7 +17,7 @@ CLAIM = Claim(
         "A window that lets go of the first tokens ruins the loss, and four sinks restore it: 3359.95 against 9.59 in perplexity.",
         "窗口丢掉最前面的词元，损失就毁了，留下四个汇点即可恢复：困惑度 3359.95 对 9.59。",
     ),
-    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453, table 1 (Llama 2 7B)",
+    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453 (Llama 2 7B)",
     differs=(
         ON_BYTES[0] + " Sinks are said to form in large models; the layers here are two.",
         ON_BYTES[1] + "据说汇点出现在大模型里；这里只有两层。",

@@ -19,7 +19,7 @@ class Offset(Generated):
     """
 
     name: ClassVar[str] = "offset"
-    source: ClassVar[str] = "Barbero et al. 2025, arXiv:2410.06205, section 5 (positional heads)"
+    source: ClassVar[str] = "Barbero et al. 2025, arXiv:2410.06205 (positional heads)"
 
     letters: int = 10
     back: int = 1

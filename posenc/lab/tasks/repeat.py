@@ -26,7 +26,7 @@ class Repeat(Generated):
     """
 
     name: ClassVar[str] = "repeat"
-    source: ClassVar[str] = "Graves et al. 2014, arXiv:1410.5401, section 4.2 (repeat copy)"
+    source: ClassVar[str] = "Graves et al. 2014, arXiv:1410.5401 (repeat copy)"
 
     letters: int = 10
     digits: int = 3

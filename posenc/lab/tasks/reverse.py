@@ -18,7 +18,7 @@ class Reverse(Generated):
     """
 
     name: ClassVar[str] = "reverse"
-    source: ClassVar[str] = "Kazemnejad et al. 2023, arXiv:2305.19466, section 3 (reverse)"
+    source: ClassVar[str] = "Kazemnejad et al. 2023, arXiv:2305.19466 (reverse)"
 
     letters: int = 10
 
