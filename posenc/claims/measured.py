@@ -10,9 +10,17 @@ from posenc.lab.statistics import share_error
 
 
 def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
-    """A cell of the finished runs of its arm; None where none has it. Lost losses are infinite."""
+    """A cell of the runs of its arm; None where none has it.
+
+    A loss that is no finite number, and every number of a run that failed, is infinite: without
+    them the survivors would be judged. Runs that have not ended are left out.
+    """
     by_seed, hits, tries = {}, [], 0
     for run in runs:
+        if run.state == "failed":
+            by_seed[run.config.seed] = math.inf
+        if run.state != "done":
+            continue
         length = round(cell.times * run.config.train_length)
         row = row_of(run, cell.metric, length)
         if row is None:

@@ -26,11 +26,10 @@ def result(
 ) -> dict[str, Any]:
     """What `posenc claims` keeps of a claim; a value that is no finite number is null."""
     runs = {label: plan.runs_of(own, out) for label, own in configs.items()}
-    done = {label: [run for run in own if run.state == "done"] for label, own in runs.items()}
     measured = {
         cell: found
         for cell in cells(claim)
-        if (found := values(cell, done.get(cell.arm, []))) is not None
+        if (found := values(cell, runs.get(cell.arm, []))) is not None
     }
     verdict = judge(claim, measured)
     own = [run for one in runs.values() for run in one]

@@ -55,15 +55,18 @@ def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
     make_folder(out, "results")
     until = None if options.budget is None else time.monotonic() + options.budget
     results: dict[str, dict[str, Any]] = {}
+    ended: BaseException | None = None
     with locked(out, wait=False):
         for claim in claims:
             stopped = _carry_out(claim, options, corpus, until, display)
             found = result(claim, options.size, by_arm(claim, options, corpus), out)
             write_json(out / "results" / f"{claim.name}.json", found)
             results[claim.name] = found
-            if stopped is not None:
-                return Outcome(results, stopped)
-    return Outcome(results)
+            ended = ended or stopped
+            # When the time is over, claims whose runs are made have their verdict all the same.
+            if stopped is not None and not isinstance(stopped, TimeoutError):
+                break
+    return Outcome(results, ended)
 
 
 def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, list[RunConfig]]:

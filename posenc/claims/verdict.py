@@ -50,7 +50,7 @@ class Verdict:
 
 
 def judge(claim: Claim, values: Mapping[Cell, Values]) -> Verdict:
-    """`values` hold the cells that were measured; seeds that failed are in none of them."""
+    """`values` hold the cells that were measured, with infinity for seeds that failed."""
     level = 1 - (1 - LEVEL) / len(claim.expects)
     found = tuple(_judged(claim, one, values, level) for one in claim.expects)
     outcomes = {one.outcome for one in found}

@@ -38,7 +38,10 @@ TEXTS: Texts = {
         "{seeds} of the two seeds that it takes",
         "至少要两个种子，只有 {seeds} 个",
     ),
-    "not_finite": ("a loss is no finite number", "有的损失不是有限的数"),
+    "not_finite": (
+        "a run failed, or a loss is no finite number",
+        "有的运行失败了，或者损失不是有限的数",
+    ),
     "cell": (
         "{metric} of {arm} at {times} times the train length",
         "{arm} 在训练长度 {times} 倍处的{metric}",

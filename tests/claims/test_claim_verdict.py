@@ -114,5 +114,5 @@ def test_nothing_is_decided_from_too_little() -> None:
         "not measured",
         "not measured",
         "1 of the two seeds that it takes",
-        "a loss is no finite number",
+        "a run failed, or a loss is no finite number",
     ]

@@ -14,7 +14,8 @@ import posenc.claims
 from posenc.claims import Cell, Claim, Expectation
 from posenc.claims.claim import Size
 from posenc.claims.plan import RATE_SEED
-from posenc.claims.run import Options, run
+from posenc.claims.result import result
+from posenc.claims.run import Options, by_arm, run
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.train import Progress
@@ -131,9 +132,11 @@ def test_what_is_done_is_not_done_again(ran: tuple[Path, dict[str, Any], Silent]
 def test_a_budget_ends_it_with_what_there_is(
     ran: tuple[Path, dict[str, Any], Silent], tmp_path: Path
 ) -> None:
-    outcome = run([TRIED], Options(tmp_path, jobs=1, budget=0.0), Silent())
+    known = replace(TRIED, name="known", arms=lambda size: {}, expects=TRIED.expects[:1])
+    outcome = run([TRIED, known], Options(tmp_path, jobs=1, budget=0.0), Silent())
     assert isinstance(outcome.stopped, TimeoutError)
     assert outcome.results["tried"]["outcome"] == "undecided"
+    assert (tmp_path / "results" / "known.json").exists()
     shutil.copytree(ran[0] / "runs", tmp_path / "runs", dirs_exist_ok=True)
     later = run([TRIED], Options(tmp_path), Silent())
     assert later.results["tried"]["outcome"] == "holds"
@@ -197,3 +200,20 @@ def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float],
         return values, 0.0
     p = (hits + 2) / (len(values) * tries + 4)
     return values, (p * (1 - p) / tries) ** 0.5
+
+
+def test_a_seed_that_failed_is_not_left_out_of_a_verdict(
+    ran: tuple[Path, dict[str, Any], Silent], tmp_path: Path
+) -> None:
+    shutil.copytree(ran[0] / "runs", tmp_path / "runs")
+    (folder,) = (tmp_path / "runs").glob("none-s1-*")
+    rows = (folder / RESULTS).read_text().splitlines()
+    failed = json.dumps({"kind": "failed", "error": "it diverged"})
+    (folder / RESULTS).write_text("\n".join([*rows[:3], failed]) + "\n")
+    configs = by_arm(TRIED, Options(tmp_path), None)
+    found = result(TRIED, "small", configs, tmp_path)
+    assert found["outcome"] == "undecided"
+    assert found["failed"] == {folder.name: "it diverged"}
+    assert found["expectations"][0]["reason"] == "a run failed, or a loss is no finite number"
+    assert found["expectations"][0]["minus"]["seeds"]["1"] is None
+    recomputed(found)
