@@ -30,6 +30,7 @@ def complete(
     Runs are folders below `out`, which must be there. `corpus` is what runs read whose task is
     a text. After `until`, of time.monotonic, no run begins: TimeoutError.
     """
+    device = chosen_device(device)
     folders = [out / "runs" / config.name for config in configs]
     found = [read_run(folder) for folder in folders]
     for problem in (problem for run in found if run for problem in run.problems):
@@ -52,7 +53,7 @@ def complete(
                 text,
                 corpus.summary if corpus and config.of_text else {},
                 threads=max(1, cores() // jobs),
-                device=chosen_device(device),
+                device=device,
             )
             for config, folder, skip in zip(configs, folders, done, strict=True)
             if not skip

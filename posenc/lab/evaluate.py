@@ -40,6 +40,11 @@ def windows(
     return inputs, chosen[:, 1 : whole + 1].reshape(-1, length)
 
 
+def at_once(tokens: int, heads: int) -> int:
+    """How many rows of so many tokens a model reads at a time."""
+    return max(1, min(TOKENS_AT_ONCE // tokens, SCORES_AT_ONCE // (heads * tokens**2)))
+
+
 def losses(
     model: nn.Module,
     inputs: Int64[Tensor, "w t"],
@@ -51,8 +56,7 @@ def losses(
 
     `tell` hears how many tokens each batch had.
     """
-    length = inputs.shape[1]
-    batch = max(1, min(TOKENS_AT_ONCE // length, SCORES_AT_ONCE // (heads * length**2)))
+    batch = at_once(inputs.shape[1], heads)
     found = []
     for x, y in zip(inputs.split(batch), targets.split(batch), strict=True):
         logits = model(x).flatten(0, 1).float()

@@ -41,12 +41,14 @@ def spelled(text: str, values: Mapping[str, Callable[..., Any]] | None = None) -
     name, brackets = match.groups()
     try:
         call = ast.parse(f"f{brackets or '()'}", mode="eval").body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise _refused(text, str(error)) from None
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
         raise _refused(text, "one pair of brackets is needed")
     if call.args or any(k.arg is None for k in call.keywords):
         raise _refused(text, "settings are given by name")
+    if len({k.arg for k in call.keywords}) < len(call.keywords):
+        raise _refused(text, "a setting is given twice")
     settings = {str(k.arg): _value(k.value, values or {}, text) for k in call.keywords}
     return Spelled(name, settings)
 

@@ -1,6 +1,6 @@
 """All numbers of a folder of runs as one tidy table: a row for each number.
 
-    pandas.read_csv("runs.csv").pivot_table("value", "encoding", "length")
+    pandas.read_csv("runs.csv").pivot_table("value", ["metric", "encoding"], "length")
 
 Columns are those of COLUMNS, then the settings in which runs differ. A failed run has one row with
 its state and no number, so that nobody averages over survivors without seeing it.
@@ -8,9 +8,9 @@ its state and no number, so that nobody averages over survivors without seeing i
 
 import csv
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from posenc.errors import LabError
@@ -131,11 +131,8 @@ def _labels(table: Sequence[Row]) -> dict[tuple[tuple[str, Any], ...], str]:
 def _mean(values: Sequence[float]) -> str:
     if not values:
         return "--"
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return f"{mean:.3f}"
-    spread = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1))
-    return rf"{mean:.3f} $\pm$ {spread:.3f}"
+    spread = rf" $\pm$ {stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{fmean(values):.3f}{spread}"
 
 
 def described(run: Run) -> Mapping[str, Any]:

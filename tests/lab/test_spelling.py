@@ -31,6 +31,8 @@ def test_settings_are_plain_values() -> None:
         "t5)",
         "t5(8)",
         "t5(**{})",
+        "t5(x=1, x=2)",
+        "t5(x=" + "-" * 100_000 + "1)",
         "t5(x=y)",
         "t5(x=open('f'))",
         "t5(x=().__class__)",

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
+from posenc.lab.evaluate import at_once
 from posenc.lab.placing import placed
 from posenc.lab.tasks.task import Batch, Row, Task, Tell, missing
 
-TOKENS_AT_ONCE = 8192
-SCORES_AT_ONCE = 2**24
 # Examples that say whether a task is solved in training.
 CHECKED = 256
 
@@ -122,12 +121,12 @@ def answers(
     Random positions are drawn from `seed`.
     """
     examples, tokens = batch.tokens.shape
-    at_once = max(1, min(TOKENS_AT_ONCE // tokens, SCORES_AT_ONCE // (config.heads * tokens**2)))
+    size = at_once(tokens, config.heads)
     device = next(model.parameters()).device
     torch.manual_seed(seed)
     right, losses = [], []
-    for first in range(0, examples, at_once):
-        chosen = slice(first, first + at_once)
+    for first in range(0, examples, size):
+        chosen = slice(first, first + size)
         part = batch.map(lambda x, chosen=chosen: x[chosen].to(device))
         logits = model(part.tokens, placed(config, part, causal)).float()
         right.append(((logits.argmax(-1) == part.targets) | ~part.scored).cpu())
