@@ -1,4 +1,4 @@
-"""The explorer as one HTML file, its modules data: addresses in an import map; nothing is fetched.
+"""The explorer as one HTML file with its modules joined into one script; nothing is fetched.
 
 python -m posenc.explorer.bundle page.html [lessons]
 """
@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from posenc.atomic_files import replace_file
+from posenc.explorer.joined import joined
 
 SOURCE = Path(__file__).parent
 ENCODINGS = SOURCE.parent / "encodings" / "__init__.py"
 MEMBERS = "data/members.js"
 FOLDERS = ("core", "math", "formulas", "panels", "story", "data", "vendor")
-# What may not stand in a data: address inside a JSON string inside an HTML script. All other
-# characters, Chinese ones too, may: the page stays readable, and smaller than in base64.
-ESCAPES = str.maketrans({sign: f"%{ord(sign):02X}" for sign in '%#<"\\\n\r\t'})
 
 
 def bundle(lessons: str = "", members: Mapping[str, Any] | None = None) -> str:
@@ -35,14 +33,10 @@ def bundle(lessons: str = "", members: Mapping[str, Any] | None = None) -> str:
     style += "\n" + _text(SOURCE / "style.css").replace("{{font}}", f"data:font/woff;base64,{font}")
     sources = {name: _text(SOURCE / name) for name in _modules()}
     sources[MEMBERS] = data({**own_members(), **(members or {})})
-    modules = {f"#{name}": _address(source) for name, source in sources.items()}
-    # Named all at once, modules are loaded side by side and not level by level of their imports.
-    start = "".join(f'import "{name}";' for name in modules)
     parts = {
         "lessons": html.escape(lessons),
         "style": style,
-        "modules": json.dumps({"imports": modules}, ensure_ascii=False, separators=(",", ":")),
-        "start": start,
+        "script": joined(sources),
     }
     page = _text(SOURCE / "page.html")
     for name, text in parts.items():
@@ -98,11 +92,6 @@ def _modules() -> list[str]:
 
 def _text(path: Path) -> str:
     return path.read_text("utf-8")
-
-
-def _address(source: str) -> str:
-    # A space at the very end of an address would be cut off.
-    return "data:text/javascript;charset=utf-8," + source.strip().translate(ESCAPES)
 
 
 if __name__ == "__main__":

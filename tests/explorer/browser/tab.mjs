@@ -6,6 +6,10 @@ import { pathToFileURL } from "node:url";
 
 import { chromium } from "playwright-core";
 
+import { titleOf } from "../../../posenc/explorer/core/story.js";
+import { PANELS } from "../../../posenc/explorer/panels/index.js";
+import { STORY } from "../../../posenc/explorer/story/index.js";
+
 const PAGE = pathToFileURL(process.env.PAGE).href;
 const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -15,32 +19,21 @@ const FLAGS = [
 let browser;
 /** Closed tabs without options of their own, to be opened again. */
 const idle = [];
-/** { id, controls, title } of each, once the browser has started. */
-export let panels;
-/** { id, title } of each. */
-export let chapters;
+/** { id, controls, title } of each. */
+export const panels = PANELS.map(({ id, controls, text }) => ({
+  id,
+  controls: controls.map(({ id: control, kind }) => ({ id: control, kind })),
+  title: { en: text.en.title, zh: text.zh.title },
+}));
+/** { id, options, title } of each. */
+export const chapters = STORY.map((chapter) => ({
+  id: chapter.id,
+  options: chapter.predict.options ?? [],
+  title: { en: titleOf(chapter, "en"), zh: titleOf(chapter, "zh") },
+}));
 
 before(async () => {
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
-  const tab = await open("");
-  panels = await tab.evaluate(async () => {
-    const { PANELS } = await import("#panels/index.js");
-    return PANELS.map(({ id, controls, text }) => ({
-      id,
-      controls: controls.map(({ id: control, kind }) => ({ id: control, kind })),
-      title: { en: text.en.title, zh: text.zh.title },
-    }));
-  });
-  chapters = await tab.evaluate(async () => {
-    const { STORY } = await import("#story/index.js");
-    const { titleOf } = await import("#core/story.js");
-    return STORY.map((chapter) => ({
-      id: chapter.id,
-      options: chapter.predict.options ?? [],
-      title: { en: titleOf(chapter, "en"), zh: titleOf(chapter, "zh") },
-    }));
-  });
-  await close(tab);
 });
 
 after(() => browser?.close());
