@@ -3,11 +3,14 @@ import { element } from "#core/dom.js";
 import { follow } from "#core/list.js";
 import { speaker } from "#core/text.js";
 
-/** All chapters on one page. Those out of sight are drawn when there is time, or when they come near. */
+/**
+ * All chapters on one page. The first picture does not wait for those below it: they are built after it,
+ * and drawn when there is time, or when they come near.
+ */
 export function story(store, chapters, refuse, lessons) {
   const { lang } = store.settings;
   const say = speaker(lang);
-  const views = chapters.map((chapter, i) => chapterView(store, chapter, i + 1, refuse, lessons));
+  const views = [];
   const links = chapters.map((chapter, i) =>
     element(
       "a",
@@ -22,14 +25,15 @@ export function story(store, chapters, refuse, lessons) {
   );
   const bar = element("ol", {}, ...links.map((link) => element("li", {}, link)));
   const near = new Set();
-  const stale = new Set(views);
+  const stale = new Set();
+  let width = 0;
   let built = false;
 
   function draw(view) {
     stale.delete(view);
     view.show();
   }
-  const byElement = new Map(views.map((view) => [view.element, view]));
+  const byElement = new Map();
   const approach = new IntersectionObserver(
     (entries) => {
       for (const { target, isIntersecting } of entries) {
@@ -50,7 +54,33 @@ export function story(store, chapters, refuse, lessons) {
     },
     { rootMargin: "-35% 0px -60% 0px" },
   );
-  const current = () => views.find(({ id }) => id === store.settings.panel) ?? views[0];
+  const cards = workshop(store, say, lang);
+  const box = element(
+    "div",
+    { class: "story" },
+    element("nav", { class: "chapters", "aria-label": say("chapters") }, bar),
+  );
+  /** As many chapters as that, and the workshop behind the last. */
+  function build(count) {
+    while (views.length < count) {
+      const view = chapterView(store, chapters[views.length], views.length + 1, refuse, lessons);
+      views.push(view);
+      stale.add(view);
+      byElement.set(view.element, view);
+      box.append(view.element);
+      if (width) view.fit(width);
+      approach.observe(view.element);
+      middle.observe(view.element);
+    }
+    if (views.length === chapters.length) box.append(cards);
+  }
+  function rest() {
+    if (!box.isConnected) return;
+    if (views.length === chapters.length) return soon(idle);
+    build(views.length + 1);
+    setTimeout(rest, 0);
+  }
+  const current = () => Math.max(0, chapters.findIndex(({ id }) => id === store.settings.panel));
   function reached(view) {
     store.reach(view.id);
     mark();
@@ -64,9 +94,11 @@ export function story(store, chapters, refuse, lessons) {
   }
   /** To the chapter that the address names, below all those that it stands under. */
   function go() {
-    for (const view of views.slice(0, views.indexOf(current()) + 1))
-      if (stale.has(view)) draw(view);
-    if (built || current() !== views[0]) current().element.scrollIntoView();
+    const at = current();
+    // It comes to the top only where the page goes on below it.
+    build(at > 0 ? chapters.length : 1);
+    for (const view of views.slice(0, at + 1)) if (stale.has(view)) draw(view);
+    if (built || at > 0) views[at].element.scrollIntoView();
     built = true;
     mark();
   }
@@ -76,26 +108,13 @@ export function story(store, chapters, refuse, lessons) {
     draw(next);
     soon(idle);
   }
+  build(1);
   return {
-    element: element(
-      "div",
-      { class: "story" },
-      element(
-        "nav",
-        { class: "chapters", "aria-label": say("chapters") },
-        bar,
-      ),
-      ...views.map((view) => view.element),
-      workshop(store, say, lang),
-    ),
+    element: box,
     /** To be called once the page has it: scrolls to the chapter that the address names. */
     begin() {
       go();
-      for (const view of views) {
-        approach.observe(view.element);
-        middle.observe(view.element);
-      }
-      soon(idle);
+      setTimeout(rest, 0);
     },
     turn: go,
     show() {
@@ -104,11 +123,17 @@ export function story(store, chapters, refuse, lessons) {
     },
     /** Width of the column of pictures. */
     measure: () => views[0].element.querySelector(".picture").clientWidth,
-    fit: (width) => views.forEach((view) => view.fit(width)),
+    fit(wide) {
+      width = wide;
+      for (const view of views) view.fit(wide);
+    },
     dress: (theme) => views.forEach((view) => view.dress(theme)),
     redraw: () => views.forEach((view) => view.redraw()),
     /** For paper, which shows everything at once. */
-    complete: () => [...stale].forEach(draw),
+    complete() {
+      build(chapters.length);
+      [...stale].forEach(draw);
+    },
     refresh() {
       chapters.forEach(({ id }, i) => links[i].setAttribute("href", store.address({ panel: id })));
     },
