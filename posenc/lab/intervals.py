@@ -38,7 +38,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from scipy import stats
+from scipy import optimize, stats
 
 LEVEL = 0.95
 PRIOR_FREEDOM = 2
@@ -129,6 +129,31 @@ def fit_noise(at_train: Iterable[Sample], rises: Iterable[Sample]) -> Noise:
 
 def interval(sample: Sample, noise: Noise, level: float = LEVEL) -> Interval:
     """The interval of a sample of at least two seeds; the formula is in the module's docstring."""
+    error, freedom = _error(sample, noise)
+    return Interval(sample.mean, float(stats.t.ppf((1 + level) / 2, freedom)) * error)
+
+
+def shown(sample: Sample, noise: Noise, level: float = LEVEL) -> float:
+    """The least true value that `interval` would tell from 0 in four of five cases."""
+    error, freedom = _error(sample, noise)
+    return noncentrality(freedom, level) * error
+
+
+def noncentrality(freedom: float, level: float = LEVEL, power: float = 0.8) -> float:
+    """How many standard errors from 0 a value must lie to be told from it so often.
+
+    The shift at which a noncentral t exceeds Student's bound with probability `power`.
+    """
+    bound = float(stats.t.ppf((1 + level) / 2, freedom))
+
+    def missing(shift: float) -> float:
+        return float(stats.nct.sf(bound, freedom, shift)) - power
+
+    return float(optimize.brentq(missing, 0.0, 10 * bound))
+
+
+def _error(sample: Sample, noise: Noise) -> tuple[float, float]:
+    """Standard error and degrees of freedom."""
     own, freedom = sample.variance, sample.freedom
     if not freedom:
         raise ValueError(f"interval({sample!r}): one seed has no interval")
@@ -139,12 +164,11 @@ def interval(sample: Sample, noise: Noise, level: float = LEVEL) -> Interval:
     seed_error, text_error = own / len(sample.values), sample.text_error
     total = seed_error + text_error
     if total == 0:
-        return Interval(sample.mean, 0.0)
+        return 0.0, freedom
     parts = seed_error**2 / freedom
     if text_error:
         parts += text_error**2 / (len(sample.spans[0]) - 1)
-    t = float(stats.t.ppf((1 + level) / 2, total**2 / parts))
-    return Interval(sample.mean, t * math.sqrt(total))
+    return math.sqrt(total), total**2 / parts
 
 
 def _summed(samples: Sequence[Sample]) -> float:

@@ -8,7 +8,7 @@ report.json has these keys, which stay:
     protocol, level, thresholds, noise   how it was decided
     setting         what all runs share; train_length, lengths
     encodings       by name: category, reason, seeds, diverged (seeds), change and loss, costs
-    rankings        by length: best, ties, worse, behind
+    rankings        by length: best, ties, worse, behind, shown
     against_none    by length: loss minus the loss without position encoding
     runs            every run with its state and, where it has no result, the reason
     problems        found in the results files
@@ -115,6 +115,7 @@ def report_data(
                 "worse": list(ranking.worse),
                 "unranked": list(ranking.unranked),
                 "behind": _intervals(ranking.behind),
+                "shown": ranking.shown,
             }
             for length, ranking in verdict.rankings.items()
         }

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
-from posenc.lab.intervals import LEVEL, Interval
+from posenc.lab.intervals import LEVEL, Interval, noncentrality
 
 
 def mean(values: Sequence[float], level: float = LEVEL, own_error: float = 0.0) -> Interval:
@@ -102,16 +102,9 @@ def holm(p: Sequence[float]) -> list[float]:
 def shown_gap(spread: float, seeds: int, level: float = LEVEL, power: float = 0.8) -> float:
     """The least difference that so many seeds would show, in `power` of all cases.
 
-    `spread` is the standard deviation of the differences over seeds: what is solved for is the
-    shift of a noncentral t.
+    `spread` is the standard deviation of the differences over seeds.
     """
-    freedom = seeds - 1
-    bound = stats.t.ppf((1 + level) / 2, freedom)
-
-    def missing(shift: float) -> float:
-        return float(stats.nct.sf(bound, freedom, shift)) - power
-
-    return float(optimize.brentq(missing, 0.0, 10 * bound)) * spread / math.sqrt(seeds)
+    return noncentrality(seeds - 1, level, power) * spread / math.sqrt(seeds)
 
 
 def seeds_needed(gap: float, spread: float, most: int = 1000) -> int | None:

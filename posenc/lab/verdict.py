@@ -11,11 +11,15 @@ Every decision rests on the `targets` protocol, in which all lengths score the s
     undecided   the 95% intervals allow more than one of these
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from posenc.lab.aggregate import PROTOCOLS, Protocol, Study
-from posenc.lab.intervals import LEVEL, Interval, Noise, fit_noise, interval
+from posenc.lab.intervals import LEVEL, Interval, Noise, Sample, fit_noise, interval, shown
 from posenc.words import Saying
+
+T = TypeVar("T")
 
 HOLDS = 0.05
 BREAKS = 1.0
@@ -39,12 +43,15 @@ class Judgement:
 class Ranking:
     """Who has the lowest mean loss at a length, and how far the others are behind.
 
-    `behind` holds loss - loss(best), paired by seed, at 95% for all its comparisons together.
+    `behind` holds loss - loss(best), paired by seed, at 95% for all its comparisons together;
+    `shown` how large a difference from the best would have had to be to be told in four of five
+    cases.
     """
 
     length: int
     best: str
     behind: dict[str, Interval]
+    shown: dict[str, float]
     unranked: tuple[str, ...]
 
     @property
@@ -149,21 +156,28 @@ def ranking(study: Study, length: int) -> Ranking | None:
         return None
     best = min(means, key=means.__getitem__)
     behind = gaps(study, best, length)
+    least = gaps(study, best, length, shown)
     unranked = tuple(name for name in study.encodings if name not in behind and name != best)
-    return Ranking(length, best, behind, unranked) if behind else None
+    return Ranking(length, best, behind, least, unranked) if behind else None
 
 
-def gaps(study: Study, reference: str, length: int) -> dict[str, Interval]:
+def gaps(
+    study: Study,
+    reference: str,
+    length: int,
+    told: Callable[[Sample, Noise, float], T] = interval,
+) -> dict[str, T]:
     """loss - loss(reference) at `length`, paired by seed, for every other encoding.
 
-    Each level is 1 - 0.05 / comparisons (Bonferroni), so that all of them hold together at 95%.
+    `told` says what of it, at a level: 1 - 0.05 / comparisons (Bonferroni), so that all of them
+    hold together at 95%.
     """
     noise = study_noise(study, "targets")
     others = [name for name in study.encodings if name != reference]
     samples = {name: study.gap("targets", name, reference, length) for name in others}
     usable = {name: sample for name, sample in samples.items() if sample and sample.freedom}
     level = 1 - (1 - LEVEL) / max(len(usable), 1)
-    return {name: interval(sample, noise, level) for name, sample in usable.items()}
+    return {name: told(sample, noise, level) for name, sample in usable.items()}
 
 
 def _not_judged(study: Study, name: str) -> Judgement:

@@ -90,8 +90,10 @@ def _ranked(study: Study, ranking: Ranking, say: Words) -> str:
     train = ranking.length == study.train_length
     where = say("at_train" if train else "at", length=ranking.length)
     best, ties = study.label(ranking.best), [study.label(name) for name in ranking.ties]
+    power = say("power", gap=number(max(map(ranking.shown.__getitem__, ranking.ties), default=0.0)))
     if not ranking.worse:
-        return say("tied", where=where, names=[best, *ties], best=best)
+        tied = say("tied", where=where, names=[best, *ties], best=best)
+        return say("space").join((tied, power))
     nearest = min(ranking.worse, key=lambda name: ranking.behind[name].mean)
     gap, others = ranking.behind[nearest], len(ranking.worse) - 1
     rest = say(
@@ -101,7 +103,10 @@ def _ranked(study: Study, ranking: Ranking, say: Words) -> str:
         ends=ends(gap, say),
         others=others,
     )
-    return say("is_lowest" if ties else "is_best", where=where, best=best, ties=ties, rest=rest)
+    if not ties:
+        return say("is_best", where=where, best=best, rest=rest)
+    lowest = say("is_lowest", where=where, best=best, ties=ties, rest=rest)
+    return say("space").join((lowest, power))
 
 
 def _against_none(study: Study, verdict: Verdict, say: Words) -> list[str]:

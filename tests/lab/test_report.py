@@ -82,6 +82,7 @@ def test_ties_are_called_ties(tmp_path: Path) -> None:
     page, _, data = report(tmp_path)
     assert len(data["rankings"]["512"]["ties"]) == 1
     assert "cannot be told apart" in page.text
+    assert re.search(r"show a difference of \d+\.\d+ or more in four of five cases", page.text)
     assert "is best" not in page.text
 
 

@@ -63,6 +63,14 @@ def test_the_gap_that_seeds_would_show() -> None:
     assert seeds_needed(0.0, 1.0) is None
 
 
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_a_gap_is_shown_as_often_as_is_said(seeds: int) -> None:
+    rng, gap = np.random.default_rng(0), shown_gap(1.0, seeds)
+    drawn = [mean(rng.normal(gap, 1.0, seeds).tolist()) for _ in range(2000)]
+    # 80% +- three standard errors.
+    assert np.mean([found.low > 0 for found in drawn]) == pytest.approx(0.8, abs=0.027)
+
+
 class TestCoverage:
     """How often an interval holds what the values were drawn from."""
 

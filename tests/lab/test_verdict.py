@@ -115,6 +115,10 @@ def test_equal_encodings_are_tied() -> None:
     assert ranked is not None
     assert {ranked.best, *ranked.ties} == {"a", "b"}
     assert ranked.worse == ("c",)
+    # What can be told apart is larger than what could not, and than the interval's half width.
+    (tie,) = ranked.ties
+    gap = ranked.behind[tie]
+    assert abs(gap.mean) < gap.half < ranked.shown[tie] < ranked.behind["c"].mean
 
 
 def test_more_comparisons_ask_for_more() -> None:

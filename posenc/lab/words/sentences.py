@@ -51,6 +51,11 @@ SENTENCES: Texts = {
         "{where} {best} has the lowest mean, but {ties} cannot be told apart from it; {rest}.",
         "{where}，{best} 的均值最低，但 {ties} 与它分不出高下；{rest}。",
     ),
+    "space": (" ", ""),
+    "power": (
+        "So many seeds show a difference of {gap} or more in four of five cases.",
+        "这么多种子，五次里有四次能测出 {gap} 或更大的差别。",
+    ),
     "behind": ("{name} is behind by {gap} ({ends})", "{name} 落后 {gap}（{ends}）"),
     "behind_and_more": (
         "{name} is behind by {gap} ({ends}), the other{others:|s} by more",
