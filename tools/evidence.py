@@ -54,7 +54,7 @@ def _sections(
         if one is None:
             yield say("none_yet")
             continue
-        yield from (f"- {expected(each, say)}" for each in one["expectations"])
+        yield from (f"- {expected(each, one['level'], say)}" for each in one["expectations"])
         arms = one["arms"].values()
         done, runs = (sum(arm[key] for arm in arms) for key in ("done", "runs"))
         yield f"\n{say('seeds', done=done, runs=runs, seconds=one['seconds'])}\n"

@@ -13,7 +13,7 @@ from posenc.claims.words import TEXTS
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL
-from posenc.lab.statistics import permuted
+from posenc.lab.statistics import bootstrap, permuted
 from posenc.words import Words
 
 VERSION = 1
@@ -62,6 +62,7 @@ def _expectation(found: Found, measured: Mapping[Cell, Values]) -> dict[str, Any
         "saying": found.reason and {"key": found.reason.key, "values": dict(found.reason.values)},
         "interval": found.interval
         and {"mean": found.interval.mean, "low": found.interval.low, "high": found.interval.high},
+        "bootstrap": found.interval and list(bootstrap(found.values)),
         "p": _p(found, one),
     }
 

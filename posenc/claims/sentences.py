@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from posenc.claims import family
 from posenc.claims.claim import Claim
+from posenc.claims.family import would_decide
 from posenc.report.numbers import number, signed
 from posenc.words import Words
 
@@ -22,7 +24,7 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     if found is None:
         command = f"posenc claims run {claim.name}"
         return [*lines, say("none_yet"), say("command_line", command=command)]
-    lines += [f"  {expected(one, say)}" for one in found["expectations"]]
+    lines += [f"  {expected(one, found['level'], say)}" for one in found["expectations"]]
     arms = found["arms"].values()
     counts = {key: sum(arm[key] for arm in arms) for key in ("runs", "done", "failed")}
     lines.append(say("seeds", seconds=found["seconds"], **counts))
@@ -32,8 +34,8 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     return [*lines, say("command_line", command=found["command"])]
 
 
-def expected(one: Mapping[str, Any], say: Words) -> str:
-    """One expectation, and what came out."""
+def expected(one: Mapping[str, Any], level: float, say: Words) -> str:
+    """One expectation, what came out, and where that is undecided, what would decide it."""
     what = cell(one["of"], say)
     if one["minus"] is not None:
         what = say("minus", of=what, minus=cell(one["minus"], say))
@@ -45,7 +47,12 @@ def expected(one: Mapping[str, Any], say: Words) -> str:
         return say("expected_unknown", outcome=outcome, what=what, bounds=bounds, reason=why)
     shown = signed if one["minus"] is not None else number
     ends = {key: shown(value, 3) for key, value in one["interval"].items()}
-    return say("expected", outcome=outcome, what=what, bounds=bounds, found=say("interval", **ends))
+    told = say("expected", outcome=outcome, what=what, bounds=bounds, found=say("interval", **ends))
+    if one["outcome"] != "undecided":
+        return told
+    seeds = would_decide(one, level)
+    more = say("would_decide", seeds=seeds) if seeds else say("would_not_decide")
+    return say("semicolon").join((told, more))
 
 
 def cell(one: Mapping[str, Any], say: Words) -> str:
@@ -64,14 +71,26 @@ def summed_up(
     agreed = [name for name in found if claims[name].agreed]
     holding = sum(found[name]["outcome"] == "holds" for name in agreed)
     yield say("agreed", agreed=len(agreed), holds=holding)
-    if found:
-        yield say("multiplicity", level=next(iter(found.values()))["level"])
+    yield from read_together(found, say)
     for name, one in found.items():
         yield ""
         yield say("heading", name=name, outcome=say(one["outcome"]))
         yield claims[name].says[say.column]
         for expectation in one["expectations"]:
-            yield f"  {expected(expectation, say)}"
+            yield f"  {expected(expectation, one['level'], say)}"
+
+
+def read_together(found: Mapping[str, Mapping[str, Any]], say: Words) -> Iterator[str]:
+    """How many verdicts stand when all are looked at, and which do not."""
+    if not found:
+        return
+    level = next(iter(found.values()))["level"]
+    together = family.together(found)
+    fallen = [name for name, p in together.items() if p > 1 - level]
+    stand = len(together) - len(fallen)
+    yield say("multiplicity", level=level, decided=len(together), stand=stand)
+    if fallen:
+        yield say("alone", names=fallen)
 
 
 def _bounds(one: Mapping[str, Any]) -> str:

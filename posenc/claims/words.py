@@ -68,7 +68,21 @@ TEXTS: Texts = {
         "公认的 {agreed} 条中，{holds} 条成立。",
     ),
     "multiplicity": (
-        "Each verdict stands by itself at {level:.0%}: of so many, some are wrong by chance.",
-        "每条结论各自在 {level:.0%} 上成立：条数多了，总有几条是碰巧错的。",
+        "Each verdict stands by itself at {level:.0%}; of {decided} that are decided {stand} stand "
+        "when all are looked at together (Holm).",
+        "每条结论各自在 {level:.0%} 上成立；已定的 {decided} 条一起看（Holm 校正），有 {stand} 条站得住。",
     ),
+    "alone": (
+        "By {names:itself|themselves} only {names:stands|stand}: {names}.",
+        "只有单独看才站得住的：{names}。",
+    ),
+    "would_decide": (
+        "{seeds} seeds would decide it in four of five cases",
+        "若用 {seeds} 个种子，五次里有四次能定下来",
+    ),
+    "would_not_decide": (
+        "not even a thousand seeds would decide it",
+        "一千个种子也定不下来",
+    ),
+    "semicolon": ("; ", "；"),
 }

@@ -1,0 +1,67 @@
+"""Verdicts read beside each other: which stand when all are looked at, and what would decide."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from scipy import stats
+
+from posenc.lab.statistics import holm, seeds_needed
+
+Kept = Mapping[str, Any]
+
+
+def together(results: Mapping[str, Kept]) -> dict[str, float]:
+    """p of each claim that holds or fails, as it is to be read beside all the others (Holm).
+
+    The p of an expectation is that of Student's t, two-sided, that the value lies on the bound. A
+    claim holds by the largest of its p, since each must hold, and fails by the least of those that
+    fail, times how many there are.
+    """
+    found = {name: _p(one) for name, one in results.items() if one["outcome"] != "undecided"}
+    return dict(zip(found, holm(list(found.values())), strict=True))
+
+
+def would_decide(one: Kept, level: float) -> int | None:
+    """With how many seeds an undecided expectation is decided in four of five cases.
+
+    That is if the true value is the mean that came out. None where no interval was found, and for
+    more than a thousand.
+    """
+    if one["interval"] is None:
+        return None
+    error, seeds = _error(one, level)
+    mean = one["interval"]["mean"]
+    gap = min(abs(mean - bound) for bound in (one["above"], one["below"]) if bound is not None)
+    return seeds_needed(gap, error * math.sqrt(seeds))
+
+
+def _p(result: Kept) -> float:
+    outcome = result["outcome"]
+    found = [
+        _on_bound(one, result["level"])
+        for one in result["expectations"]
+        if one["outcome"] == outcome
+    ]
+    return max(found) if outcome == "holds" else min(1.0, min(found) * len(result["expectations"]))
+
+
+def _on_bound(one: Kept, level: float) -> float:
+    """p of the bound that decided: the nearer where it holds, the one that was passed if not."""
+    error, seeds = _error(one, level)
+    mean = one["interval"]["mean"]
+    inside = []
+    if one["above"] is not None:
+        inside.append(mean - one["above"])
+    if one["below"] is not None:
+        inside.append(one["below"] - mean)
+    if error == 0:
+        return 0.0
+    return float(2 * stats.t.sf(abs(min(inside)) / error, seeds - 1))
+
+
+def _error(one: Kept, level: float) -> tuple[float, int]:
+    """The standard error that the interval was made with, and the number of its seeds."""
+    seeds = {*one["of"]["seeds"]} & {*(one["minus"] or one["of"])["seeds"]}
+    half = one["interval"]["high"] - one["interval"]["mean"]
+    return half / float(stats.t.ppf((1 + level) / 2, len(seeds) - 1)), len(seeds)
