@@ -17,10 +17,11 @@ import posenc as pe
 from posenc import Encoding
 from posenc.analysis import measure
 from posenc.analysis.probe_context import context_for, embeds
-from posenc.errors import CacheError, UnsupportedError
+from posenc.errors import UnsupportedError
 from posenc.linear.attention import linear_attention
 from posenc.lowering import embeds_only
 from posenc.terms import CountTable, DenseBias
+from posenc.testing.decoding import decodes
 from posenc.testing.fixtures import backends_for, model_for, tokens_for
 from posenc.words import LANGUAGES, Language, Words
 
@@ -195,28 +196,13 @@ def use(encoding: Encoding) -> dict[str, str]:
         "causal only": yes(tags.causal_only),
         "extent": yes(tags.needs_extent),
         "context": yes(tags.needs_context),
-        "decodes": decodes(encoding),
+        "decodes": decodes(model_for(encoding), tokens_for()) or "no",
         "linear attention": yes(not lowers or linear(encoding)),
         "SDPA": yes(not lowers or "sdpa" in backends_for(encoding)),
         "memory": "quadratic" if lowers and per_pair(encoding) else "linear",
         "compiles": yes(tags.compiles is True),
         "exports": yes(tags.exports is True),
     }
-
-
-def decodes(encoding: Encoding) -> str:
-    """The first cache policy with which a small model decodes what it says at once."""
-    model, tokens = model_for(encoding), tokens_for()
-    expected = model(tokens)
-    for policy in ("rotated", "raw"):
-        caches = [pe.Cache(policy) for _ in model.blocks]
-        try:
-            steps = [model(token, caches=caches) for token in tokens.split(1, dim=1)]
-        except CacheError:
-            continue
-        if torch.allclose(torch.cat(steps, dim=1), expected, rtol=0, atol=ZERO):
-            return policy
-    return "no"
 
 
 def lowered(encoding: Encoding) -> pe.Lowered:
