@@ -22,7 +22,7 @@ def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
         if run.state != "done":
             continue
         length = round(cell.times * run.config.train_length)
-        row = row_of(run, cell.metric, length)
+        row = row_of(run.rows, cell.metric, length)
         if row is None:
             continue
         by_seed[run.config.seed] = number(row, cell.metric)
@@ -32,9 +32,9 @@ def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
     return Values(by_seed, share_error(hits, tries) if hits else 0.0) if by_seed else None
 
 
-def row_of(run: Run, metric: Metric, length: int) -> Mapping | None:
+def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | None:
     """The last row that holds a metric at a length."""
-    for row in reversed(run.rows):
+    for row in reversed(rows):
         if row.get("length") != length:
             continue
         if row["kind"] == "accuracy" and metric in ("exact", "token", "loss"):

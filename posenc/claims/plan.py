@@ -42,7 +42,7 @@ def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
         run = read_run(out / "runs" / one.name)
         if run is None or run.state == "unfinished":
             return None
-        row = row_of(run, "loss", one.train_length)
+        row = row_of(run.rows, "loss", one.train_length)
         if row is not None and run.state == "done":
             found[one.learning_rate] = number(row, "loss")
     if not tried:

@@ -37,6 +37,7 @@ class Addition(Generated):
     """
 
     name: ClassVar[str] = "addition"
+    kind: ClassVar[str] = "arithmetic"
     source: ClassVar[str] = "Lee et al. 2023, arXiv:2307.03381 (reverse)"
 
     hints: str | None = None

@@ -18,6 +18,7 @@ class BucketSort(Generated):
     """
 
     name: ClassVar[str] = "bucket_sort"
+    kind: ClassVar[str] = "sort"
     causal: ClassVar[bool] = False
     source: ClassVar[str] = "Deletang et al. 2023, arXiv:2207.02098 (bucket sort)"
 

@@ -18,6 +18,7 @@ class Copy(Generated):
     """
 
     name: ClassVar[str] = "copy"
+    kind: ClassVar[str] = "copy"
     source: ClassVar[str] = "Kazemnejad et al. 2023, arXiv:2305.19466 (copy)"
 
     letters: int = 10

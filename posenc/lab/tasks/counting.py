@@ -21,6 +21,7 @@ class Counting(Generated):
     """
 
     name: ClassVar[str] = "counting"
+    kind: ClassVar[str] = "state"
     source: ClassVar[str] = "Golovneva et al. 2024, arXiv:2405.18719 (counting)"
 
     most: int = 9

@@ -19,6 +19,7 @@ class EvenPairs(Generated):
     """
 
     name: ClassVar[str] = "even_pairs"
+    kind: ClassVar[str] = "state"
     causal: ClassVar[bool] = False
     shortest: ClassVar[int] = 2
     source: ClassVar[str] = "Deletang et al. 2023, arXiv:2207.02098 (even pairs)"

@@ -22,6 +22,7 @@ class FlipFlop(Generated):
     """
 
     name: ClassVar[str] = "flip_flop"
+    kind: ClassVar[str] = "state"
     shortest: ClassVar[int] = 2
     source: ClassVar[str] = "Liu et al. 2023, arXiv:2306.00946 (flip-flop language modeling)"
 

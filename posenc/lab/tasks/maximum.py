@@ -19,6 +19,7 @@ class Maximum(Generated):
     """
 
     name: ClassVar[str] = "maximum"
+    kind: ClassVar[str] = "recall"
     causal: ClassVar[bool] = False
     source: ClassVar[str] = "Velickovic et al. 2024, arXiv:2410.01104 (max retrieval)"
 

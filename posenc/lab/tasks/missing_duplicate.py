@@ -21,6 +21,7 @@ class MissingDuplicate(Generated):
     """
 
     name: ClassVar[str] = "missing_duplicate"
+    kind: ClassVar[str] = "copy"
     causal: ClassVar[bool] = False
     source: ClassVar[str] = "Deletang et al. 2023, arXiv:2207.02098 (missing duplicate)"
 

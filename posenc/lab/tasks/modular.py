@@ -20,6 +20,7 @@ class Modular(Generated):
     """
 
     name: ClassVar[str] = "modular"
+    kind: ClassVar[str] = "arithmetic"
     causal: ClassVar[bool] = False
     source: ClassVar[str] = "Deletang et al. 2023, arXiv:2207.02098 (modular arithmetic, simple)"
 

@@ -20,6 +20,7 @@ class Needle(Generated):
     """
 
     name: ClassVar[str] = "needle"
+    kind: ClassVar[str] = "recall"
     source: ClassVar[str] = "Mohtashami and Jaggi 2023, arXiv:2305.16300 (passkey retrieval)"
 
     letters: int = 16

@@ -19,6 +19,7 @@ class Offset(Generated):
     """
 
     name: ClassVar[str] = "offset"
+    kind: ClassVar[str] = "order"
     source: ClassVar[str] = "Barbero et al. 2025, arXiv:2410.06205 (positional heads)"
 
     letters: int = 10

@@ -20,6 +20,7 @@ class Parity(Generated):
     """
 
     name: ClassVar[str] = "parity"
+    kind: ClassVar[str] = "state"
     causal: ClassVar[bool] = False
     source: ClassVar[str] = "Deletang et al. 2023, arXiv:2207.02098 (parity check)"
 

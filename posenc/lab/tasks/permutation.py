@@ -19,6 +19,7 @@ class Permutation(Generated):
     """
 
     name: ClassVar[str] = "permutation"
+    kind: ClassVar[str] = "order"
     causal: ClassVar[bool] = False
     shortest: ClassVar[int] = 2
     source: ClassVar[str] = "after Conneau et al. 2018, arXiv:1805.01070 (bigram shift)"

@@ -19,6 +19,7 @@ class Recall(Generated):
     """
 
     name: ClassVar[str] = "recall"
+    kind: ClassVar[str] = "recall"
     source: ClassVar[str] = "Arora et al. 2023, arXiv:2312.04927 (multi-query associative recall)"
 
     keys: int = 256

@@ -26,6 +26,7 @@ class Repeat(Generated):
     """
 
     name: ClassVar[str] = "repeat"
+    kind: ClassVar[str] = "copy"
     source: ClassVar[str] = "Graves et al. 2014, arXiv:1410.5401 (repeat copy)"
 
     letters: int = 10

@@ -18,6 +18,7 @@ class Reverse(Generated):
     """
 
     name: ClassVar[str] = "reverse"
+    kind: ClassVar[str] = "copy"
     source: ClassVar[str] = "Kazemnejad et al. 2023, arXiv:2305.19466 (reverse)"
 
     letters: int = 10

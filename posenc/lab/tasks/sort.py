@@ -19,6 +19,7 @@ class Sort(Generated):
     """
 
     name: ClassVar[str] = "sort"
+    kind: ClassVar[str] = "sort"
     source: ClassVar[str] = "Kazemnejad et al. 2023, arXiv:2305.19466 (sorting)"
 
     keys: int = 10

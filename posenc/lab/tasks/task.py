@@ -37,11 +37,13 @@ class Task(ABC):
     """One thing to learn.
 
     name        what it is called in a comparison
+    kind        what it asks of a model, in a word that tasks share; evidence is looked up by it
     causal      whether a decoder learns it, or an encoder
     shortest    the smallest length that there is
     """
 
     name: ClassVar[str]
+    kind: ClassVar[str] = ""
     causal: ClassVar[bool] = True
     shortest: ClassVar[int] = 1
 

@@ -25,6 +25,7 @@ class Text(Task):
     """
 
     name: ClassVar[str] = "text"
+    kind: ClassVar[str] = "language"
     shortest: ClassVar[int] = 8
 
     train_bytes: int | None = None
