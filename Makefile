@@ -23,8 +23,8 @@ test: export PATH := $(CURDIR)/$(BIN):$(PATH)
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
 DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 
-# What the catalogue is made of: its pages and pictures show what every class does.
-SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py)
+# What the catalogue is made of, whose pages and pictures show what every class does, and the curves of claims.
+SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py posenc/claims/results/*.json)
 
 .PHONY: compiler compare test check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 

@@ -3,8 +3,8 @@
     python tools/font.py /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc
 
 Writes posenc/analysis/plot/fonts/posenc-han.otf, which holds the letters of labels.py and of the
-figures of the lessons and nothing else, under a name of its own. Needs fonttools, which comes with
-matplotlib.
+figures of lessons and claims and nothing else, under a name of its own. Needs fonttools, which
+comes with matplotlib.
 """
 
 import sys
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = [
     ROOT / "posenc" / "analysis" / "plot" / "labels.py",
     *(ROOT / "docs" / "figures").glob("*.py"),
+    ROOT / "tools" / "evidence_figures.py",
 ]
 FACE = "Noto Sans CJK SC"
 

@@ -1,9 +1,9 @@
-"""The pictures of the catalogue: every figure of every encoding's first example, as SVG.
+"""The pictures of the catalogue and of the evidence, as SVG.
 
     python tools/gallery.py docs/build/gallery
 
 draws them in both themes into FOLDER/en and FOLDER/zh, by as many processes as there are cores,
-and a thumbnail of each encoding.
+a thumbnail of each encoding, every figure of its first example, and the curves of each claim.
 """
 
 import sys
@@ -13,11 +13,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import evidence_figures
 import torch
 from matplotlib.figure import Figure
 
 import posenc
 from posenc.analysis import plot
+from posenc.claims import claims
 from posenc.encoding import Encoding
 from posenc.lowering import embeds_only
 
@@ -91,7 +93,9 @@ def main() -> None:
     for language in LANGUAGES:
         (folder / language).mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        claimed = pool.map(partial(evidence_figures.draw, folder=folder), claims())
         list(pool.map(partial(draw, folder=folder), posenc.encodings()))
+        list(claimed)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ python tools/generate.py --check    fail where something is stale
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import benchmark
@@ -22,6 +22,7 @@ from posenc.words import LANGUAGES, Language
 ROOT = Path(__file__).parent.parent
 READMES: dict[Language, Path] = {"en": ROOT / "README.md", "zh": ROOT / "README.zh-CN.md"}
 REFERENCES = {language: ROOT / "docs" / language / "reference" for language in LANGUAGES}
+CLAIMS = "evidence/*.md"
 DATA = ROOT / "docs" / "conformance.json"
 BEGIN, END = "<!-- catalogue: make generate -->", "<!-- end of catalogue -->"
 
@@ -33,7 +34,8 @@ def written() -> dict[Path, str]:
     for language, folder in REFERENCES.items():
         pages[folder / "properties.md"] = measured[language]
         pages[folder / "conformance.md"] = conformance.page(report, language)
-        pages[folder / "evidence.md"] = evidence.page(language)
+        place = folder.parent / "evidence"
+        pages |= {place / name: text for name, text in evidence.pages(language).items()}
     return pages | benchmark.pages()
 
 
@@ -43,11 +45,20 @@ def readme(text: str, language: Language) -> str:
     return benchmark.readme(text, language)
 
 
+def gone(pages: Mapping[Path, str]) -> list[Path]:
+    """Pages of claims that there are no more."""
+    kept = (path for language in LANGUAGES for path in (ROOT / "docs" / language).glob(CLAIMS))
+    return sorted(path for path in kept if path not in pages)
+
+
 def problems() -> Iterator[str]:
     """What is stale, in one line each."""
-    for path, text in written().items():
+    pages = written()
+    for path, text in pages.items():
         if not path.exists() or path.read_text() != text:
             yield f"{path.relative_to(ROOT)} is stale: run `make generate`"
+    for path in gone(pages):
+        yield f"{path.relative_to(ROOT)} is of no claim: run `make generate`"
     report = json.loads(DATA.read_text())
     # An oracle's text holds the version that was met; what it compares is the part after it.
     measured = {(row["encoding"], row["oracle"].partition(": ")[2]) for row in report["peers"]}
@@ -69,7 +80,11 @@ def main() -> int:
         stale = list(problems())
         print(*stale, sep="\n", end="\n" if stale else "")
         return 1 if stale else 0
-    for path, text in written().items():
+    pages = written()
+    for path in gone(pages):
+        path.unlink()
+    for path, text in pages.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     return 0
 
