@@ -57,11 +57,8 @@ TEXTS: Texts = {
     "verdict": ("Verdict", "结论"),
     "verdict_is": ("It *{outcome}*.", "*{outcome}*。"),
     "verdict_undecided": ("It is *undecided*.", "*未定*。"),
-    "not_agreed": (
-        "The field does not agree on it.",
-        "对此并无公认的看法。",
-    ),
-    "agreed_on": ("The field agrees on it.", "这是公认的看法。"),
+    "not_agreed": ("The field does not agree on the claim.", "这条说法并非公认。"),
+    "agreed_on": ("The field agrees on the claim.", "这条说法是公认的。"),
     "by_length": ("By length", "随长度的变化"),
     "curves": (
         "Means over seeds with {level:.0%} intervals; dotted: the train length.",

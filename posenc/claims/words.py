@@ -85,4 +85,76 @@ TEXTS: Texts = {
         "一千个种子也定不下来",
     ),
     "semicolon": ("; ", "；"),
+    # Advice.
+    "asked": (
+        "{task}, trained on {train}, read at {target}: {times} times as long.",
+        "{task}：训练长度 {train}，读到 {target}，是它的 {times} 倍。",
+    ),
+    "small_models": (
+        "Measured on small models, of width {dims} and {depths} layers, trained on {trains}: "
+        "large ones may do otherwise.",
+        "测的是小模型：宽 {dims}，{depths} 层，训练长度 {trains}；大模型可能不同。",
+    ),
+    "no_row": ("Nothing was measured for {task}.", "{task}：什么也没有测量过。"),
+    "speaks_for": (
+        "For, as it keeps what it has at the train length",
+        "支持：保住了训练长度上的水平",
+    ),
+    "speaks_against": ("Against, as it loses beyond the train length", "反对：超出训练长度就变差"),
+    "speaks_undecided": ("Undecided", "未定"),
+    "speaks_measured": ("Measured, and neither for nor against", "测过，既不支持也不反对"),
+    "speaks_unlearned": (
+        "Not learned at the train length, so that nothing is known beyond",
+        "在训练长度上就没有学会，更长处无从知道",
+    ),
+    "speaks_failed": ("Runs failed, so that nothing is known", "有运行失败，无从知道"),
+    "row": (
+        "{encoding}, {task}, {where}: {metric} {found}",
+        "{encoding}，{task}，{where}：{metric} {found}",
+    ),
+    "row_changed": ("{row}, changed by {change}", "{row}，变化 {change}"),
+    "row_claims": ("{row}; {names}", "{row}；{names}"),
+    "row_more_claims": ("{row}; {names} and {more} more", "{row}；{names} 等，另有 {more} 条"),
+    "row_on": ("{encoding} on weights of {base}", "{encoding}（权重来自 {base}）"),
+    "measured_there": (
+        "at {length}, {times} times the train length",
+        "长度 {length}，训练长度的 {times} 倍",
+    ),
+    "measured_trained": ("at {length}, the train length", "长度 {length}，即训练长度"),
+    "nearest": (
+        "at {length}, {times} times the train length (the nearest to {asked} that was measured)",
+        "长度 {length}，训练长度的 {times} 倍（测过的之中最接近 {asked} 倍的）",
+    ),
+    "untold": ("unknown", "不知道"),
+    "fact_refuses": (
+        "made for {train}, it refuses {target}: {error}",
+        "按 {train} 建立的，读 {target} 就报错：{error}",
+    ),
+    "fact_cache": ("decodes with a cache of {cache} keys", "可用缓存解码，缓存 {cache} 的键"),
+    "fact_cache_length": (
+        "decodes with a cache that is told the final length",
+        "缓存事先知道最终长度，就能解码",
+    ),
+    "fact_no_cache": ("no cache decodes what it says", "没有缓存能照它解码"),
+    "fact_causal": ("for causal attention only", "只用于因果注意力"),
+    "not_known": ("Not known, as no row speaks of it: {names}.", "不知道，没有数据说到：{names}。"),
+    "of_these_refuse": (
+        "Of these, made for {train}, {names} {names:refuses|refuse} {target}.",
+        "其中 {names} 按 {train} 建立时，读 {target} 就报错。",
+    ),
+    "of_these_no_cache": ("No cache decodes {names}.", "没有缓存能照 {names} 解码。"),
+    "bounds_of_advice": (
+        "Kept: a loss that rises by less than {holds:g} nats, or a share of right answers that "
+        "falls by less than {loses:g}, by the whole {level:.0%} interval. `posenc claims show "
+        "NAME` tells where a row is from.",
+        "保住：整个 {level:.0%} 区间内，损失上升不到 {holds:g} nat，或答对的比例下降不到 {loses:g}。"
+        "`posenc claims show 名称` 说明一行数据的来历。",
+    ),
+    "kind_language": ("language modelling", "语言建模"),
+    "kind_copy": ("copying", "复制"),
+    "kind_recall": ("recall", "回忆"),
+    "kind_order": ("order", "顺序"),
+    "kind_sort": ("sorting", "排序"),
+    "kind_arithmetic": ("arithmetic", "算术"),
+    "kind_state": ("state tracking", "状态跟踪"),
 }

@@ -24,6 +24,10 @@ class Command(NamedTuple):
 
 # In the order of --help, which loads none of them.
 COMMANDS = {
+    "advise": Command(
+        "advise:advise",
+        "Tell what was measured for and against each encoding at a length, for a kind of task.",
+    ),
     "bench": Command(
         "bench:bench", "Time posenc against peers and against no position, and write a page."
     ),

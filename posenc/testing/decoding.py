@@ -12,11 +12,14 @@ NEAR = 1e-9
 
 
 @torch.no_grad()
-def decodes(model: Transformer, tokens: Tensor) -> Policy | None:
-    """The first cache policy with which `tokens`, one by one, come to what they do at once."""
+def decodes(model: Transformer, tokens: Tensor, length: int | None = None) -> Policy | None:
+    """The first cache policy with which `tokens`, one by one, come to what they do at once.
+
+    `length` is what caches are told; without it those that depend on the length decode with none.
+    """
     expected = model(tokens)
     for policy in POLICIES:
-        caches = [Cache(policy) for _ in model.blocks]
+        caches = [Cache(policy, length) for _ in model.blocks]
         try:
             steps = [model(token, caches=caches) for token in tokens.split(1, dim=1)]
         except CacheError:

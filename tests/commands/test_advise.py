@@ -1,0 +1,190 @@
+"""`posenc advise`: rows for and against, at the ratio that was asked for or the nearest one."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from prose import check_pair, english
+from typer.testing import CliRunner
+
+from posenc.claims import claims
+from posenc.claims.advice import Answer, Question, advise, kinds
+from posenc.claims.evidence import Arm
+from posenc.claims.facts import facts
+from posenc.claims.kept import kept
+from posenc.claims.words import TEXTS
+from posenc.commands import app
+from posenc.lab.tasks import names
+
+LENGTHS = (16, 32, 64)
+SIZES = {"dim": 32, "heads": 4, "depth": 2, "steps": 9, "learning_rate": 1.0, "train_length": 16}
+
+
+def arm(encoding: str, *shares: Sequence[float], task: str = "needle", **over: Any) -> Arm:
+    """Shares of 1000 right answers of each seed, at 16, 32 and 64."""
+    rows = {
+        seed: tuple(
+            {"kind": "accuracy", "length": n, "examples": 1000, "exact": round(1000 * share)}
+            | {"token": share, "chance": 0.0, "loss": 1.0}
+            for n, share in zip(LENGTHS, own, strict=True)
+        )
+        for seed, own in enumerate(shares)
+    }
+    config = {"encoding": encoding, "task": task, **SIZES}
+    return Arm(config, rows, len(rows), 0, ("tried",), **over)
+
+
+KEEPS = arm("alibi", (1.0, 1.0, 0.98), (1.0, 0.99, 0.97), (1.0, 1.0, 0.99))
+LOSES = arm("rotary", (1.0, 0.9, 0.3), (1.0, 0.95, 0.1), (1.0, 1.0, 0.2))
+NEVER = arm("none", (0.3, 0.9, 0.9), (0.2, 0.9, 0.9), (0.3, 0.9, 0.9))
+FAILED = Arm(LOSES.config | {"encoding": "t5"}, LOSES.rows, 3, 1)
+
+
+def answer(*known: Arm, target: int = 64, task: str = "recall") -> Answer:
+    return advise(Question(16, target, task), known)
+
+
+def printed(*options: str) -> str:
+    ended = CliRunner().invoke(app, ["advise", *options])
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout
+
+
+class TestRows:
+    def test_they_are_for_or_against_by_whole_intervals(self) -> None:
+        found = answer(LOSES, NEVER, KEEPS, FAILED)
+        told = [(row.arm.encoding, row.speaks) for row in found.rows]
+        assert told == [
+            ("alibi", "for"),
+            ("rotary", "against"),
+            ("none", "unlearned"),
+            ("t5", "failed"),
+        ]
+        # At twice the length seeds of rotary lie on both sides of what may be lost.
+        assert [row.speaks for row in answer(LOSES, target=32).rows] == ["undecided"]
+
+    @pytest.mark.parametrize(("target", "length"), [(16, 16), (20, 16), (30, 32), (6400, 64)])
+    def test_the_nearest_ratio_is_taken_and_named(self, target: int, length: int) -> None:
+        (row,) = answer(KEEPS, target=target).rows
+        assert row.length == length
+        assert row.times == length / 16
+
+    def test_nothing_is_said_of_longer_inputs_where_the_task_was_not_learned(self) -> None:
+        (row,) = answer(NEVER).rows
+        assert (row.length, row.change) == (16, None)
+
+    def test_weights_of_another_are_compared_with_what_they_were(self) -> None:
+        base = arm("rotary", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+        # It does not change with the length, for it is as bad everywhere.
+        later = arm("window(width=8) + rotary", (0.6, 0.6, 0.6), (0.6, 0.6, 0.6), base=base)
+        (row,) = answer(later).rows
+        assert row.speaks == "against"
+        assert row.change is not None
+        assert row.change.mean == pytest.approx(-0.4)
+
+    def test_a_name_asks_for_one_task_and_a_kind_for_all_of_it(self) -> None:
+        other = arm("alibi", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), task="maximum(classes=3)")
+        assert len(answer(KEEPS, other).rows) == 2
+        assert [row.arm.task for row in answer(KEEPS, other, task="needle").rows] == ["needle"]
+        assert answer(KEEPS, other, task="state").rows == ()
+
+    def test_what_no_row_speaks_of_is_not_known(self) -> None:
+        found = answer(arm("window(width=8) + rotary", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)))
+        assert "alibi" in found.unknown
+        assert not {"window", "rotary"} & {*found.unknown}
+        # What cannot be compared can have no row.
+        assert "axial" not in found.unknown
+
+
+class TestFacts:
+    def test_a_table_refuses_what_is_longer(self) -> None:
+        learned, rotary = (facts(name, 64, 65, dim=32, heads=4) for name in ("learned", "rotary"))
+        assert learned is not None
+        assert "max_length >= 65" in learned.refuses
+        within = facts("learned", 64, 64, dim=32, heads=4)
+        assert within is not None
+        assert within.refuses == ""
+        assert rotary is not None
+        assert rotary.refuses == ""
+
+    @pytest.mark.parametrize(
+        ("name", "cache", "depends"),
+        [
+            ("rotary", "rotated", False),
+            ("rerope(window=4)", "raw", False),
+            ("window(width=4) + rotary", "rotated", False),
+            ("rotary(scaling=DynamicNTK(2, 64))", "rotated", True),
+        ],
+    )
+    def test_a_cache_is_told_from_decoding_with_it(
+        self, name: str, cache: str, depends: bool
+    ) -> None:
+        found = facts(name, 64, 512, dim=32, heads=4)
+        assert found is not None
+        assert (found.cache, found.length_dependent) == (cache, depends)
+
+    def test_what_cannot_be_made_has_none(self) -> None:
+        assert facts("rotary(rotary_dim=128)", 64, 64, dim=32, heads=4) is None
+
+
+class TestCommand:
+    def test_every_number_is_of_a_result(self) -> None:
+        data = json.loads(printed("--train", "64", "--target", "512", "--json"))
+        rows = {row["label"]: row for row in data["rows"] if row["task"] == "text"}
+        assert rows["alibi"]["speaks"] == "for"
+        assert rows["sinusoidal"]["speaks"] == "against"
+        found = kept("absolute_breaks")
+        assert found is not None
+        last = [row[-1]["loss"] for row in found["arms"]["learned"]["rows"].values()]
+        assert rows["learned"]["found"]["mean"] == pytest.approx(sum(last) / len(last))
+        assert {name for row in data["rows"] for name in row["claims"]} <= {*claims()}
+        assert data["facts"]["learned"]["refuses"]
+        assert data["question"]["times"] == 8
+
+    def test_a_ratio_that_was_not_measured_is_named_with_the_nearest(self) -> None:
+        text = printed("--train", "100", "--target", "1600")
+        assert "16 times as long" in text
+        assert "8 times the train length (the nearest to 16 that was measured)" in text
+        assert "small models, of width 32 and 2 layers, trained on 64" in text
+        exact = printed("--train", "100", "--target", "800")
+        assert "nearest" not in exact
+
+    def test_a_cache_is_told_where_it_is_asked_for(self) -> None:
+        asked = ("--train", "64", "--target", "128")
+        assert "decodes with a cache of raw keys" in printed(*asked, "--cache")
+        assert "cache" not in printed(*asked)
+
+    def test_chinese_says_the_same(self) -> None:
+        asked = ("--train", "10", "--target", "15", "--task", "copy", "--cache")
+        ours = printed(*asked, "--language", "zh")
+        assert english(ours.replace("copy(letters=14)", "")) == []
+        assert "复制：训练长度 10，读到 15，是它的 1.5 倍。" in ours
+        assert len(ours.splitlines()) == len(printed(*asked).splitlines())
+
+    def test_a_kind_that_was_never_measured_is_said_so(self) -> None:
+        data = printed("--train", "8", "--target", "16", "--task", "modular")
+        assert "Nothing was measured for modular." in data
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--train", "0", "--target", "8"], "advise --train 0: a length is needed"),
+            (["--train", "8", "--target", "-1"], "advise --target -1: a length is needed"),
+            (["--train", "8", "--target", "8", "--task", "recal"], "did you mean 'recall'"),
+            (["--train", "8"], "Missing option '--target'"),
+        ],
+    )
+    def test_wrong_input_is_answered_in_one_line(self, options: list[str], message: str) -> None:
+        ended = CliRunner().invoke(app, ["advise", *options])
+        assert ended.exit_code == 2
+        assert message in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_every_task_is_of_a_kind_that_has_words() -> None:
+    assert {task for own in kinds().values() for task in own} == {*names()}
+    help_ = CliRunner().invoke(app, ["advise", "--help"]).stdout
+    for kind in kinds():
+        check_pair(*TEXTS[f"kind_{kind}"])
+        assert kind in help_
