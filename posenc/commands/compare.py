@@ -67,6 +67,7 @@ def compare(
 ) -> None:
     """Train a small model with each encoding, test it at longer lengths, and write a report."""
     with errors():
+        from posenc.claims.published import published
         from posenc.lab.compare import compare as run
         from posenc.lab.progress import display
 
@@ -90,7 +91,7 @@ def compare(
         # From here on Ctrl-C has checkpoints and a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr, sayable(language, sys.stderr)) as shown:
-            outcome = run(comparison, shown)
+            outcome = run(comparison, shown, published())
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:

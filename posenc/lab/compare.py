@@ -3,6 +3,7 @@
 compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from posenc.lab.folder import Run, locked, make_folder, read_run
 from posenc.lab.hardware import cores
 from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
+from posenc.lab.published import Published
 from posenc.lab.text import Corpus, read_text, standard_library
 
 # The best learning rate falls with the width; LOG.md has the rates that were tried.
@@ -42,8 +44,12 @@ class Outcome:
         return [run for run in self.runs if run.state == "failed"]
 
 
-def compare(comparison: Comparison, display: Display) -> Outcome:
+def compare(
+    comparison: Comparison, display: Display, published: Sequence[Published] = ()
+) -> Outcome:
     """Train and test what is not done yet in the output folder, then write the report there.
+
+    The report names those `published` claims that speak of its encodings.
 
     Raises PosencError before any work when an option, the text or the folder cannot be used, and
     LabError when the disk is full. After Ctrl-C the report holds what is finished, and the same
@@ -62,7 +68,8 @@ def compare(comparison: Comparison, display: Display) -> Outcome:
         stopped = complete(out, configs, corpus, _jobs(comparison), display)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
-            written = write_report(out, runs, comparison.command(), comparison.language)
+            command, language = comparison.command(), comparison.language
+            written = write_report(out, runs, command, language, published)
         except OSError as error:
             raise LabError(f"the report in {out} cannot be written: {error.strerror}") from stopped
     if isinstance(stopped, LabError):

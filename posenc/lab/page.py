@@ -8,6 +8,7 @@ from posenc.lab.aggregate import PROTOCOLS, Protocol, Study
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.pictures import pictures
+from posenc.lab.published import Published, section
 from posenc.lab.verdict import (
     BREAKS,
     BROKEN,
@@ -38,13 +39,19 @@ COSTS = {
 
 
 def page(
-    runs: Sequence[Run], study: Study | None, verdict: Verdict | None, command: str, say: Words
+    runs: Sequence[Run],
+    study: Study | None,
+    verdict: Verdict | None,
+    command: str,
+    say: Words,
+    spoken: Sequence[Published] = (),
 ) -> Markup:
     """Everything inside `<main>`."""
     parts: list[Child] = [marks.swatches(len(study.encodings)) if study else None]
     parts.append(_top(study, verdict, say))
     if study and verdict and study.measured:
         parts += [_verdict_table(study, verdict, say)] if _decided(verdict) else []
+        parts += [section(spoken, say)]
         parts += [pictures(study, verdict, say, decided=_decided(verdict))]
         parts += [_loss_tables(study, verdict, say), _costs(study, say)]
     if study:

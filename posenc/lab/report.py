@@ -10,6 +10,7 @@ report.json has these keys, which stay:
     encodings       by name: category, reason, seeds, diverged (seeds), change and loss, costs
     rankings        by length: best, ties, worse, behind, shown
     against_none    by length: loss minus the loss without position encoding
+    claims          published ones that speak of these encodings: outcome, and the command for more
     runs            every run with its state and, where it has no result, the reason
     problems        found in the results files
 
@@ -18,7 +19,7 @@ Sentences are in English here, whatever the language of the page.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.page import page
 from posenc.lab.provenance import problems, why_not
+from posenc.lab.published import Published, speaking
 from posenc.lab.verdict import BREAKS, HOLDS, Verdict, decide
 from posenc.lab.wording import headline, sentences
 from posenc.lab.words import TEXTS
@@ -45,7 +47,13 @@ class Report(NamedTuple):
     said: list[str]
 
 
-def write_report(out: Path, runs: list[Run], command: str, language: Language = "en") -> Report:
+def write_report(
+    out: Path,
+    runs: list[Run],
+    command: str,
+    language: Language = "en",
+    published: Sequence[Published] = (),
+) -> Report:
     """Write report.html and report.json into `out`, each whole or not at all.
 
     The newest setting among `runs` is reported; runs of other settings are only counted, since
@@ -54,8 +62,11 @@ def write_report(out: Path, runs: list[Run], command: str, language: Language = 
     chosen = study_of(runs)
     verdict = decide(chosen) if chosen else None
     say = Words(language, TEXTS)
-    body = page(runs, chosen, verdict, command, say)
-    data = report_data(runs, chosen, verdict, command)
+    spoken = speaking(published, chosen.encodings) if chosen else []
+    body = page(runs, chosen, verdict, command, say, spoken)
+    data = report_data(runs, chosen, verdict, command) | {
+        "claims": [one.to_json() for one in spoken]
+    }
     write_json(out / "report.json", data)
     head = headline(chosen, verdict, say)
     written = write_page(

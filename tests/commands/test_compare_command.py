@@ -63,7 +63,7 @@ class TestCompare:
     ) -> None:
         seen: list[Comparison] = []
 
-        def keep(comparison: Comparison, _: object) -> Any:
+        def keep(comparison: Comparison, *_: object) -> Any:
             seen.append(comparison)
             raise pe.LabError("enough")
 
@@ -81,7 +81,7 @@ class TestCompare:
 
     def test_defaults_are_those_of_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[Comparison] = []
-        monkeypatch.setattr(posenc.lab.compare, "compare", lambda one, _: seen.append(one))
+        monkeypatch.setattr(posenc.lab.compare, "compare", lambda one, *_: seen.append(one))
         run(app, ["compare"])
         assert seen == [Comparison()]
         command = typer.main.get_group(app).commands["compare"]

@@ -257,7 +257,7 @@ def test_the_json_keys_stay(known: Known) -> None:
     assert set(data) == {
         "version", "command", "headline", "verdict", "protocol", "level", "thresholds", "noise",
         "setting", "train_length", "lengths", "encodings", "rankings", "against_none", "runs",
-        "problems",
+        "claims", "problems",
     }  # fmt: skip
     one = data["encodings"]["alibi"]
     assert set(one) == {

@@ -145,4 +145,17 @@ PAGE: Texts = {
         "none.",
         "各种子的均值。时间和内存是在这台机器上、同时进行给定次数的训练时测得的，只能用来比较本报告里的编码。内存是训练给进程增加的。训练过的最大位置和距离，是在互相看得见的词元之间，训练之后的编码还能与前一个区分开的最后一个；没有则为短横。",
     ),
+    # Claims that speak of its encodings.
+    "published": ("What was published of these", "关于它们发表过的说法"),
+    "claim_says": ("Claim", "说法"),
+    "claim_outcome": ("Outcome", "结果"),
+    "claim_more": ("More", "详情"),
+    "claim_holds": ("holds", "成立"),
+    "claim_fails": ("fails", "不成立"),
+    "claim_undecided": ("undecided", "未定"),
+    "claims_note": (
+        "Outcomes are those of posenc's own runs, at their own size and on Python's standard library: "
+        "what stands above may come out otherwise.",
+        "结果出自 posenc 自己的运行，用它们自己的规模，读 Python 标准库；上面的结论可能不同。",
+    ),
 }
