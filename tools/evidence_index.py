@@ -54,15 +54,21 @@ def overview(known: Mapping[str, Claim], found: Results, say: Words) -> str:
 
 
 def _task(task: str, arms: list[Arm], say: Words) -> Iterator[str]:
+    """What was measured there; nothing where that was at other lengths alone."""
+    lines = []
+    for arm, name in sorted(zip(arms, told_apart(arms), strict=True), key=lambda one: one[1]):
+        cells = [*_cells(arm, say)]
+        if any(cells):
+            lines.append([named(arm, name, say), *cells])
+    if not lines:
+        return
     yield f"\n## {task}\n"
     yield f"\n{say(f'unit_{arms[0].metric}')}\n"
     trained = [str(length) for length in sorted({arm.train for arm in arms})]
     notes = [say("trained_on", lengths=say.listed(trained)), say("kind", kind=arms[0].kind)]
     yield say("space").join(notes) + "\n"
-    lines = []
-    for arm, name in sorted(zip(arms, told_apart(arms), strict=True), key=lambda one: one[1]):
-        lines.append([named(arm, name, say), *_cells(arm, say)])
-    yield markdown([say("head_encoding"), *(f"{n}{TIMES_SIGN}" for n in TIMES)], lines) + "\n"
+    heads = [say("head_encoding"), *(f"{n}{TIMES_SIGN}" for n in TIMES)]
+    yield markdown(heads, lines) + "\n"
 
 
 def _cells(arm: Arm, say: Words) -> Iterator[str]:

@@ -63,5 +63,6 @@ def named(arm: Arm, label: str, say: Words) -> str:
     """An encoding, what tells it apart, and where it was put on weights of another, which."""
     name = code(arm.encoding) + label.removeprefix(arm.encoding)
     if arm.base is not None:
-        return say("on_weights", encoding=name, base=code(arm.base.encoding))
+        key, steps = ("tuned" if arm.trained else "on_weights"), arm.config.get("steps")
+        return say(key, encoding=name, base=code(arm.base.encoding), steps=f"{steps}")
     return say("on_others", encoding=name) if arm.config.get("base") else name

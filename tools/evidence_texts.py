@@ -84,6 +84,10 @@ TEXTS: Texts = {
     "runs_of": ("{failed} of {runs} failed", "{runs} 次中 {failed} 次失败"),
     "arms": ("Arms", "各组运行"),
     "on_weights": ("{encoding} on {base}", "{encoding}，权重来自 {base}"),
+    "tuned": (
+        "{encoding} on {base}, {steps} steps more",
+        "{encoding}，权重来自 {base}，再训练 {steps} 步",
+    ),
     "on_others": ("{encoding} on other weights", "{encoding}，用别的权重"),
     "rates": (
         "Learning rates are chosen from {rates} for each arm, by its loss at the train length alone.",

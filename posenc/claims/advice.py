@@ -93,7 +93,10 @@ def advise(question: Question, known: Iterable[Arm]) -> Answer:
         for name, kind in members().items()
         if name not in spoken and kind.tags.comparable is True
     ]
-    sizes = {arm.encoding: {key: arm.config.get(key, SIZES[key]) for key in SIZES} for arm in own}
+    sizes = {
+        arm.encoding: SIZES if arm.config.get("model") else {key: arm.config[key] for key in SIZES}
+        for arm in own
+    }
     sizes |= dict.fromkeys(unknown, SIZES)
     found = {
         encoding: facts(encoding, question.train, question.target, **own)
@@ -107,7 +110,8 @@ def kinds() -> dict[str, list[str]]:
     """The names of tasks by what they ask of a model."""
     found: dict[str, list[str]] = {}
     for name, task in names().items():
-        found.setdefault(task.kind, []).append(name)
+        if task.kind:
+            found.setdefault(task.kind, []).append(name)
     return found
 
 

@@ -24,7 +24,8 @@ def told(answer: Answer, say: Words) -> Iterator[str]:
     if not answer.rows:
         yield say("no_row", task=_task(answer, say))
     else:
-        yield say("small_models", **_sizes(answer))
+        if sizes := _sizes(answer):
+            yield say("small_models", **sizes)
         yield say("bounds_of_advice", holds=HOLDS, loses=LOSES, level=LEVEL)
     shown: set[str] = set()
     for speaks, rows in groupby(answer.rows, lambda row: row.speaks):
@@ -81,7 +82,8 @@ def _as_json(answer: Answer, row: Row) -> dict[str, Any]:
 def _row(answer: Answer, row: Row, say: Words) -> str:
     name = row.label
     if row.arm.base is not None:
-        name = say("row_on", encoding=name, base=row.arm.base.encoding)
+        key, steps = ("row_tuned" if row.arm.trained else "row_on"), row.arm.config.get("steps")
+        name = say(key, encoding=name, base=row.arm.base.encoding, steps=f"{steps}")
     place = {"length": str(row.length), "times": f"{row.times:g}"}
     told = "measured_there" if _as_asked(answer, row) else "nearest"
     if row.speaks == "unlearned":
@@ -135,8 +137,10 @@ def _task(answer: Answer, say: Words) -> str:
 
 
 def _sizes(answer: Answer) -> dict[str, str]:
-    """From the least to the most of each, as the rows have it."""
-    arms = [row.arm for row in answer.rows]
+    """From the least to the most of each, as the rows have it; those of other models name them."""
+    arms = [row.arm for row in answer.rows if not row.arm.config.get("model")]
+    if not arms:
+        return {}
     found = {
         "dims": {arm.config["dim"] for arm in arms},
         "depths": {arm.config["depth"] for arm in arms},

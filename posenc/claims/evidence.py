@@ -17,7 +17,10 @@ Rows = tuple[Mapping[str, Any], ...]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 # What an arm is told by first: right answers where there are any, else the loss.
 FIRST: tuple[Metric, ...] = ("exact", "loss")
-NOT_OF_TRAINING = ("encoding", "settings", "task", "test_lengths", "spans", "version", "base")
+ALWAYS = ("positions", "model")
+NOT_OF_TRAINING = (
+    "encoding", "settings", "task", "test_lengths", "spans", "version", "base", "weights"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,10 @@ def _joined(first: Arm, second: Arm) -> Arm:
 
 
 def told_apart(arms: Sequence[Arm]) -> list[str]:
-    """The encoding of each, with the settings of training in which arms of one encoding differ."""
+    """The encoding of each, and what it was trained with where arms of one encoding differ.
+
+    Positions that are drawn, and a model that was not made here, are always told.
+    """
     found = []
     for arm in arms:
         alike = [one for one in arms if one.encoding == arm.encoding]
@@ -178,6 +184,7 @@ def told_apart(arms: Sequence[Arm]) -> list[str]:
             f"{key}={arm.config.get(key)}"
             for key in sorted({key for one in alike for key in one.config} - {*NOT_OF_TRAINING})
             if len({repr(one.config.get(key)) for one in alike}) > 1
+            or (key in ALWAYS and arm.config.get(key))
         ]
         found.append(", ".join([arm.encoding, *differing]))
     return found

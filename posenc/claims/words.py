@@ -115,6 +115,10 @@ TEXTS: Texts = {
     "row_changed": ("{row}, changed by {change}", "{row}，变化 {change}"),
     "row_claims": ("{row}; {names}", "{row}；{names}"),
     "row_more_claims": ("{row}; {names} and {more} more", "{row}；{names} 等，另有 {more} 条"),
+    "row_tuned": (
+        "{encoding} on weights of {base}, {steps} steps more",
+        "{encoding}（权重来自 {base}，再训练 {steps} 步）",
+    ),
     "row_on": ("{encoding} on weights of {base}", "{encoding}（权重来自 {base}）"),
     "measured_there": (
         "at {length}, {times} times the train length",

@@ -109,3 +109,10 @@ def test_arms_of_one_encoding_are_told_apart_by_their_training() -> None:
     assert {"rotary, heads=2", "rotary, heads=4"} <= {*told_apart(of_text)}
     assert len({repr(sorted(arm.config.items(), key=str)) for arm in every}) == len(every)
     assert all(arm.kind for arm in every)
+
+
+def test_drawn_positions_and_other_peoples_models_are_always_told() -> None:
+    config = RunConfig("rotary").to_json() | {"steps": 0}
+    drawn = Arm(config | {"positions": "random(64)", "steps": 9}, {}, 0, 0)
+    assert told_apart([drawn]) == ["rotary, positions=random(64)"]
+    assert told_apart([Arm(config | {"model": "a_model"}, {}, 0, 0)]) == ["rotary, model=a_model"]

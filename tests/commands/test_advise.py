@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 
 from posenc.claims import claims
 from posenc.claims.advice import Answer, Question, advise, kinds
+from posenc.claims.advised import told
 from posenc.claims.evidence import Arm
 from posenc.claims.facts import facts
 from posenc.claims.kept import kept
 from posenc.claims.words import TEXTS
 from posenc.commands import app
 from posenc.lab.tasks import names
+from posenc.words import Words
 
 LENGTHS = (16, 32, 64)
 SIZES = {"dim": 32, "heads": 4, "depth": 2, "steps": 9, "learning_rate": 1.0, "train_length": 16}
@@ -54,8 +56,7 @@ def printed(*options: str) -> str:
 class TestRows:
     def test_they_are_for_or_against_by_whole_intervals(self) -> None:
         found = answer(LOSES, NEVER, KEEPS, FAILED)
-        told = [(row.arm.encoding, row.speaks) for row in found.rows]
-        assert told == [
+        assert [(row.arm.encoding, row.speaks) for row in found.rows] == [
             ("alibi", "for"),
             ("rotary", "against"),
             ("none", "unlearned"),
@@ -82,6 +83,18 @@ class TestRows:
         assert row.speaks == "against"
         assert row.change is not None
         assert row.change.mean == pytest.approx(-0.4)
+
+    def test_models_that_were_not_made_here_have_no_size_of_ours(self) -> None:
+        # It was never tested at the length that it was trained on.
+        config = {"encoding": "own", "task": "needle", "train_length": 128, "steps": 0}
+        own = Arm(config | {"model": "a_model"}, LOSES.rows, 3, 0)
+        found = answer(own, target=1)
+        assert [(row.label, row.speaks) for row in found.rows] == [
+            ("own, model=a_model", "measured")
+        ]
+        text = "\n".join(told(found, Words("en", TEXTS)))
+        assert "own, model=a_model, needle, at 16, 0.125 times" in text
+        assert "small models" not in text
 
     def test_a_name_asks_for_one_task_and_a_kind_for_all_of_it(self) -> None:
         other = arm("alibi", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), task="maximum(classes=3)")
