@@ -8,7 +8,7 @@ empty :=
 # FlexAttention looks at the functions that it is given, which a check of shapes would wrap.
 SHAPED := analysis attention backends.backend backends.blocked backends.native \
   backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
-  linear lowering mask_decoder model native normal_form positions attention_parts payload plain_layer plain_query plain_step rotation terms testing lab.evaluate lab.model lab.train
+  linear lowering mask_decoder model native normal_form positions attention_parts payload plain_layer plain_query plain_step rotation terms testing lab.evaluate lab.model lab.step lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
@@ -26,7 +26,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the catalogue is made of, whose pages and pictures show what every class does, and the curves of claims.
 SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py posenc/claims/results/*.json)
 
-.PHONY: compiler compare test check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
+.PHONY: compiler compare test gpu check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -40,6 +40,10 @@ test: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
 	  -m "graph or unchecked or browser" --show-capture=no
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends
+
+# What only a GPU can show, on a machine that has one.
+gpu: .venv/dev
+	$(BIN)/python -m pytest -n 0 -m gpu
 
 check: .venv/dev
 	$(BIN)/ruff format --check

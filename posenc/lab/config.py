@@ -18,7 +18,7 @@ PROTOCOL = 1
 
 PRECISIONS = ("float32", "bfloat16")
 # Fields without which earlier runs were written, whose ids stay what they were.
-LATER = frozenset({"task", "data_seed", "positions", "solved", "precision", "base"})
+LATER = frozenset({"task", "data_seed", "positions", "solved", "precision", "base", "compile"})
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class RunConfig:
     solved: float | None = None  # the share of right answers at which training comes to its end
     precision: str = "float32"
     base: str = ""  # the name of the run whose weights it begins with
+    compile: bool = False  # whether torch.compile makes the steps of training quicker
 
     def __post_init__(self) -> None:
         for name in ("train_length", "dim", "depth", "heads", "batch", "spans"):
@@ -127,7 +128,7 @@ class RunConfig:
         config = cls(**values | {"test_lengths": tuple(values["test_lengths"])})
         for name, hint in get_type_hints(cls).items():
             value = getattr(config, name)
-            if isinstance(value, bool) or not _is(value, hint):
+            if (isinstance(value, bool) and hint is not bool) or not _is(value, hint):
                 raise TypeError(f"{name} is {value!r}")
         return config
 

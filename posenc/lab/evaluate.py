@@ -19,6 +19,8 @@ from posenc.lab.config import RunConfig
 
 TOKENS_AT_ONCE = 8192
 SCORES_AT_ONCE = 2**24
+# Twice what so many tokens and scores take in float32: scores, weights, a mask, states, logits.
+BYTES_AT_ONCE = 2**29
 
 Row = dict[str, object]
 
@@ -40,9 +42,13 @@ def windows(
     return inputs, chosen[:, 1 : whole + 1].reshape(-1, length)
 
 
-def at_once(tokens: int, heads: int) -> int:
-    """How many rows of so many tokens a model reads at a time."""
-    return max(1, min(TOKENS_AT_ONCE // tokens, SCORES_AT_ONCE // (heads * tokens**2)))
+def at_once(tokens: int, heads: int, device: torch.device) -> int:
+    """How many rows of so many tokens a model reads at a time; on a GPU, by its free memory."""
+    times = 1
+    if device.type == "cuda":
+        times = max(1, torch.cuda.mem_get_info(device)[0] // BYTES_AT_ONCE)
+    rows = min(TOKENS_AT_ONCE // tokens, SCORES_AT_ONCE // (heads * tokens**2))
+    return max(1, times * rows)
 
 
 def losses(
@@ -56,11 +62,14 @@ def losses(
 
     `tell` hears how many tokens each batch had.
     """
-    batch = at_once(inputs.shape[1], heads)
+    device = next(model.parameters()).device
+    batch = at_once(inputs.shape[1], heads, device)
     found = []
     for x, y in zip(inputs.split(batch), targets.split(batch), strict=True):
-        logits = model(x).flatten(0, 1).float()
-        found.append(F.cross_entropy(logits, y.flatten(), reduction="none").view_as(y).double())
+        logits = model(x.to(device)).flatten(0, 1).float()
+        loss = F.cross_entropy(logits, y.to(device).flatten(), reduction="none")
+        # Some devices have no float64.
+        found.append(loss.cpu().view_as(y).double())
         tell(x.numel())
     return torch.cat(found)
 

@@ -1,6 +1,6 @@
 """Train one model: the same batches in the same order for every encoding, exact after a resume."""
 
-import hashlib
+import copy
 import json
 import math
 import statistics
@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from posenc.api import Transformer
-from posenc.errors import LabError
 from posenc.lab.checkpoint import (
     Clock,
     load_checkpoint,
@@ -27,19 +25,18 @@ from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.hardware import peak_memory_mb
 from posenc.lab.model import build, encoding_parameters
-from posenc.lab.placing import placed
-from posenc.lab.tasks import Batch, Task
+from posenc.lab.step import Losses, step
+from posenc.lab.tasks import Task
 from posenc.lab.trained_reach import trained_reach
 
 CHECKPOINT_SECONDS = 20.0
 # How often in a budget it is asked whether the task is solved.
 CHECKS = 20
-UNSCORED = -100
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a running training tells the outside after each step."""
+    """What a running training tells the outside after each step; the loss is the last one read."""
 
     fraction: float
     step: int
@@ -49,12 +46,6 @@ class Progress:
 
 class Stop(BaseException):
     """Raised by whoever listens to `Progress`, to end the training with a checkpoint."""
-
-
-def batch_at(task: Task, config: RunConfig, step: int) -> Batch:
-    """What one step trains on; it depends on the seed of the data and the step alone."""
-    seed = config.seed if config.data_seed is None else config.data_seed
-    return task.batch(config, torch.Generator().manual_seed(_seed(seed, step)))
 
 
 def learning_rate(config: RunConfig, used: float) -> float:
@@ -100,29 +91,35 @@ def train(
     if config.base:
         load_weights(folder.parent / config.base / WEIGHTS, model)
     model = model.to(device).train()
+    run = cast(nn.Module, torch.compile(model)) if config.compile else model
     optimizer = make_optimizer(model, config)
     clock = load_checkpoint(folder / CHECKPOINT, model, optimizer)
     rows, _ = read_rows(folder / RESULTS)
     logged = max((row["step"] for row in rows if row["kind"] == "train"), default=0)
     every = max(1, (config.steps or 0) // 40)
     saved = last_row = time.monotonic()
-    times: list[float] = []
+    losses = Losses(clock, config)
+    parts = 1
 
     while clock.used(config) < 1:
         began = time.perf_counter()
-        loss = _step(model, optimizer, config, task, clock)
-        elapsed = time.perf_counter() - began
-        times.append(elapsed)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, clock.used(config))
+        loss, parts = step(run, optimizer, config, task, clock.step, parts)
         clock.step += 1
-        clock.seconds += elapsed
-        clock.loss_sum += loss
-        clock.loss_count += 1
-
         now = time.monotonic()
-        ends = clock.used(config) >= 1
         # A budget in steps gives the same rows on every machine; one in minutes cannot.
         due = clock.step % every == 0 if config.steps else now - last_row > 2
+        losses.add(loss)
+        if due or losses.late:
+            losses.read()
+        elapsed = time.perf_counter() - began
+        losses.took(elapsed)
+        clock.seconds += elapsed
+
+        ends = clock.used(config) >= 1
         if due or ends:
+            losses.read()
             if clock.step > logged:
                 append_row(folder / RESULTS, _train_row(config, task, clock))
             clock.loss_sum, clock.loss_count, last_row = 0.0, 0, now
@@ -130,19 +127,22 @@ def train(
         if asks and clock.step % max(1, (config.steps or 0) // CHECKS) == 0:
             clock.solved = clock.step if _is_solved(model, config, task) else None
         if now - saved > CHECKPOINT_SECONDS:
+            losses.read()
             save_checkpoint(folder / CHECKPOINT, model, optimizer, clock)
             saved = now
         try:
             tokens = config.batch * task.tokens(config.train_length)
-            tell(Progress(min(clock.used(config), 1.0), clock.step, loss, tokens / elapsed))
+            rate = tokens / losses.times[-1]
+            tell(Progress(min(clock.used(config), 1.0), clock.step, losses.last, rate))
         except Stop:
+            losses.read()
             save_checkpoint(folder / CHECKPOINT, model, optimizer, clock)
             raise
 
     save_tensors(folder / WEIGHTS, model.state_dict(), {"config": json.dumps(config.to_json())})
     after = peak_memory_mb()
     held = None if before is None or after is None else after - before
-    append_row(folder / RESULTS, _cost_row(config, task, model, clock, times, held))
+    append_row(folder / RESULTS, _cost_row(config, task, model, clock, losses.times, held))
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return model
 
@@ -153,37 +153,6 @@ def _is_solved(model: nn.Module, config: RunConfig, task: Task) -> bool:
         share = task.solved(model, config)
     model.train()
     return share is not None and config.solved is not None and share >= config.solved
-
-
-def _step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    config: RunConfig,
-    task: Task,
-    clock: Clock,
-) -> float:
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate(config, clock.used(config))
-    device = next(model.parameters()).device
-    batch = batch_at(task, config, clock.step).map(lambda x: x.to(device))
-    # Whatever draws random positions draws the same ones after a resume.
-    torch.manual_seed(_seed(config.seed, clock.step))
-    with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-        logits = model(batch.tokens, placed(config, batch, task.causal, training=True)).float()
-    # What is not scored is no target.
-    targets = batch.targets.masked_fill(~batch.scored, UNSCORED)
-    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=UNSCORED)
-    value = loss.item()
-    if not math.isfinite(value):
-        raise LabError(
-            f"the loss became {value} at step {clock.step + 1}: try a lower learning rate, or look "
-            f"at the encoding's numbers with `posenc check {config.encoding}`"
-        )
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return value
 
 
 def _train_row(config: RunConfig, task: Task, clock: Clock) -> dict[str, Any]:
@@ -205,7 +174,8 @@ def _cost_row(
     memory: float | None,
 ) -> dict[str, Any]:
     # A run that was resumed after its last step has no times of its own.
-    reach = trained_reach(model.cpu().encodings_of(0), task.tokens(config.train_length))
+    encodings = [copy.deepcopy(encoding).cpu() for encoding in model.encodings_of(0)]
+    reach = trained_reach(encodings, task.tokens(config.train_length))
     step_seconds = statistics.median(times or [clock.seconds / max(clock.step, 1)])
     solved = {} if clock.solved is None else {"solved": clock.solved}
     return solved | {
@@ -219,8 +189,3 @@ def _cost_row(
         "trained_position": reach.position,
         "trained_distance": reach.distance,
     }
-
-
-def _seed(seed: int, step: int) -> int:
-    # torch's CPU generator reads 32 bits of its seed, so shifting one of the two would lose it.
-    return int.from_bytes(hashlib.sha256(f"{seed}/{step}".encode()).digest()[:4])

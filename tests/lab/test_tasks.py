@@ -15,9 +15,10 @@ from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.model import build
 from posenc.lab.rows import parse_row
+from posenc.lab.step import batch_at
 from posenc.lab.tasks import Batch, Task, find, names
 from posenc.lab.tasks.generated import Generated
-from posenc.lab.train import batch_at, train
+from posenc.lab.train import train
 
 GENERATED = {name: find(name) for name, kind in names().items() if issubclass(kind, Generated)}
 LENGTHS = (1, 2, 3, 5, 8)

@@ -18,11 +18,11 @@ from posenc.lab.checkpoint import Clock
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.model import build, encoding_parameters
+from posenc.lab.step import batch_at
 from posenc.lab.tasks.text import Text
 from posenc.lab.train import (
     Progress,
     Stop,
-    batch_at,
     learning_rate,
     make_optimizer,
     train,

@@ -22,9 +22,10 @@ from posenc.encodings import Learned
 from posenc.lab.config import RunConfig
 from posenc.lab.evaluate import evaluate
 from posenc.lab.intervals import Interval
+from posenc.lab.step import batch_at
 from posenc.lab.tasks.text import Text
 from posenc.lab.text import standard_library
-from posenc.lab.train import batch_at, learning_rate, make_optimizer
+from posenc.lab.train import learning_rate, make_optimizer
 from posenc.model import Transformer
 from tools.experiments.intervals import mean_of, shown
 from tools.experiments.trained import runs_of, trained

@@ -121,8 +121,8 @@ def answers(
     Random positions are drawn from `seed`.
     """
     examples, tokens = batch.tokens.shape
-    size = at_once(tokens, config.heads)
     device = next(model.parameters()).device
+    size = at_once(tokens, config.heads, device)
     torch.manual_seed(seed)
     right, losses = [], []
     for first in range(0, examples, size):
@@ -131,7 +131,7 @@ def answers(
         logits = model(part.tokens, placed(config, part, causal)).float()
         right.append(((logits.argmax(-1) == part.targets) | ~part.scored).cpu())
         found = F.cross_entropy(logits[part.scored], part.targets[part.scored], reduction="none")
-        losses.append(found.double().cpu())
+        losses.append(found.cpu().double())
     return torch.cat(right), torch.cat(losses)
 
 

@@ -1,0 +1,158 @@
+"""A step of training: what is read of a device, what fits its memory, and the same on a GPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc as pe
+from posenc.lab import step as module
+from posenc.lab.config import RunConfig
+from posenc.lab.folder import RESULTS, read_rows
+from posenc.lab.model import build
+from posenc.lab.step import step
+from posenc.lab.tasks import Task, find
+from posenc.lab.tasks.text import Text
+from posenc.lab.train import make_optimizer, train
+
+TEXT = torch.randint(
+    97, 123, (4000,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
+TASK = Text(train=TEXT, test=TEXT)
+SMALL = RunConfig(
+    "rotary",
+    train_length=8,
+    test_lengths=(8, 16),
+    dim=8,
+    depth=1,
+    heads=2,
+    batch=6,
+    steps=80,
+    spans=8,
+)
+
+
+class Reads(TorchDispatchMode):
+    """Counts what makes a GPU's host wait: numbers that are read of tensors with a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scalars = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict | None = None
+    ) -> Any:
+        # Of batches, which are on the CPU, whole numbers and truths may be read.
+        if func is torch.ops.aten._local_scalar_dense.default and args[0].is_floating_point():
+            self.scalars += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.unchecked
+def test_a_step_reads_nothing_of_the_device() -> None:
+    model = build(SMALL)
+    optimizer = make_optimizer(model, SMALL)
+    with Reads() as reads:
+        for number in range(3):
+            loss, _ = step(model, optimizer, SMALL, TASK, number)
+    assert reads.scalars == 0
+    assert loss.item() > 0
+
+
+def test_losses_read_late_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = []
+    for name, seconds in (("late", 1e9), ("each", -1.0)):
+        monkeypatch.setattr(module, "LATE_SECONDS", seconds)
+        (tmp_path / name).mkdir()
+        train(SMALL, TASK, tmp_path / name)
+        found, _ = read_rows(tmp_path / name / RESULTS)
+        rows.append([(row["step"], row["loss"]) for row in found if row["kind"] == "train"])
+    assert len(rows[0]) == 40
+    assert rows[0] == rows[1]
+
+
+def narrow(rows: int) -> Callable[..., Tensor]:
+    """A model's forward for which more rows are too many."""
+    forward = pe.Transformer.forward
+
+    def limited(model: pe.Transformer, tokens: Tensor, *given: Any) -> Tensor:
+        if len(tokens) > rows:
+            raise torch.OutOfMemoryError(f"{len(tokens)} rows")
+        return forward(model, tokens, *given)
+
+    return limited
+
+
+# Lengths differ from step to step, and what is scored from row to row.
+@pytest.mark.parametrize("task", [TASK, find("copy(letters=4)"), find("flip_flop")], ids=str)
+def test_a_batch_in_parts_has_the_same_gradient(
+    monkeypatch: pytest.MonkeyPatch, task: Task
+) -> None:
+    config = replace(SMALL, task=task.spec)
+    found = []
+    for rows in (6, 2):
+        model = build(config, task)
+        # A rate of zero: the gradient stays to be looked at.
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(pe.Transformer, "forward", narrow(rows))
+            loss, parts = step(model, optimizer, config, task, 0)
+        found.append((loss, [p.grad for p in model.parameters()], parts))
+    (whole, gradients, one), (summed, others, several) = found
+    assert (one, several) == (1, 4)
+    torch.testing.assert_close(summed, whole)
+    torch.testing.assert_close(others, gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_what_does_not_fit_in_the_smallest_parts_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build(SMALL)
+    monkeypatch.setattr(pe.Transformer, "forward", narrow(0))
+    with pytest.raises(torch.OutOfMemoryError, match="1 rows"):
+        step(model, make_optimizer(model, SMALL), SMALL, TASK, 0)
+
+
+@pytest.mark.graph
+def test_compiled_steps_learn_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Inductor's own compiler takes a minute, and adds nothing of ours.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    losses = []
+    for config in (SMALL, replace(SMALL, compile=True)):
+        folder = tmp_path / config.run_id
+        folder.mkdir()
+        train(config, TASK, folder)
+        rows, _ = read_rows(folder / RESULTS)
+        losses.append([row["loss"] for row in rows if row["kind"] == "train"])
+    assert losses[0] != []
+    torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=0, atol=1e-3)
+    # Digits differ, so it is another run.
+    assert SMALL.run_id != replace(SMALL, compile=True).run_id
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", [TASK, find("copy(letters=4)")], ids=str)
+def test_a_gpu_comes_to_what_a_cpu_does(tmp_path: Path, task: Task, precision: str) -> None:
+    """Means over seeds of losses at each length lie within each other's 95% intervals."""
+    at: dict[str, list[list[float]]] = {"cpu": [], "cuda": []}
+    for device, seed in ((device, seed) for device in at for seed in range(5)):
+        config = replace(SMALL, task=task.spec, seed=seed, precision=precision)
+        folder = tmp_path / f"{device}-{seed}"
+        folder.mkdir()
+        model = train(config, task, folder, device=device)
+        assert next(model.parameters()).device.type == device
+        with torch.inference_mode():
+            rows = [*task.evaluate(model.eval(), config, lambda share: None)]
+        at[device].append([row["loss"] for row in rows if "loss" in row and "length" in row])
+    cpu, cuda = (torch.tensor(losses, dtype=torch.float64) for losses in at.values())
+    # Student's t for 4 degrees of freedom, of differences seed by seed, and float32's own.
+    half = 2.776 * (cuda - cpu).std(0) / 5**0.5 + 1e-3
+    assert ((cuda - cpu).mean(0).abs() <= half).all()
