@@ -17,6 +17,9 @@ Metric = Literal["loss", "windows", "exact", "token"]
 class Cell:
     """A number of each run of an arm: what is measured, at how many times the train length.
 
+    The train length of an arm that begins with the weights of another is that other's: what was
+    tuned on longer texts is compared at the same length.
+
     loss     of fixed targets, in nats per token (or of the scored places of a made task)
     windows  loss of all tokens of whole windows, as most papers report it
     exact    share of whole answers that are right
@@ -65,3 +68,8 @@ class Claim:
     seeds: int = 5
     rates: tuple[float, ...] = ()
     learned: float | None = None
+
+    def lengths(self, size: Size) -> dict[str, int]:
+        """The train length of each arm, or of the arm whose weights it begins with."""
+        arms = self.arms(size)
+        return {label: arms.get(arm.base, arm).train_length for label, arm in arms.items()}

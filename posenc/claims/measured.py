@@ -9,8 +9,8 @@ from posenc.lab.folder import Run
 from posenc.lab.statistics import share_error
 
 
-def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
-    """A cell of the runs of its arm; None where none has it.
+def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
+    """A cell of the runs of its arm, at a length; None where none has it.
 
     A loss that is no finite number, and every number of a run that failed, is infinite: without
     them the survivors would be judged. Runs that have not ended are left out.
@@ -21,7 +21,6 @@ def values(cell: Cell, runs: Sequence[Run]) -> Values | None:
             by_seed[run.config.seed] = math.inf
         if run.state != "done":
             continue
-        length = round(cell.times * run.config.train_length)
         row = row_of(run.rows, cell.metric, length)
         if row is None:
             continue

@@ -26,10 +26,12 @@ def result(
 ) -> dict[str, Any]:
     """What `posenc claims` keeps of a claim; a value that is no finite number is null."""
     runs = {label: plan.runs_of(own, out) for label, own in configs.items()}
+    trained = claim.lengths(size)
+    lengths = {cell: round(cell.times * trained[cell.arm]) for cell in cells(claim)}
     measured = {
         cell: found
-        for cell in cells(claim)
-        if (found := values(cell, runs.get(cell.arm, []))) is not None
+        for cell, length in lengths.items()
+        if (found := values(cell, runs.get(cell.arm, []), length)) is not None
     }
     verdict = judge(claim, measured)
     own = [run for one in runs.values() for run in one]
@@ -40,7 +42,7 @@ def result(
         "outcome": verdict.outcome,
         "level": LEVEL,
         "command": f"posenc claims run {claim.name} --size {size}",
-        "expectations": [_expectation(found, measured) for found in verdict.found],
+        "expectations": [_expectation(found, measured, lengths) for found in verdict.found],
         "unlearned": unlearned(claim, measured),
         "arms": {label: _arm(configs[label], runs[label]) for label in configs},
         "failed": {run.path.name: _error(run) for run in own if run.state == "failed"},
@@ -50,11 +52,13 @@ def result(
     }
 
 
-def _expectation(found: Found, measured: Mapping[Cell, Values]) -> dict[str, Any]:
+def _expectation(
+    found: Found, measured: Mapping[Cell, Values], lengths: Mapping[Cell, int]
+) -> dict[str, Any]:
     one = found.expectation
     sides = {"of": one.of, "minus": one.minus}
     return {
-        **{side: _cell(cell, measured) for side, cell in sides.items()},
+        **{side: cell and _cell(cell, measured, lengths[cell]) for side, cell in sides.items()},
         "above": one.above,
         "below": one.below,
         "outcome": found.outcome,
@@ -67,14 +71,13 @@ def _expectation(found: Found, measured: Mapping[Cell, Values]) -> dict[str, Any
     }
 
 
-def _cell(cell: Cell | None, measured: Mapping[Cell, Values]) -> dict[str, Any] | None:
-    if cell is None:
-        return None
+def _cell(cell: Cell, measured: Mapping[Cell, Values], length: int) -> dict[str, Any]:
     known = measured.get(cell, Values({}))
     return {
         "arm": cell.arm,
         "metric": cell.metric,
         "times": cell.times,
+        "length": length,
         "error": known.error,
         "seeds": {str(seed): _finite(value) for seed, value in known.by_seed.items()},
     }

@@ -17,6 +17,14 @@ ON_BYTES: Said = (
     "损失取同样的最后 16 个字节，只增加它们前面的文本。",
 )
 
+TUNED: Said = (
+    "Models of 33 thousand parameters, with heads of 8 dimensions, read bytes of Python's standard "
+    "library, 64 at a time for 1500 steps, then 200 steps of as many bytes at a quarter of "
+    "the rate; losses are of the same 16 last bytes.",
+    "模型只有 3.3 万个参数，头 8 维，读 Python 标准库的字节：先每次 64 个，训练 1500 步，"
+    "再以四分之一的学习率训练 200 步，每步字节数相同；损失取同样的最后 16 个字节。",
+)
+
 
 def text(encoding: str, size: Size = "small", **over: Any) -> RunConfig:
     """Bytes of Python's standard library, as `posenc compare` reads them without options."""
@@ -35,6 +43,28 @@ def text(encoding: str, size: Size = "small", **over: Any) -> RunConfig:
             precision="bfloat16",
         )
     return replace(small, **over)
+
+
+def stretchings(size: Size) -> dict[str, str]:
+    """RoPE stretched to eight times the train length of texts."""
+    ways = {"linear": "Linear(8)", "ntk": "NTK(8)", "yarn": f"YaRN(8, {LENGTH[size]})"}
+    return {name: f"rotary(scaling={way})" for name, way in ways.items()}
+
+
+def tuned(encoding: str, size: Size = "small", *, times: int = 8, **over: Any) -> RunConfig:
+    """The arm `rotary` trained a little further, on texts so many times as long."""
+    first = text("rotary", size)
+    further = replace(
+        first,
+        encoding=encoding,
+        base="rotary",
+        train_length=times * first.train_length,
+        batch=first.batch // times,
+        steps=200 if size == "small" else 2000,
+        learning_rate=first.learning_rate / 4,
+        scored=first.target_tokens,
+    )
+    return replace(further, **over)
 
 
 def made(

@@ -18,7 +18,9 @@ PROTOCOL = 1
 
 PRECISIONS = ("float32", "bfloat16")
 # Fields without which earlier runs were written, whose ids stay what they were.
-LATER = frozenset({"task", "data_seed", "positions", "solved", "precision", "base", "compile"})
+LATER = frozenset(
+    {"task", "data_seed", "positions", "solved", "precision", "base", "scored", "compile"}
+)
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,14 @@ class RunConfig:
     solved: float | None = None  # the share of right answers at which training comes to its end
     precision: str = "float32"
     base: str = ""  # the name of the run whose weights it begins with
+    scored: int | None = None  # bytes at the end of a span; None: a quarter of the train length
     compile: bool = False  # whether torch.compile makes the steps of training quicker
 
     def __post_init__(self) -> None:
-        for name in ("train_length", "dim", "depth", "heads", "batch", "spans"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("train_length", "dim", "depth", "heads", "batch", "spans", "scored"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"{name} is {value}: it must be at least 1")
         self._check_lengths()
         if self.dim % self.heads:
             raise SettingError(
@@ -115,7 +119,7 @@ class RunConfig:
     @property
     def target_tokens(self) -> int:
         """How many bytes at the end of each span the `targets` protocol scores."""
-        return min(self.train_length // 4, *self.test_lengths)
+        return min(self.scored or self.train_length // 4, *self.test_lengths)
 
     def to_json(self) -> dict[str, Any]:
         values = dataclasses.asdict(self) | {"test_lengths": list(self.test_lengths)}

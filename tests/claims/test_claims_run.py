@@ -28,7 +28,7 @@ def arms(size: Size) -> dict[str, RunConfig]:
     return {
         "alibi": SMALL,
         "none": replace(SMALL, encoding="none"),
-        "later": replace(SMALL, encoding="rotary", steps=0, base="alibi"),
+        "later": replace(SMALL, encoding="rotary", steps=0, base="alibi", train_length=6),
     }
 
 
@@ -115,6 +115,18 @@ def test_runs_that_begin_with_others_have_their_weights(
     assert base.startswith("alibi-s0-")
 
 
+def test_what_begins_with_another_is_compared_at_its_lengths(
+    ran: tuple[Path, dict[str, Any], Silent],
+) -> None:
+    _, found, _ = ran
+    later = found["arms"]["later"]
+    cell = found["expectations"][1]["of"]
+    assert (later["config"]["train_length"], cell["times"], cell["length"]) == (6, 1, 3)
+    rows = {row["length"]: row for row in later["rows"]["0"]}
+    assert cell["seeds"]["0"] == rows[3]["exact"] / rows[3]["examples"]
+    assert rows[3]["exact"] != rows[6]["exact"]
+
+
 def test_a_result_is_recomputed_from_its_own_rows(
     ran: tuple[Path, dict[str, Any], Silent],
 ) -> None:
@@ -132,7 +144,7 @@ def test_what_is_done_is_not_done_again(ran: tuple[Path, dict[str, Any], Silent]
 def test_a_budget_ends_it_with_what_there_is(
     ran: tuple[Path, dict[str, Any], Silent], tmp_path: Path
 ) -> None:
-    known = replace(TRIED, name="known", arms=lambda size: {}, expects=TRIED.expects[:1])
+    known = replace(TRIED, name="known", expects=TRIED.expects[:1])
     outcome = run([TRIED, known], Options(tmp_path, jobs=1, budget=0.0), Silent())
     assert isinstance(outcome.stopped, TimeoutError)
     assert outcome.results["tried"]["outcome"] == "undecided"
@@ -184,7 +196,8 @@ def recomputed(found: dict[str, Any]) -> None:
 def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float], float]:
     """A cell's values by seed from the rows of its arm, and what a share is off by in itself."""
     arm = found["arms"][cell["arm"]]
-    length = round(cell["times"] * arm["config"]["train_length"])
+    # Results that were kept before arms could be tuned at other lengths do not say it.
+    length = cell.get("length", round(cell["times"] * arm["config"]["train_length"]))
     values, hits, tries = {}, 0, 0
     for seed, rows in arm["rows"].items():
         for row in rows:

@@ -33,7 +33,8 @@ def judged(out: Path, *expects: Expectation, values: tuple[float, ...]) -> dict[
         row = {"kind": "loss", "protocol": "targets", "length": 64, "loss": value, "spans": []}
         for one in (row, {"kind": "done", "seconds": 1.0}):
             append_row(folder / RESULTS, one)
-    claim = Claim("one", SAID, "nobody 2026", SAID, True, lambda size: {}, expects)
+    arms = {"rotary": config}
+    claim = Claim("one", SAID, "nobody 2026", SAID, True, lambda size: arms, expects)
     return result(claim, "small", {"rotary": runs}, out)
 
 

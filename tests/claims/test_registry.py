@@ -52,7 +52,7 @@ class TestEvery:
         assert {cell.arm for cell in spoken} | bases == {*arms}
         for cell in spoken:
             config = arms[cell.arm]
-            assert round(cell.times * config.train_length) in config.test_lengths
+            assert round(cell.times * claim.lengths(size)[cell.arm]) in config.test_lengths
             # What is made by a rule has right answers, a text has losses of windows.
             of_text = config.task.startswith("text")
             assert cell.metric in (("loss", "windows") if of_text else ("exact", "token", "loss"))

@@ -193,3 +193,16 @@ def test_progress_ends_at_one() -> None:
         list(evaluate(build(CONFIG).eval(), CONFIG, TEXT, told.append))
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1.0)
+
+
+def test_models_of_other_train_lengths_can_be_scored_on_the_same_bytes() -> None:
+    model = build(CONFIG)
+    rows = {}
+    for name, config in {
+        "short": CONFIG,
+        "long": replace(CONFIG, train_length=24),
+        "the same": replace(CONFIG, train_length=24, scored=CONFIG.target_tokens),
+    }.items():
+        found = [row for row in rows_of(model, config) if row.get("protocol") == "targets"]
+        rows[name] = [(row["length"], row["tokens"], row["loss"]) for row in found]
+    assert rows["the same"] == rows["short"] != rows["long"]
