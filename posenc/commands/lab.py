@@ -80,6 +80,32 @@ def show(
         print(told["last"]["failed"].get("error", ""))
 
 
+@app.command()
+def track(
+    folder: Annotated[Path, Argument(help="What compare or claims run wrote, as --out.")],
+    to: Annotated[Literal["tensorboard", "trackio"], Option(help="Where the rows are shown.")],
+    out: Annotated[
+        Path | None,
+        Option(help="Folder of event files.", show_default="FOLDER/tensorboard"),
+    ] = None,
+    project: Annotated[
+        str | None, Option(help="Project of trackio.", show_default="the folder's name")
+    ] = None,
+) -> None:
+    """Show the runs of a folder in TensorBoard or trackio; those that go on, as far as they are."""
+    with errors():
+        from posenc.lab.table import runs_in
+        from posenc.lab.track import to_tensorboard, to_trackio
+
+        runs = runs_in(folder)
+        if to == "tensorboard":
+            to_tensorboard(runs, out or folder / "tensorboard")
+            print(f"tensorboard --logdir {out or folder / 'tensorboard'}")
+        else:
+            to_trackio(runs, project or folder.resolve().name)
+            print(f"trackio show --project {project or folder.resolve().name}")
+
+
 def _parquet(found: list[dict], to: Path | None) -> None:
     if to is None:
         raise LabError("--form parquet writes a file: name it with --to runs.parquet")
