@@ -56,6 +56,4 @@ def _needed(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise LabError(
-            f"{package} is not installed ({error}): pip install 'posenc[track]', or {package} alone"
-        ) from None
+        raise LabError(f"{package} is not installed ({error}): pip install {package}") from None

@@ -1,5 +1,8 @@
 """Experiments whose numbers the notes' pages give: what they do to models is what they say."""
 
+import itertools
+import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +11,8 @@ import torch
 import posenc as pe
 from posenc.models.loading import load_model
 from tests.support.trained import minilm
-from tools.experiments import meaning, shift
+from tools.experiments import meaning, shift, spread
+from tools.experiments.intervals import mean_of
 from tools.experiments.longer import extended
 from tools.experiments.minus import rows
 from tools.experiments.reach import reach
@@ -106,3 +110,58 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
     report = {"lengths": [64], "encodings": {"a": losses(1.0, 5.0), "b": losses(1.5, 5.5)}}
     assert rows(report, "a")[1] == ["b", "3.500 (-21.912 to 28.912)", "+0.500"]
+
+
+class TestSpread:
+    """Why RoPE's loss at twice the length differs so much: what is kept, and what is said of it."""
+
+    def test_every_run_has_its_row(self) -> None:
+        kept = [{**{n: int(row[n]) for n in (*spread.LEVELS, "seed")}} for row in spread.table()]
+        runs = [*spread.cells(), *((0, cell) for cell in spread.PREDICTED)]
+        assert kept == [cell | {"seed": seed} for seed, cell in runs]
+        assert len(spread.whole(spread.table())) == 54
+        assert spread.noise(spread.table(), "rise")[1] == 9
+
+    def test_effects_share_out_the_whole_variance(self) -> None:
+        rows = [
+            {**dict(zip(spread.LEVELS, at, strict=True)), "seed": 0, "rise": 0.0}
+            for at in itertools.product(*spread.LEVELS.values())
+        ]
+        for row in rows:
+            row["rise"] = math.log10(row["base"]) * row["head"] + (row["dim"] == 64)
+        found = spread.effects(rows, "rise", 4)
+        explained = {names for names, (squares, _) in found.items() if squares > 1e-6}
+        assert explained == {("head",), ("base",), ("dim",), ("head", "base")}
+        assert sum(degrees for _, degrees in found.values()) == 53
+        mean = sum(row["rise"] for row in rows) / 54
+        total = sum((row["rise"] - mean) ** 2 for row in rows)
+        assert sum(squares for squares, _ in found.values()) == pytest.approx(total)
+
+    def test_a_pair_lies_between_a_quarter_and_a_whole_turn(self) -> None:
+        # Of 4 pairs at base 10^4 and 64 bytes: 64, 6.4, 0.64 and 0.064 radians.
+        cell = {"head": 8, "base": 10_000, "length": 64, "dim": 32}
+        assert spread.between(cell) == 0
+        assert spread.between(cell | {"length": 32}) == 1
+
+    @pytest.mark.parametrize("language", ["en", "zh"])
+    def test_the_lesson_has_the_numbers_of_the_table(self, language: str) -> None:
+        page = Path("docs", language, "learn", "extrapolation.md").read_text("utf-8")
+        rows = spread.table()
+        for line in list(spread.grid(rows))[1:]:
+            assert line in page
+        total = sum(squares for squares, _ in spread.effects(rows, "rise", 4).values())
+        share = {k: v / total for k, (v, _) in spread.effects(rows, "rise").items()}
+        alone = sum(share[name,] for name in spread.LEVELS)
+        three = share["head", "base", "length"]
+        for number in (alone, share["base", "length"], three):
+            assert f"{number:.0%}" in page
+        apart = mean_of([row["rise"] - row["rise_windows"] for row in spread.whole(rows)])
+        for number in (apart.mean, apart.low, apart.high):
+            assert f"{number:.2f}" in page
+
+    def test_the_rule_parts_them_and_holds_where_it_was_tried(self) -> None:
+        for row in spread.table():
+            cell = {name: int(row[name]) for name in spread.LEVELS}
+            assert (row["rise"] < 0.14) == (spread.between(cell) == 0)
+        tried = [round(row["rise"], 2) for row in spread.table() if spread.predicted(row)]
+        assert tried == [0.02, 0.02, 0.0, 0.01, 1.61]
