@@ -1,12 +1,12 @@
 from posenc.claims.claim import Cell, Claim, Expectation, Size
-from posenc.claims.studies import RATES, made
+from posenc.claims.studies import COPYING, RATES, copying
 from posenc.lab.config import RunConfig
 
 
 def arms(size: Size) -> dict[str, RunConfig]:
     return {
-        "alibi": made("alibi", "copy(letters=14)", size),
-        "rotary": made("rotary", "copy(letters=14)", size),
+        "alibi": copying("alibi", size),
+        "rotary": copying("rotary", size),
     }
 
 
@@ -18,12 +18,12 @@ CLAIM = Claim(
     ),
     source="Kazemnejad et al. 2023, arXiv:2305.19466 (mean reciprocal rank: ALiBi .50, rotary .33)",
     differs=(
-        "Models of 0.1 million parameters copy up to 10 letters of 14; RoPE turns all dimensions, not a quarter of them.",
-        "0.1 百万参数的模型复制至多 10 个字母（共 14 种）；RoPE 旋转全部维度，而不是四分之一。",
+        COPYING[0] + " RoPE turns all dimensions, not a quarter of them.",
+        COPYING[1] + "RoPE 旋转全部维度，而不是四分之一。",
     ),
     agreed=True,
     arms=arms,
-    expects=(Expectation(Cell("alibi", times=1.2), Cell("rotary", times=1.2), above=0.0),),
+    expects=(Expectation(Cell("alibi", times=1.25), Cell("rotary", times=1.25), above=0.0),),
     seeds=10,
     rates=RATES,
     learned=0.5,

@@ -1,12 +1,12 @@
 from posenc.claims.claim import Cell, Claim, Expectation, Size
-from posenc.claims.studies import RATES, made
+from posenc.claims.studies import COPYING, RATES, copying
 from posenc.lab.config import RunConfig
 
 
 def arms(size: Size) -> dict[str, RunConfig]:
     return {
-        "fitting": made("t5(buckets=8, max_distance=12)", "copy(letters=14)", size),
-        "default": made("t5(buckets=32, max_distance=128)", "copy(letters=14)", size),
+        "fitting": copying("t5(buckets=8, max_distance=10)", size),
+        "default": copying("t5(buckets=32, max_distance=128)", size),
     }
 
 
@@ -18,12 +18,12 @@ CLAIM = Claim(
     ),
     source="posenc, from the formula of Raffel et al. 2020 (T5), arXiv:1910.10683, section 2.1: 32 buckets up to a distance of 128",
     differs=(
-        "Models of 0.1 million parameters copy up to 10 letters of 14: copying n letters needs a distance of n + 1.",
-        "0.1 百万参数的模型复制至多 10 个字母（共 14 种）：复制 n 个字母要用 n + 1 的距离。",
+        COPYING[0] + " Copying n letters needs a distance of n + 1.",
+        COPYING[1] + "复制 n 个字母要用 n + 1 的距离。",
     ),
     agreed=False,
     arms=arms,
-    expects=(Expectation(Cell("fitting", times=1.1), Cell("default", times=1.1), above=0.05),),
+    expects=(Expectation(Cell("fitting", times=1.125), Cell("default", times=1.125), above=0.05),),
     seeds=10,
     rates=RATES,
     learned=0.5,
