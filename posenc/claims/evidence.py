@@ -82,7 +82,7 @@ class Arm:
         """By seed; infinite where a loss is no finite number."""
         found = {seed: row_of(rows, metric, length) for seed, rows in self.rows.items()}
         found = {seed: row for seed, row in found.items() if row is not None}
-        by_seed = {seed: number(row, metric) for seed, row in found.items()}
+        by_seed = {seed: number(row, metric, length) for seed, row in found.items()}
         if metric != "exact" or not found:
             return Values(by_seed)
         hits = [row["exact"] for row in found.values()]

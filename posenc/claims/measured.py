@@ -1,7 +1,9 @@
 """The numbers that claims speak of, from the rows of their runs."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from posenc.claims.claim import Cell, Metric
 from posenc.claims.verdict import Values
@@ -24,7 +26,7 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
         row = row_of(run.rows, cell.metric, length)
         if row is None:
             continue
-        by_seed[run.config.seed] = number(row, cell.metric)
+        by_seed[run.config.seed] = number(row, cell.metric, length)
         if cell.metric == "exact":
             hits.append(row["exact"])
             tries = row["examples"]
@@ -34,6 +36,10 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
 def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | None:
     """The last row that holds a metric at a length."""
     for row in reversed(rows):
+        # Where a loss is no finite number, there is none by position.
+        lost = row["kind"] == "loss" and row["loss"] is None
+        if metric == "position" and (row["kind"] == "by_position" or lost):
+            return row
         if row.get("length") != length:
             continue
         if row["kind"] == "accuracy" and metric in ("exact", "token", "loss"):
@@ -44,8 +50,11 @@ def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | No
     return None
 
 
-def number(row: Mapping, metric: Metric) -> float:
+def number(row: Mapping, metric: Metric, length: int) -> float:
     if metric == "exact":
         return row["exact"] / row["examples"]
+    if metric == "position" and row["kind"] == "by_position":
+        parts = zip(itertools.pairwise(row["edges"]), row["loss"], strict=True)
+        return fmean(loss for (low, high), loss in parts if length / 2 <= low and high <= length)
     value = row["token"] if metric == "token" else row["loss"]
     return float(value) if isinstance(value, int | float) else math.inf

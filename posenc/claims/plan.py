@@ -44,7 +44,7 @@ def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
             return None
         row = row_of(run.rows, "loss", one.train_length)
         if row is not None and run.state == "done":
-            found[one.learning_rate] = number(row, "loss")
+            found[one.learning_rate] = number(row, "loss", one.train_length)
     if not tried:
         return config
     # Where training failed at every rate, the verdict's runs will tell so.

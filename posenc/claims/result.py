@@ -35,6 +35,8 @@ def result(
     }
     verdict = judge(claim, measured)
     own = [run for one in runs.values() for run in one]
+    by_position = any(cell.metric == "position" for cell in measured)
+    kinds = ("accuracy", "loss", "by_position") if by_position else ("accuracy", "loss")
     return {
         "version": VERSION,
         "claim": claim.name,
@@ -44,7 +46,7 @@ def result(
         "command": f"posenc claims run {claim.name} --size {size}",
         "expectations": [_expectation(found, measured, lengths) for found in verdict.found],
         "unlearned": unlearned(claim, measured),
-        "arms": {label: _arm(configs[label], runs[label]) for label in configs},
+        "arms": {label: _arm(configs[label], runs[label], kinds) for label in configs},
         "failed": {run.path.name: _error(run) for run in own if run.state == "failed"},
         "seconds": round(math.fsum(_seconds(run) for run in own), 1),
         "made_with": next(({k: run.manifest.get(k) for k in MADE_WITH} for run in own), {}),
@@ -91,7 +93,7 @@ def _p(found: Found, one: Expectation) -> float | None:
     return permuted(found.values, [bounds[0]] * len(found.values))
 
 
-def _arm(configs: Sequence[RunConfig], runs: Sequence[Run]) -> dict[str, Any]:
+def _arm(configs: Sequence[RunConfig], runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, Any]:
     shown = configs[0].to_json() if configs else {}
     states = [run.state for run in runs]
     return {
@@ -100,8 +102,7 @@ def _arm(configs: Sequence[RunConfig], runs: Sequence[Run]) -> dict[str, Any]:
         "done": states.count("done"),
         "failed": states.count("failed"),
         "rows": {
-            str(run.config.seed): [row for row in run.rows if row["kind"] in ("accuracy",)]
-            or [_short(row) for row in run.rows if row["kind"] == "loss"]
+            str(run.config.seed): [_short(row) for row in run.rows if row["kind"] in kinds]
             for run in runs
         },
     }

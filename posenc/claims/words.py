@@ -50,6 +50,7 @@ TEXTS: Texts = {
     "minus": ("{of} minus {minus}", "{of} 减去 {minus}"),
     "loss": ("loss", "损失"),
     "windows": ("loss of whole windows", "整窗损失"),
+    "position": ("loss by position", "按位置算的损失"),
     "exact": ("share of right answers", "答对的比例"),
     "token": ("share of right tokens", "词元对的比例"),
     "interval": ("{mean} ({low} to {high})", "{mean}（{low} 到 {high}）"),

@@ -193,6 +193,12 @@ def recomputed(found: dict[str, Any]) -> None:
     assert found["outcome"] == ("fails" if "fails" in outcomes else expected)
 
 
+def _octave(row: dict[str, Any], length: int) -> float:
+    """Mean loss from half a length up to it."""
+    first, last = (row["edges"].index(edge) for edge in (length // 2, length))
+    return sum(row["loss"][first:last]) / (last - first)
+
+
 def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float], float]:
     """A cell's values by seed from the rows of its arm, and what a share is off by in itself."""
     arm = found["arms"][cell["arm"]]
@@ -201,8 +207,16 @@ def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float],
     values, hits, tries = {}, 0, 0
     for seed, rows in arm["rows"].items():
         for row in rows:
+            if cell["metric"] == "position":
+                if row["kind"] == "by_position":
+                    values[seed] = _octave(row, length)
+                continue
             wanted = {"loss": "targets", "windows": "windows"}.get(cell["metric"])
-            if row["length"] != length or row.get("protocol", wanted) != wanted:
+            if (
+                row["kind"] == "by_position"
+                or row["length"] != length
+                or row.get("protocol", wanted) != wanted
+            ):
                 continue
             if cell["metric"] == "exact":
                 values[seed] = row["exact"] / row["examples"]

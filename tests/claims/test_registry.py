@@ -54,8 +54,10 @@ class TestEvery:
             config = arms[cell.arm]
             assert round(cell.times * claim.lengths(size)[cell.arm]) in config.test_lengths
             # What is made by a rule has right answers, a text has losses of windows.
-            of_text = config.task.startswith("text")
-            assert cell.metric in (("loss", "windows") if of_text else ("exact", "token", "loss"))
+            of_text = config.of_text
+            assert cell.metric in (
+                ("loss", "windows", "position") if of_text else ("exact", "token", "loss")
+            )
 
     def test_it_can_come_out_otherwise(self, claim: Claim) -> None:
         assert claim.expects
