@@ -109,3 +109,16 @@ def copying(encoding: str, size: Size = "small") -> RunConfig:
     times = (1, 1.125, 1.25, 1.5, 2)
     config = made(encoding, "copy(letters=14)", size, train=8, times=times, solved=0.8)
     return replace(config, steps=2000) if size == "small" else config
+
+
+COUNTING: Said = (
+    "Two layers of 32 dimensions count up to 9 additions among at most 16 tokens; the sources' "
+    "models are larger, and read several variables or longer texts.",
+    "两层、32 维的模型，在至多 16 个词元中数至多 9 次加法；出处的模型更大，读几个变量或更长的文本。",
+)
+
+
+def counting(encoding: str, size: Size = "small") -> RunConfig:
+    """Counting since the last new beginning."""
+    config = made(encoding, "counting", size, train=16, times=(1, 2))
+    return replace(config, dim=32, steps=1200) if size == "small" else config
