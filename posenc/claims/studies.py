@@ -114,7 +114,8 @@ def copying(encoding: str, size: Size = "small") -> RunConfig:
 COUNTING: Said = (
     "Two layers of 32 dimensions count up to 9 additions among at most 16 tokens; the sources' "
     "models are larger, and read several variables or longer texts.",
-    "两层、32 维的模型，在至多 16 个词元中数至多 9 次加法；出处的模型更大，读几个变量或更长的文本。",
+    "两层、32 维的模型，在至多 16 个词元中数至多 9 次加法；"
+    "出处的模型更大，读几个变量或更长的文本。",
 )
 
 

@@ -17,6 +17,8 @@ PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
 
 PRECISIONS = ("float32", "bfloat16")
+# Tasks that read a text.
+OF_TEXT = ("text", "masked_text")
 # Fields without which earlier runs were written, whose ids stay what they were.
 LATER = frozenset(
     {"task", "data_seed", "positions", "solved", "precision", "base", "scored", "compile"}
@@ -102,7 +104,7 @@ class RunConfig:
     @property
     def of_text(self) -> bool:
         """Whether what is learned is a text, which is found elsewhere."""
-        return self.task.partition("(")[0].strip() == "text"
+        return self.task.partition("(")[0].strip() in OF_TEXT
 
     @property
     def run_id(self) -> str:
