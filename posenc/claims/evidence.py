@@ -14,9 +14,10 @@ from posenc.lab.statistics import mean, share_error
 from posenc.lab.tasks import names
 
 Rows = tuple[Mapping[str, Any], ...]
-METRICS: tuple[Metric, ...] = get_args(Metric)
+# By position the tokens of another length are others: no table by length.
+METRICS: tuple[Metric, ...] = tuple(m for m in get_args(Metric) if m != "position")
 # What an arm is told by first: right answers where there are any, else the loss.
-FIRST: tuple[Metric, ...] = ("exact", "loss")
+FIRST: tuple[Metric, ...] = ("exact", "loss", "windows")
 ALWAYS = ("positions", "model")
 NOT_OF_TRAINING = (
     "encoding", "settings", "task", "test_lengths", "spans", "version", "base", "weights"
