@@ -18,19 +18,21 @@ PROTOCOL = 1
 
 PRECISIONS = ("float32", "bfloat16")
 # Tasks that read a text.
-OF_TEXT = ("text", "masked_text")
+OF_TEXT = ("text", "masked_text", "tokens", "passkey")
 # Fields without which earlier runs were written, whose ids stay what they were.
-LATER = frozenset(
-    {"task", "data_seed", "positions", "solved", "precision", "base", "scored", "compile"}
-)
+LATER = frozenset({
+    "task", "data_seed", "positions", "solved", "precision", "base", "scored", "compile", "model",
+    "weights",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """One model, trained once: everything that its results depend on.
 
-    Lengths, positions and batches count bytes of text. Exactly one of `steps` and `minutes` is the
-    budget. Raises SettingError when the values contradict each other.
+    Lengths, positions and batches count bytes of text, or tokens where a task reads tokens. A
+    `model` of transformers has its own dim, depth and heads. Exactly one of `steps` and `minutes`
+    is the budget. Raises SettingError when the values contradict each other.
     """
 
     encoding: str
@@ -59,6 +61,8 @@ class RunConfig:
     base: str = ""  # the name of the run whose weights it begins with
     scored: int | None = None  # bytes at the end of a span; None: a quarter of the train length
     compile: bool = False  # whether torch.compile makes the steps of training quicker
+    model: str = ""  # of transformers, a folder or a name of `pretrained`; empty: our own
+    weights: str = ""  # sha256 of that model's files
 
     def __post_init__(self) -> None:
         for name in ("train_length", "dim", "depth", "heads", "batch", "spans", "scored"):
@@ -75,8 +79,8 @@ class RunConfig:
             raise SettingError(
                 f"steps={self.steps} and minutes={self.minutes}: give exactly one of them"
             )
-        # A run that begins with the weights of another may leave them as they are.
-        least = 0 if self.base else 1
+        # A run that begins with weights that were trained may leave them as they are.
+        least = 0 if self.base or self.model else 1
         if self.steps is not None and self.steps < least:
             raise SettingError(f"steps is {self.steps}: it must be at least {least}")
         if self.minutes is not None and not (math.isfinite(self.minutes) and self.minutes > 0):

@@ -16,11 +16,15 @@ def made(text: str, **sizes: Any) -> list[Encoding]:
 
     `sizes` are those of `posenc.catalogue.make`. Raises PosencError for what there is not.
     """
-    scalings = {name: getattr(api, name) for name in SCALINGS}
-    parts = [spelled(part, scalings) for part in split(text, "+")]
+    parts = [spelled(part, scalings()) for part in split(text, "+")]
     if not parts:
         raise SettingError("an encoding without a name: give one, as in rotary, or none")
     return [make(name, **sizes, **settings) for name, settings in parts]
+
+
+def scalings() -> dict[str, Any]:
+    """What a rotation's scaling may be made by."""
+    return {name: getattr(api, name) for name in SCALINGS}
 
 
 def named(text: str) -> str:

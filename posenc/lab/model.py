@@ -1,6 +1,7 @@
 """The model of a run, and its encodings."""
 
 import re
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -8,9 +9,11 @@ from torch import nn
 from posenc.api import Transformer
 from posenc.encoding import Encoding
 from posenc.errors import SettingError
+from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.encodings import made
 from posenc.lab.placing import drawn
+from posenc.lab.pretrained import Pretrained
 from posenc.lab.tasks import Task, find
 
 
@@ -28,6 +31,8 @@ def make_encodings(config: RunConfig, task: Task) -> list[Encoding]:
 
 def settings_of(config: RunConfig) -> str:
     """The repr of a configuration's encodings; raises when there is none to compare."""
+    if config.model:
+        return pretrained.settings_of(config)
     encodings = make_encodings(config, find(config.task))
     refusals = [e.tags.comparable for e in encodings if e.tags.comparable is not True]
     # What changes nothing alone may do so beside another.
@@ -37,11 +42,16 @@ def settings_of(config: RunConfig) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
 
 
-def build(config: RunConfig, task: Task | None = None) -> Transformer:
-    """The model of a configuration, freshly initialised from its seed.
+def build(
+    config: RunConfig, task: Task | None = None, out: Path | None = None
+) -> Transformer | Pretrained:
+    """The model of a configuration, freshly initialised from its seed, or trained by others.
 
     Weights outside the encoding are those of the model without one, where their shapes agree.
+    `out` is the folder of all runs, where a model may be kept as it loads fast.
     """
+    if config.model:
+        return pretrained.build(config, out)
     task = find(config.task) if task is None else task
     torch.manual_seed(config.seed)
     model = _transformer(config, task, make_encodings(config, task))

@@ -19,6 +19,7 @@ from torch import nn
 
 import posenc
 from posenc.atomic_files import write_json
+from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import (
     MANIFEST,
@@ -56,7 +57,10 @@ class Assignment:
         cut = self.summary["train_bytes"]
         size = cut + self.summary["test_bytes"]
         text = torch.from_file(str(self.text), shared=False, size=size, dtype=torch.uint8)
-        return find(self.config.task, train=text[:cut], test=text[cut:])
+        data: dict[str, Any] = {"train": text[:cut], "test": text[cut:]}
+        if self.config.model:
+            data["source"] = pretrained.loadable(self.config, self.folder.parents[1])
+        return find(self.config.task, **data)
 
 
 def prepare(given: Assignment) -> None:
@@ -190,7 +194,7 @@ def _finished_model(
         weights = safetensors.torch.load_file(folder / WEIGHTS)
     except (OSError, safetensors.SafetensorError):
         return None
-    model = build(config, task)
+    model = build(config, task, folder.parents[1])
     model.load_state_dict(weights)
     return model
 

@@ -87,7 +87,7 @@ def train(
     when the loss is no longer a finite number.
     """
     before = peak_memory_mb()
-    model = build(config, task)
+    model = build(config, task, folder.parents[1])
     if config.base:
         load_weights(folder.parent / config.base / WEIGHTS, model)
     model = model.to(device).train()
@@ -139,7 +139,10 @@ def train(
             save_checkpoint(folder / CHECKPOINT, model, optimizer, clock)
             raise
 
-    save_tensors(folder / WEIGHTS, model.state_dict(), {"config": json.dumps(config.to_json())})
+    # What was read and left as it is need not be kept once more.
+    if clock.step or not config.model:
+        told = {"config": json.dumps(config.to_json())}
+        save_tensors(folder / WEIGHTS, model.state_dict(), told)
     after = peak_memory_mb()
     held = None if before is None or after is None else after - before
     append_row(folder / RESULTS, _cost_row(config, task, model, clock, losses.times, held))
@@ -168,13 +171,15 @@ def _train_row(config: RunConfig, task: Task, clock: Clock) -> dict[str, Any]:
 def _cost_row(
     config: RunConfig,
     task: Task,
-    model: Transformer,
+    model: nn.Module,
     clock: Clock,
     times: list[float],
     memory: float | None,
 ) -> dict[str, Any]:
     # A run that was resumed after its last step has no times of its own.
-    encodings = [copy.deepcopy(encoding).cpu() for encoding in model.encodings_of(0)]
+    # What others have trained was trained on more than the lab knows of.
+    parts = model.encodings_of(0) if isinstance(model, Transformer) else ()
+    encodings = [copy.deepcopy(encoding).cpu() for encoding in parts]
     reach = trained_reach(encodings, task.tokens(config.train_length))
     step_seconds = statistics.median(times or [clock.seconds / max(clock.step, 1)])
     solved = {} if clock.solved is None else {"solved": clock.solved}

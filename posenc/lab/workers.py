@@ -54,7 +54,7 @@ def run_all(
     and end before this raises. After `until`, of time.monotonic, no further run begins: those that
     are at work come to their end, and then TimeoutError is raised.
     """
-    context = _context()
+    context = _context(any(given.config.model for given in assignments))
     waiting = deque(assignments)
     active: list[_Worker] = []
     try:
@@ -78,12 +78,13 @@ def run_all(
         _end(active, listener)
 
 
-def _context() -> Any:
+def _context(transformers: bool) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     # The server loads torch once, and each run is a fork of it with memory figures of its own.
-    context.set_forkserver_preload(["posenc.lab.preload"])
+    loaded = ["posenc.lab.preload", *(["posenc.lab.preload_models"] if transformers else [])]
+    context.set_forkserver_preload(loaded)
     with _interrupts_ignored(), _patient_threads(), sockets_in_own_folder():
         from multiprocessing import forkserver
 

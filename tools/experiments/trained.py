@@ -21,5 +21,6 @@ def runs_of(folder: Path) -> dict[str, list[Run]]:
 
 def trained(run: Run) -> Transformer:
     model = build(run.config).eval()
+    assert isinstance(model, Transformer)
     model.load_state_dict(safetensors.torch.load_file(run.path / WEIGHTS))
     return model

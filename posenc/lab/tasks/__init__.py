@@ -10,7 +10,7 @@ from posenc.lab.tasks.task import Batch as Batch
 from posenc.lab.tasks.task import Task as Task
 
 # The files of what tasks share.
-SHARED = ("task", "generated")
+SHARED = ("task", "generated", "tokenized")
 
 
 def names() -> dict[str, type[Task]]:
