@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import LabError
+from posenc.lab.records import holds_records, records
 
 LARGEST = 2**30
 
@@ -95,7 +96,8 @@ def read_text(paths: Sequence[Path]) -> Corpus:
     """The bytes of the given files, and of every file in the given folders.
 
     Folders are walked in sorted order; hidden and empty files, binary files (with a NUL byte) and
-    links to folders inside them are left out. Raises LabError when a path is missing, unreadable,
+    links to folders inside them are left out. Of a folder of records (`posenc.lab.records`) each is
+    a text of its own. Raises LabError when a path is missing, unreadable,
     empty, or itself a binary file.
     """
     skipped: Counter[str] = Counter()
@@ -106,7 +108,10 @@ def read_text(paths: Sequence[Path]) -> Corpus:
         except OSError as error:
             raise LabError(f"--text {path}: cannot be read ({error.strerror})") from None
         if stat.S_ISDIR(mode):
-            found = list(_read_folder(path, skipped, lambda name, _: not name.startswith(".")))
+            if holds_records(path):
+                found = list(_read_records(path, skipped))
+            else:
+                found = list(_read_folder(path, skipped, lambda name, _: not name.startswith(".")))
             if not found:
                 raise LabError(f"--text {path}: the folder holds no text file{_listed(skipped)}")
             files += found
@@ -162,6 +167,20 @@ def _read_folder(
                 skipped["binary"] += 1
             else:
                 yield _File(path.relative_to(root).as_posix(), data)
+
+
+def _read_records(folder: Path, skipped: Counter[str]) -> Iterator[_File]:
+    size = 0
+    for name, text in records(folder):
+        data = text.encode("utf-8", "replace")
+        size += len(data)
+        if size > LARGEST:
+            raise LabError(_too_large())
+        if text.strip():
+            # Records are joined as files are, and would run into each other.
+            yield _File(name, data if data.endswith(b"\n") else data + b"\n")
+        else:
+            skipped["empty"] += 1
 
 
 def _corpus(source: str, paths: list[str], files: Sequence[_File], skipped: Counter[str]) -> Corpus:
