@@ -6,6 +6,7 @@ from pathlib import Path
 
 from posenc.claims.claim import Claim, Size
 from posenc.claims.measured import number, row_of
+from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run, read_run
 from posenc.lab.model import settings_of
@@ -17,7 +18,13 @@ RATE_SEED = 1000
 
 def arms(claim: Claim, size: Size, corpus: Corpus | None) -> dict[str, RunConfig]:
     """A claim's runs by label, with what identifies their text and their encodings."""
-    return {label: _whole(config, corpus) for label, config in claim.arms(size).items()}
+    found = claim.arms(size)
+    models = {config.model for config in found.values() if config.model}
+    weights = {model: pretrained.identity(model) for model in models} | {"": ""}
+    return {
+        label: _whole(replace(config, weights=weights[config.model]), corpus)
+        for label, config in found.items()
+    }
 
 
 def looking(claim: Claim, config: RunConfig) -> list[RunConfig]:

