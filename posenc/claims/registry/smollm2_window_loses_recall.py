@@ -21,7 +21,7 @@ CLAIM = Claim(
         "A window with sinks keeps the loss of a trained model, and a number that stands before the window is not found again.",
         "带汇点的窗口保住训练好的模型的损失，而窗口之前的数字再也找不回来。",
     ),
-    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453, section 4.4; mit-han-lab/streaming-llm, README (questions)",
+    source="Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453; mit-han-lab/streaming-llm, README (questions)",
     differs=(
         ON_SMOLLM2[0]
         + " The number stands at a quarter of 1,024 tokens, four times for each seed.",
