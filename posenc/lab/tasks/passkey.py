@@ -27,6 +27,7 @@ class Passkey(Tokenized):
     """
 
     name: ClassVar[str] = "passkey"
+    kind: ClassVar[str] = "recall"
     shortest: ClassVar[int] = 64
 
     depth: float = 0.5

@@ -23,6 +23,7 @@ class Tokens(Tokenized):
     """
 
     name: ClassVar[str] = "tokens"
+    kind: ClassVar[str] = "language"
     shortest: ClassVar[int] = 8
 
     gap: int = 0
