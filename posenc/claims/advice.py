@@ -84,7 +84,14 @@ class Answer:
 def advise(question: Question, known: Iterable[Arm]) -> Answer:
     """Raises UnknownNameError for a task that is neither a kind nor a name."""
     tasks = _tasks(question.task)
-    own = [arm for arm in known if arm.metric and arm.task.partition("(")[0].strip() in tasks]
+    own = [
+        arm
+        for arm in known
+        if arm.metric
+        and arm.task.partition("(")[0].strip() in tasks
+        # What was never read beyond its training says nothing of that.
+        and (question.times <= 1 or max(arm.lengths(arm.metric)) >= arm.train)
+    ]
     rows = [_row(question, arm, label) for arm, label in zip(own, _labels(own), strict=True)]
     rows.sort(key=lambda row: (ORDER.index(row.speaks), _rank(row), row.label))
     spoken = {spelled_name(part) for arm in own for part in split(arm.encoding, "+")}

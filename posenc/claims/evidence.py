@@ -60,7 +60,8 @@ class Arm:
 
     @property
     def train(self) -> int:
-        return int(self.config["train_length"])
+        """As a claim counts it: that of the weights it began with, if it did."""
+        return self.base.train if self.base else int(self.config["train_length"])
 
     @property
     def trained(self) -> bool:
@@ -180,7 +181,10 @@ def told_apart(arms: Sequence[Arm]) -> list[str]:
     """
     found = []
     for arm in arms:
-        alike = [one for one in arms if one.encoding == arm.encoding]
+        kind = (arm.encoding, arm.trained, bool(arm.config.get("base")))
+        alike = [
+            one for one in arms if (one.encoding, one.trained, bool(one.config.get("base"))) == kind
+        ]
         differing = [
             f"{key}={arm.config.get(key)}"
             for key in sorted({key for one in alike for key in one.config} - {*NOT_OF_TRAINING})

@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 from lab_runs import add_run
 
-from posenc.claims.claim import Cell, Claim, Expectation
+from posenc.claims.claim import Cell, Claim, Expectation, Size
 from posenc.claims.measured import values
 from posenc.claims.result import result
+from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, append_row, read_run
 
 
 def measured(folder: Path, times: float) -> dict[int, float]:
     run = read_run(folder)
     assert run is not None
-    found = values(Cell("one", "position", times), [run])
+    length = round(times * run.config.train_length)
+    found = values(Cell("one", "position", times), [run], length)
     assert found is not None
     return dict(found.by_seed)
 
@@ -43,9 +45,13 @@ def test_a_result_keeps_what_it_was_judged_by(tmp_path: Path) -> None:
     found = [read_run(add_run(tmp_path, "alibi", seed, (1.0,) * 4)) for seed in range(2)]
     configs = {"alibi": [run.config for run in found if run is not None]}
     said = ("", "")
+
+    def arms(size: Size) -> dict[str, RunConfig]:
+        return {"alibi": configs["alibi"][0]}
+
     for metric, kinds in (("position", {"loss", "by_position"}), ("loss", {"loss"})):
         expects = (Expectation(Cell("alibi", metric, 8), above=1.5),)
-        claim = Claim("one", said, "", said, True, lambda size: {}, expects)
+        claim = Claim("one", said, "", said, True, arms, expects)
         told = result(claim, "small", configs, tmp_path)
         assert {row["kind"] for row in told["arms"]["alibi"]["rows"]["0"]} == kinds
         # The last half of the longest windows loses 2 nats, their last tokens 1.
