@@ -27,7 +27,6 @@ CLAIM = Claim(
         Expectation(Cell("learned", times=1.5), below=0.05),
         Expectation(Cell("sinusoidal", times=1.5), below=0.05),
     ),
-    seeds=10,
     rates=RATES,
     learned=0.5,
 )

@@ -1,15 +1,16 @@
+from dataclasses import replace
+
 from posenc.claims.claim import Cell, Claim, Expectation, Size
 from posenc.claims.studies import RATES, made
 from posenc.lab.config import RunConfig
 
 
 def arms(size: Size) -> dict[str, RunConfig]:
-    return {
-        "none": made("none", "parity", size, train=16, times=(1, 2, 4), dim=32),
-        "sinusoidal": made("sinusoidal", "parity", size, train=16, times=(1, 2, 4), dim=32),
-        "rotary": made("rotary", "parity", size, train=16, times=(1, 2, 4), dim=32),
-        "alibi": made("alibi", "parity", size, train=16, times=(1, 2, 4), dim=32),
-    }
+    config = made("none", "parity", size, train=16, times=(1, 2, 4), dim=32)
+    if size == "small":
+        config = replace(config, steps=750)
+    names = ("none", "sinusoidal", "rotary", "alibi")
+    return {name: replace(config, encoding=name) for name in names}
 
 
 CLAIM = Claim(
