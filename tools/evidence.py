@@ -10,12 +10,13 @@ from evidence_texts import TEXTS as OWN
 from punctuate import punctuate
 
 from posenc.claims import Claim, claims
-from posenc.claims.claim import Metric
-from posenc.claims.evidence import METRICS, Arm, arms
+from posenc.claims.evidence import arms
 from posenc.claims.kept import kept
 from posenc.claims.sentences import expected
 from posenc.claims.words import TEXTS
+from posenc.lab.arms import METRICS, Arm
 from posenc.lab.intervals import LEVEL
+from posenc.lab.measured import Metric
 from posenc.words import Language, Words
 
 Found = Mapping[str, Any]

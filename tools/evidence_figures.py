@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from posenc.analysis import plot
 from posenc.analysis.plot.canvas import Canvas
 from posenc.claims import Claim, find
-from posenc.claims.claim import Metric
-from posenc.claims.evidence import Arm, arms
+from posenc.claims.evidence import arms
 from posenc.claims.kept import kept
+from posenc.lab.arms import Arm
+from posenc.lab.measured import Metric
 from posenc.words import LANGUAGES, Texts
 
 TEXTS: Texts = {

@@ -8,8 +8,9 @@ from evidence_tables import cell, markdown, named
 from evidence_texts import INDEX, OVERVIEW
 
 from posenc.claims import Claim
-from posenc.claims.evidence import Arm, evidence, told_apart
+from posenc.claims.evidence import evidence
 from posenc.claims.sentences import OUTCOMES, read_together
+from posenc.lab.arms import Arm, told_apart
 from posenc.words import Words
 
 Results = Mapping[str, dict[str, Any] | None]

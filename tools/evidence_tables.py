@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from posenc.claims.claim import Metric
-from posenc.claims.evidence import Arm
+from posenc.lab.arms import Arm
+from posenc.lab.measured import Metric
 from posenc.lab.wording import half_width
 from posenc.report.numbers import DASH, number
 from posenc.words import Words

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from posenc.claims.claim import Metric
-from posenc.claims.evidence import Arm, interval, told_apart
 from posenc.claims.facts import Facts, facts
-from posenc.claims.verdict import Values
 from posenc.encodings import members
 from posenc.errors import SettingError, UnknownNameError
+from posenc.lab.arms import Arm, interval, told_apart
 from posenc.lab.encodings import spelled_name
 from posenc.lab.intervals import Interval
+from posenc.lab.measured import Metric, Values
 from posenc.lab.spelling import split
 from posenc.lab.tasks import names
 from posenc.lab.verdict import HOLDS

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from posenc.lab.config import RunConfig
+from posenc.lab.measured import Metric
 
 Said = tuple[str, str]
 """In English and in Chinese."""
 
 Size = Literal["small", "large"]
-Metric = Literal["loss", "windows", "position", "exact", "token"]
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,6 @@ class Cell:
 
     The train length of an arm that begins with the weights of another is that other's: what was
     tuned on longer texts is compared at the same length.
-
-    loss      of fixed targets, in nats per token (or of the scored places of a made task)
-    windows   loss of all tokens of whole windows, as most papers report it
-    position  loss of the tokens from half of that length up to it, in the longest windows: at
-              another length those are other tokens
-    exact     share of whole answers that are right
-    token     share of scored places that are right
     """
 
     arm: str

@@ -1,13 +1,11 @@
 """The numbers that claims speak of, from the rows of their runs."""
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Sequence
 
-from posenc.claims.claim import Cell, Metric
-from posenc.claims.verdict import Values
+from posenc.claims.claim import Cell
 from posenc.lab.folder import Run
+from posenc.lab.measured import Values, number, row_of
 from posenc.lab.statistics import share_error
 
 
@@ -31,30 +29,3 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
             hits.append(row["exact"])
             tries = row["examples"]
     return Values(by_seed, share_error(hits, tries) if hits else 0.0) if by_seed else None
-
-
-def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | None:
-    """The last row that holds a metric at a length."""
-    for row in reversed(rows):
-        # Where a loss is no finite number, there is none by position.
-        lost = row["kind"] == "loss" and row["loss"] is None
-        if metric == "position" and (row["kind"] == "by_position" or lost):
-            return row
-        if row.get("length") != length:
-            continue
-        if row["kind"] == "accuracy" and metric in ("exact", "token", "loss"):
-            return row
-        protocol = "windows" if metric == "windows" else "targets"
-        if row["kind"] == "loss" and row["protocol"] == protocol and metric in ("loss", "windows"):
-            return row
-    return None
-
-
-def number(row: Mapping, metric: Metric, length: int) -> float:
-    if metric == "exact":
-        return row["exact"] / row["examples"]
-    if metric == "position" and row["kind"] == "by_position":
-        parts = zip(itertools.pairwise(row["edges"]), row["loss"], strict=True)
-        return fmean(loss for (low, high), loss in parts if length / 2 <= low and high <= length)
-    value = row["token"] if metric == "token" else row["loss"]
-    return float(value) if isinstance(value, int | float) else math.inf

@@ -1,19 +1,15 @@
-"""The runs that claims need, each once, and the learning rates that were found for them."""
+"""The runs that claims need, each once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from posenc.claims.claim import Claim, Size
-from posenc.claims.measured import number, row_of
 from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run, read_run
 from posenc.lab.model import settings_of
 from posenc.lab.text import Corpus
-
-# Seeds of runs that look for a learning rate; no verdict reads them.
-RATE_SEED = 1000
 
 
 def arms(claim: Claim, size: Size, corpus: Corpus | None) -> dict[str, RunConfig]:
@@ -25,38 +21,6 @@ def arms(claim: Claim, size: Size, corpus: Corpus | None) -> dict[str, RunConfig
         label: _whole(replace(config, weights=weights[config.model]), corpus)
         for label, config in found.items()
     }
-
-
-def looking(claim: Claim, config: RunConfig) -> list[RunConfig]:
-    """Runs of one arm at each learning rate, tested at the train length alone.
-
-    What begins with another's weights keeps the rate that it has.
-    """
-    if len(claim.rates) < 2 or config.base:
-        return []
-    tested = replace(config, seed=RATE_SEED, test_lengths=(config.train_length,))
-    return [replace(tested, learning_rate=rate) for rate in claim.rates]
-
-
-def with_rate(claim: Claim, config: RunConfig, out: Path) -> RunConfig | None:
-    """The arm at the rate that came out best; None while that is not known.
-
-    Best is the lowest loss at the train length. A rate at which training failed is none.
-    """
-    found: dict[float, float] = {}
-    tried = looking(claim, config)
-    for one in tried:
-        run = read_run(out / "runs" / one.name)
-        if run is None or run.state == "unfinished":
-            return None
-        row = row_of(run.rows, "loss", one.train_length)
-        if row is not None and run.state == "done":
-            found[one.learning_rate] = number(row, "loss", one.train_length)
-    if not tried:
-        return config
-    # Where training failed at every rate, the verdict's runs will tell so.
-    best = min(found, key=found.__getitem__) if found else claim.rates[0]
-    return replace(config, learning_rate=best)
 
 
 def seeded(arms: Mapping[str, RunConfig], seeds: int) -> dict[str, list[RunConfig]]:

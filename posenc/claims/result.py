@@ -8,11 +8,12 @@ from typing import Any
 from posenc.claims import plan
 from posenc.claims.claim import Cell, Claim, Expectation, Size
 from posenc.claims.measured import values
-from posenc.claims.verdict import Found, Values, cells, judge, unlearned
+from posenc.claims.verdict import Found, cells, judge, unlearned
 from posenc.claims.words import TEXTS
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL
+from posenc.lab.measured import Values
 from posenc.lab.statistics import bootstrap, permuted
 from posenc.words import Words
 

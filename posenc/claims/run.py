@@ -17,6 +17,7 @@ from posenc.lab.config import RunConfig
 from posenc.lab.folder import locked, make_folder
 from posenc.lab.hardware import cores
 from posenc.lab.progress import Display
+from posenc.lab.rates import looking, with_rate
 from posenc.lab.text import Corpus, standard_library
 
 
@@ -94,7 +95,7 @@ def _available(claims: Sequence[Claim], size: Size, display: Display) -> list[Cl
 def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, list[RunConfig]]:
     """The runs of each arm whose learning rate is known."""
     chosen = {
-        label: plan.with_rate(claim, config, options.out)
+        label: with_rate(claim.rates, config, options.out)
         for label, config in plan.arms(claim, options.size, corpus).items()
     }
     seeds = options.seeds or claim.seeds
@@ -107,7 +108,7 @@ def _carry_out(
     """Look for learning rates, then run all arms with theirs."""
     jobs = options.jobs or cores()
     arms = plan.arms(claim, options.size, corpus).values()
-    first = list(dict.fromkeys(one for config in arms for one in plan.looking(claim, config)))
+    first = list(dict.fromkeys(one for config in arms for one in looking(claim.rates, config)))
     stopped = _complete(first, options, corpus, jobs, until, display) if first else None
     if stopped is not None:
         return stopped

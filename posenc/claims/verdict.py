@@ -16,18 +16,11 @@ from typing import Literal
 
 from posenc.claims.claim import Cell, Claim, Expectation
 from posenc.lab.intervals import LEVEL, Interval
+from posenc.lab.measured import Values
 from posenc.lab.statistics import mean
 from posenc.words import Saying
 
 Outcome = Literal["holds", "fails", "undecided"]
-
-
-@dataclass(frozen=True)
-class Values:
-    """What a cell came to: by seed, and how far each is off in itself."""
-
-    by_seed: Mapping[int, float]
-    error: float = 0.0
 
 
 @dataclass(frozen=True)

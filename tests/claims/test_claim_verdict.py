@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from posenc.claims.claim import Cell, Claim, Expectation
-from posenc.claims.verdict import Found, Values, judge
+from posenc.claims.verdict import Found, judge
 from posenc.claims.words import TEXTS
+from posenc.lab.measured import Values
 from posenc.words import Words
 
 A, B = Cell("a", "loss", 2), Cell("b", "loss", 2)

@@ -13,12 +13,12 @@ from scipy import stats
 import posenc.claims
 from posenc.claims import Cell, Claim, Expectation
 from posenc.claims.claim import Size
-from posenc.claims.plan import RATE_SEED
 from posenc.claims.result import result
 from posenc.claims.run import Options, by_arm, run
 from posenc.errors import UnsupportedError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
+from posenc.lab.rates import RATE_SEED
 from posenc.lab.train import Progress
 
 SIZES = {"train_length": 3, "test_lengths": (3, 6), "dim": 16, "depth": 1, "heads": 2}

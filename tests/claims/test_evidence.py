@@ -8,8 +8,9 @@ from scipy import stats
 
 from posenc.claims import Claim, Expectation, claims
 from posenc.claims.claim import Cell, Size
-from posenc.claims.evidence import Arm, arms, evidence, told_apart
+from posenc.claims.evidence import arms, evidence
 from posenc.claims.kept import kept
+from posenc.lab.arms import Arm, told_apart
 from posenc.lab.config import RunConfig
 
 SHARES = {10: (0.9, 1.0, 0.95), 20: (0.5, 0.7, 0.6)}

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from posenc.claims import claims
 from posenc.claims.advice import Answer, Question, advise, kinds
 from posenc.claims.advised import told
-from posenc.claims.evidence import Arm
 from posenc.claims.facts import facts
 from posenc.claims.kept import kept
 from posenc.claims.words import TEXTS
 from posenc.commands import app
+from posenc.lab.arms import Arm
 from posenc.lab.tasks import names
 from posenc.words import Words
 
