@@ -3,7 +3,8 @@
 from posenc.lab.words.page import PAGE
 from posenc.lab.words.record import RECORD
 from posenc.lab.words.sentences import SENTENCES
+from posenc.lab.words.sweep import SWEEP
 from posenc.report.words import SHARED
 from posenc.words import Texts
 
-TEXTS: Texts = {**SHARED, **SENTENCES, **PAGE, **RECORD}
+TEXTS: Texts = {**SHARED, **SENTENCES, **PAGE, **RECORD, **SWEEP}

@@ -1,0 +1,79 @@
+"""Every encoding at every train length, with a learning rate of its own and several seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from posenc.errors import SettingError
+from posenc.lab.arms import Arm, of_runs
+from posenc.lab.complete import complete
+from posenc.lab.config import RunConfig
+from posenc.lab.encodings import named
+from posenc.lab.folder import locked, make_folder, read_run
+from posenc.lab.hardware import cores
+from posenc.lab.model import settings_of
+from posenc.lab.progress import Display
+from posenc.lab.rates import looking, with_rate
+from posenc.lab.text import Corpus
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is run: `config` of each encoding at each train length, for as many seeds.
+
+    rates   learning rates to choose from by the loss at the train length; with none or one, the
+            one of `config`
+    """
+
+    config: RunConfig
+    encodings: tuple[str, ...]
+    train_lengths: tuple[int, ...]
+    seeds: int = 5
+    rates: tuple[float, ...] = ()
+    out: Path = Path("posenc-lab")
+    jobs: int | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or not self.encodings or not self.train_lengths:
+            raise SettingError(
+                f"lab run of {list(self.encodings)} at {list(self.train_lengths)}, {self.seeds} "
+                "seeds: give at least one of each"
+            )
+
+    def arms(self, corpus: Corpus | None) -> list[RunConfig]:
+        sha = corpus.summary["sha256"] if corpus is not None else ""
+        lengths = self.config.test_lengths
+        found = [
+            replace(
+                self.config,
+                encoding=named(encoding),
+                train_length=train,
+                test_lengths=tuple(sorted({train, *lengths})),
+                corpus=sha,
+            )
+            for encoding in self.encodings
+            for train in self.train_lengths
+        ]
+        return [replace(config, settings=settings_of(config)) for config in found]
+
+
+def sweep(
+    chosen: Sweep, corpus: Corpus | None, display: Display
+) -> tuple[list[Arm], BaseException | None]:
+    """Do what is not done; what came out, and what ended it early, if anything did."""
+    arms, out = chosen.arms(corpus), chosen.out
+    make_folder(out, "runs")
+    jobs = chosen.jobs or cores()
+
+    def done(configs: Sequence[RunConfig]) -> BaseException | None:
+        return complete(out, configs, corpus, jobs, display, chosen.device) if configs else None
+
+    with locked(out, wait=False):
+        stopped = done([one for arm in arms for one in looking(chosen.rates, arm)])
+        rated = [with_rate(chosen.rates, arm, out) for arm in arms]
+        # Seed by seed, so that an early end has every arm as often.
+        configs = [replace(arm, seed=seed) for seed in range(chosen.seeds) for arm in rated if arm]
+        stopped = stopped or done(configs)
+    found = [read_run(out / "runs" / config.name) for config in configs]
+    return of_runs(run for run in found if run is not None), stopped

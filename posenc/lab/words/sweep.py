@@ -1,0 +1,19 @@
+"""What `posenc lab run` prints."""
+
+from posenc.words import Texts
+
+SWEEP: Texts = {
+    "of_exact": ("share of right answers", "对的比例"),
+    "of_loss": ("loss (nats)", "损失（nat）"),
+    "of_windows": ("loss of whole windows (nats)", "整窗损失（nat）"),
+    "trained_on": ("trained on", "训练长度"),
+    "unlearned": (
+        "†: not learned, less than half of the way from chance to all answers is right at the "
+        "train length; longer inputs say nothing.",
+        "†：没有学会，在训练长度上答对的不到从碰运气到全对的一半；更长处的数字说明不了什么。",
+    ),
+    "runs_failed": (
+        "{failed:# run|# runs} failed: `posenc lab show` tells why.",
+        "{failed} 次运行失败：`posenc lab show` 会说明原因。",
+    ),
+}

@@ -1,0 +1,133 @@
+"""`posenc lab run` and `lab map`: any task at several train lengths, as numbers and colours."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from posenc.commands import app
+from posenc.errors import LabError
+from posenc.lab.arms import of_runs
+from posenc.lab.heat_map import heat_map
+from posenc.lab.rates import RATE_SEED
+from posenc.lab.table import runs_in
+
+SIZES = ["--dim", "8", "--depth", "1", "--heads", "2", "--batch", "8"]
+BUDGET = ["--steps", "12", "--spans", "16", "--seeds", "2"]
+ASKED = [
+    "--task", "copy(letters=2)", "--encodings", "none,alibi", "--train-lengths", "1,2",
+    "--test-lengths", "1,2,4", "--rates", "0.01,0.001", *SIZES, *BUDGET,
+]  # fmt: skip
+
+
+def run(out: Path, *more: str) -> Any:
+    return CliRunner().invoke(app, ["lab", "run", *ASKED, "--out", str(out), *more])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("sweep")
+    ended = run(out)
+    assert ended.exit_code == 0, ended.output
+    return out, ended.stdout
+
+
+def test_each_encoding_is_run_at_each_length_with_each_seed(ran: tuple[Path, str]) -> None:
+    runs = runs_in(ran[0])
+    kept = [one for one in runs if one.config.seed != RATE_SEED]
+    settings = {(r.config.encoding, r.config.train_length, r.config.seed) for r in kept}
+    assert len(settings) == len(kept) == 8
+    assert {one.state for one in runs} == {"done"}
+    # Two rates are tried for each, and the better one is taken.
+    assert len(runs) == 16
+    for one in kept:
+        rates = {
+            r.config.learning_rate: next(x["loss"] for x in r.rows if x["kind"] == "accuracy")
+            for r in runs
+            if r.config.seed == RATE_SEED
+            and (r.config.encoding, r.config.train_length)
+            == (one.config.encoding, one.config.train_length)
+        }
+        assert one.config.learning_rate == min(rates, key=rates.__getitem__)
+        assert one.config.test_lengths == (1, 2, 4)
+
+
+def test_the_table_has_the_means_of_the_rows(ran: tuple[Path, str]) -> None:
+    out, text = ran
+    ended = run(out, "--json")
+    assert ended.exit_code == 0
+    told = json.loads(ended.stdout)
+    assert [(one["config"]["encoding"], one["config"]["train_length"]) for one in told] == [
+        ("none", 1), ("none", 2), ("alibi", 1), ("alibi", 2),
+    ]  # fmt: skip
+    for one in told:
+        by_seed = one["numbers"]["exact"]["4"]
+        assert sorted(by_seed) == ["0", "1"]
+        assert f"{sum(by_seed.values()) / 2:.3f}" in text
+    assert "trained on" in text
+
+
+def test_what_is_done_is_not_done_again(ran: tuple[Path, str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in ran[0].glob("runs/*/results.jsonl")}
+    assert run(ran[0]).stdout == ran[1]
+    assert {path: path.stat().st_mtime_ns for path in ran[0].glob("runs/*/results.jsonl")} == before
+
+
+def test_the_map_has_the_means_of_the_rows(ran: tuple[Path, str], tmp_path: Path) -> None:
+    arms = of_runs(runs_in(ran[0]))
+    assert len(arms) == 4
+    panels = [axes for axes in heat_map(arms, "loss").axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in panels] == ["alibi", "none"]
+    for axes in panels:
+        shown = axes.images[0].get_array().filled(np.nan)
+        own = [arm for arm in arms if arm.encoding == axes.get_title(loc="left")]
+        for row, arm in enumerate(sorted(own, key=lambda arm: arm.train)):
+            for column, length in enumerate((1, 2, 4)):
+                values = arm.values("loss", length).by_seed.values()
+                if arm.learned or length == arm.train:
+                    assert shown[row, column] == pytest.approx(sum(values) / 2)
+                else:
+                    assert np.isnan(shown[row, column])
+    picture = tmp_path / "map.png"
+    ended = CliRunner().invoke(app, ["lab", "map", str(ran[0]), "--to", str(picture)])
+    assert ended.exit_code == 0, ended.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_map_of_two_tasks_asks_which(ran: tuple[Path, str]) -> None:
+    arms = of_runs(runs_in(ran[0]))
+    other = [type(arm)(arm.config | {"task": "reverse"}, arm.rows, 2, 0) for arm in arms]
+    with pytest.raises(LabError, match="--task"):
+        heat_map([*arms, *other])
+    with pytest.raises(LabError, match="no run of these has windows"):
+        heat_map(arms, "windows")
+
+
+def test_a_run_that_failed_is_counted_and_blank(ran: tuple[Path, str]) -> None:
+    runs = [one for one in runs_in(ran[0]) if one.config.seed != RATE_SEED]
+    broken = replace(runs[0], state="failed")
+    (first, *_) = of_runs([broken, *runs[1:]])
+    assert first.failed == 1
+    assert first.interval("exact", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--task", "cpy"], "did you mean 'copy'"),
+        (["--encodings", "rotery"], "did you mean 'rotary'"),
+        (["--train-lengths", "a"], "lab run --train-lengths a: numbers between commas"),
+        (["--train-lengths", ""], "give at least one of each"),
+        (["--rates", "fast"], "lab run --rates fast: numbers between commas"),
+        (["--device", "tpu"], "device 'tpu' is not to be had"),
+    ],
+)
+def test_wrong_input_is_answered_in_one_line(tmp_path: Path, more: list[str], message: str) -> None:
+    ended = run(tmp_path, *more)
+    assert ended.exit_code == 2
+    assert message in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
