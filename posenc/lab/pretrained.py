@@ -51,7 +51,12 @@ class Pretrained(nn.Module):
         once = {name for name, _ in [*self.named_parameters(), *self.named_buffers()]}
         return {n: x for n, x in super().state_dict(*args, **settings).items() if n in once}
 
-    def load_state_dict(self, state_dict: Any, strict: bool = False, assign: bool = False) -> Any:
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        if strict:
+            missing = self.state_dict().keys() - state_dict.keys()
+            if missing:
+                raise KeyError(f"the weights lack {', '.join(sorted(missing))}")
+        # The second names of what a model has by two are no loss.
         return super().load_state_dict(state_dict, strict=False, assign=assign)
 
 

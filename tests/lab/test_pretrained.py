@@ -143,6 +143,15 @@ def test_a_run_of_no_steps_keeps_no_weights(config: RunConfig, tmp_path: Path) -
     assert not (tmp_path / "runs" / config.name / WEIGHTS).exists()
 
 
+def test_weights_that_lack_a_tensor_are_refused(config: RunConfig) -> None:
+    model = build(config)
+    weights = model.state_dict()
+    name = next(iter(weights))
+    model.load_state_dict(weights)
+    with pytest.raises(KeyError, match=f"the weights lack {name}"):
+        model.load_state_dict({key: one for key, one in weights.items() if key != name})
+
+
 def test_a_model_is_trained_on_and_tested_again(config: RunConfig, tmp_path: Path) -> None:
     tuned = replace(
         config, encoding="rotary(scaling=Linear(2))", steps=8, batch=4, learning_rate=3e-3

@@ -27,7 +27,7 @@ CLAIM = Claim(
         "What StreamingLLM lives on is counting positions within the cache, not sinks: perplexity is 29.67 with a sink and without renumbering, 8.90 renumbered without a sink, 7.49 with one and 7.36 with four.",
         "StreamingLLM 靠的是在缓存内重新编号，不是汇点：有汇点不重新编号，困惑度 29.67；重新编号而没有汇点 8.90，一个汇点 7.49，四个 7.36。",
     ),
-    source="mit-han-lab/streaming-llm, issue 74, 2024 (Vicuna 13B, cache 256)",
+    source="mit-han-lab/streaming-llm, issue 74 (Vicuna 13B, cache 256), on Xiao et al. 2024 (StreamingLLM), arXiv:2309.17453",
     differs=(
         ON_SMOLLM2[0]
         + " Where sinks keep their places, the text stands 14,336 positions farther on, as if so much had been read and dropped. A plain window sees distances alone, which renumbering leaves as they are: it stands for both.",
