@@ -182,7 +182,7 @@ def test_positions_can_be_drawn_where_a_model_is_trained_on(config: RunConfig) -
     model = build(config)
     assert isinstance(model, Pretrained)
     from posenc.lab.placing import placed
-    from posenc.lab.train import batch_at
+    from posenc.lab.step import batch_at
 
     skipping = replace(config, positions="skipping(longest=200)")
     batch = batch_at(task(skipping), skipping, 0)
