@@ -65,7 +65,7 @@ COMMANDS = {
     ),
     "lab": Command(
         "lab:app",
-        "Look at what compare and claims have run: one run, or all numbers as a table.",
+        "Run any task of the lab, and look at what was run: numbers, a table, a map.",
     ),
     "show": Command(
         "show:show",
