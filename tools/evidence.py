@@ -46,9 +46,10 @@ def metrics(claim: Claim, measured: Mapping[str, Arm]) -> list[Metric]:
 
 
 def spoken(claim: Claim, measured: Mapping[str, Arm]) -> list[Metric]:
-    """The metrics of its figure."""
+    """The metrics of its figure: those that it speaks of by length, else all there are."""
     own = {cell.metric for one in claim.expects for cell in (one.of, one.minus) if cell is not None}
-    return [metric for metric in metrics(claim, measured) if metric in own]
+    known = metrics(claim, measured)
+    return [metric for metric in known if metric in own] or known
 
 
 def _page(claim: Claim, found: Found | None, say: Words) -> Iterator[str]:

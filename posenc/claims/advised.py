@@ -115,8 +115,7 @@ def _facts(answer: Answer, encoding: str, say: Words) -> Iterator[str]:
 def _cache(known: Facts, say: Words) -> str:
     if known.cache is None:
         return say("fact_no_cache")
-    told = "fact_cache_length" if known.length_dependent else "fact_cache"
-    return say(told, cache=known.cache)
+    return say("fact_cache_length" if known.length_dependent else f"fact_cache_{known.cache}")
 
 
 def _unknown(answer: Answer, say: Words) -> Iterator[str]:

@@ -135,7 +135,8 @@ TEXTS: Texts = {
         "made for {train}, it refuses {target}: {error}",
         "按 {train} 建立的，读 {target} 就报错：{error}",
     ),
-    "fact_cache": ("decodes with a cache of {cache} keys", "可用缓存解码，缓存 {cache} 的键"),
+    "fact_cache_rotated": ("decodes with a cache of rotated keys", "可用缓存解码，缓存转过的键"),
+    "fact_cache_raw": ("decodes with a cache of raw keys", "可用缓存解码，缓存没有转过的键"),
     "fact_cache_length": (
         "decodes with a cache that is told the final length",
         "缓存事先知道最终长度，就能解码",

@@ -53,11 +53,11 @@ def test_each_seed_and_each_length_is_on_its_page(name: str) -> None:
     assert found is not None
     for label, arm in found["arms"].items():
         for seed, rows in arm["rows"].items():
-            for row in rows:
+            for row in (row for row in rows if row["kind"] != "by_position"):
                 value = row["exact"] / row["examples"] if "exact" in row else row["loss"]
                 line = rf"^\| {label} \| {seed} \|.* {value:.3f} .*\|$"
                 assert re.search(line, text, re.MULTILINE), (label, seed, row["length"])
-        assert f"{arm['config']['learning_rate']:g}" in text
+        assert arm["config"]["steps"] == 0 or f"{arm['config']['learning_rate']:g}" in text
     assert found["command"] in text
 
 
