@@ -47,6 +47,10 @@ def run(
     solved: Annotated[
         float | None, Option(help="Share of right answers at which training ends early.")
     ] = None,
+    size: Annotated[
+        str | None,
+        Option(help="30k, 300k, 1m, 10m, 30m or 125m parameters, instead of the next three."),
+    ] = None,
     dim: Annotated[int, Option(help="Width of the model.")] = 64,
     depth: Annotated[int, Option(help="Layers.")] = 2,
     heads: Annotated[int, Option(help="Attention heads.")] = 4,
@@ -56,6 +60,9 @@ def run(
         str, Option(help="How positions are drawn, as in random(longest=128).")
     ] = "",
     precision: Annotated[Literal["float32", "bfloat16"], Option(help="Of training.")] = "float32",
+    compiled: Annotated[
+        bool, Option("--compile", help="Compile the steps of training by torch.compile.")
+    ] = False,
     text: Annotated[
         list[Path] | None, Option(help="What a task of text reads; can be repeated.")
     ] = None,
@@ -76,19 +83,20 @@ def run(
     with errors():
         from posenc.lab.config import RunConfig
         from posenc.lab.progress import display
+        from posenc.lab.sizes import Size, size_of
         from posenc.lab.sweep import Sweep, sweep
         from posenc.lab.tasks import find
         from posenc.lab.text import read_text, standard_library
 
+        chosen_size = Size(dim, depth, heads) if size is None else size_of(size)
         config = RunConfig(
             "none",
             task=find(task).spec,
             test_lengths=_numbers("--test-lengths", test_lengths, int),
-            dim=dim,
-            depth=depth,
-            heads=heads,
+            **chosen_size._asdict(),
             batch=batch,
             steps=steps,
+            compile=compiled,
             learning_rate=_numbers("--rates", rates, float)[0],
             spans=spans,
             solved=solved,

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from posenc.api import Transformer
 from posenc.commands import app
 from posenc.errors import LabError
 from posenc.lab.arms import of_runs
 from posenc.lab.heat_map import heat_map
 from posenc.lab.rates import RATE_SEED
+from posenc.lab.sizes import SIZES as NAMED
+from posenc.lab.sizes import size_of
 from posenc.lab.table import runs_in
 
 SIZES = ["--dim", "8", "--depth", "1", "--heads", "2", "--batch", "8"]
@@ -115,6 +119,16 @@ def test_a_run_that_failed_is_counted_and_blank(ran: tuple[Path, str]) -> None:
     assert first.interval("exact", 1) is None
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
+    size = size_of(name)
+    with torch.device("meta"):
+        model = Transformer(vocab_size=256, **size._asdict(), encoding=None, max_length=8)
+    said = float(name[:-1]) * {"k": 1e3, "m": 1e6}[name[-1]]
+    assert sum(x.numel() for x in model.parameters()) == pytest.approx(said, rel=0.12)
+    assert size.dim % size.heads == 0
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -123,6 +137,7 @@ def test_a_run_that_failed_is_counted_and_blank(ran: tuple[Path, str]) -> None:
         (["--train-lengths", "a"], "lab run --train-lengths a: numbers between commas"),
         (["--train-lengths", ""], "give at least one of each"),
         (["--rates", "fast"], "lab run --rates fast: numbers between commas"),
+        (["--size", "2m"], "no size is called '2m'"),
         (["--device", "tpu"], "device 'tpu' is not to be had"),
     ],
 )
