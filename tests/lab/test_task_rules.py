@@ -56,12 +56,12 @@ def found(task: Any, read: Read) -> int:
 
 
 def added(task: Any, read: Read) -> int:
-    question, said = split(read, 11)
-    sides = split(question, 10)[0], question[question.index(10) + 1 :]
+    question, said = split(read, task.base + 1)
+    sides = split(question, task.base)[0], question[question.index(task.base) + 1 :]
     each = 2 if task.hints else 1
     first, second = (side[each - 1 :: each] for side in sides)
-    numbers = [int("".join(map(str, digits[::-1]))) for digits in (first, second)]
-    answer = [int(digit) for digit in f"{sum(numbers):0{len(first) + 1}}"[::-1]]
+    total = sum(task.base**n * digit for side in (first, second) for n, digit in enumerate(side))
+    answer = [total // task.base**n % task.base for n in range(len(first) + 1)]
     if not task.hints:
         return answer[said]
     letters = [*sides[0][::2], sides[0][-2] + 1]
@@ -137,6 +137,7 @@ RULES: dict[str, Callable[[Any, Read], Any]] = {
     "addition": added,
     "addition(hints='index', limit=24)": added,
     "addition(coupled=True, limit=24)": added,
+    "addition(coupled=True, limit=24, base=2)": added,
     "parity": odd_ones,
     "even_pairs": ends_differ,
     "missing_duplicate": missing,

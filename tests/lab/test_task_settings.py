@@ -83,6 +83,7 @@ def test_a_length_without_examples_is_refused_before_training(
         "needle(depth=1.5)",
         "offset(back=0)",
         "addition(hints='letters')",
+        "addition(base=1)",
         "addition(hints='index', coupled=True)",
         "flip_flop(ignored=2)",
         "repeat(digits=-1)",

@@ -11,10 +11,6 @@ from posenc.errors import SettingError
 from posenc.lab.tasks.generated import Generated, answered
 from posenc.lab.tasks.task import Batch
 
-BASE = 10
-PLUS = 10
-EQUALS = 11
-
 
 @dataclass(frozen=True)
 class Addition(Generated):
@@ -33,7 +29,7 @@ class Addition(Generated):
     take their place.
 
     Letters, or positions, are `limit`. Where they begin is drawn, in tests as well, so that those
-    of long sums are trained by short ones.
+    of long sums are trained by short ones. Digits are those of `base`: the sources have ten.
     """
 
     name: ClassVar[str] = "addition"
@@ -43,8 +39,11 @@ class Addition(Generated):
     hints: str | None = None
     coupled: bool = False
     limit: int = 128
+    base: int = 10
 
     def __post_init__(self) -> None:
+        if self.base < 2:
+            raise SettingError(f"addition(base={self.base}): a base is 2 or more")
         if self.hints not in (None, "index"):
             raise SettingError(f"addition(hints={self.hints!r}): hints are 'index' or None")
         if self.hints and self.coupled:
@@ -55,7 +54,7 @@ class Addition(Generated):
 
     @property
     def vocabulary(self) -> int:
-        return BASE + 2 + (self.limit if self.hints else 0)
+        return self.base + 2 + (self.limit if self.hints else 0)
 
     @property
     def longest(self) -> int | None:
@@ -74,17 +73,17 @@ class Addition(Generated):
 
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
         self.check(length)
-        digits = torch.randint(BASE, (2, count, length), generator=generator)
-        total = _sum(*digits)
+        digits = torch.randint(self.base, (2, count, length), generator=generator)
+        total = _sum(digits[0], digits[1], self.base)
         worth = torch.arange(length + 1).expand(count, -1)
         if self.hints:
             begin = torch.randint(self.limit - length, (count, 1), generator=generator)
-            letters = BASE + 2 + begin + worth
+            letters = self.base + 2 + begin + worth
             first, second = (_mixed(letters[:, :length], one) for one in digits)
             total = _mixed(letters, total)
         else:
             first, second = digits
-        plus, equals = (torch.full((count, 1), sign) for sign in (PLUS, EQUALS))
+        plus, equals = (torch.full((count, 1), self.base + sign) for sign in (0, 1))
         batch = answered(torch.cat([first, plus, second, equals], dim=1), total)
         if not self.coupled:
             return batch
@@ -96,16 +95,18 @@ class Addition(Generated):
 
     def chance(self, length: int) -> float:
         """Of the most frequent sum, all nines, and of one letter to begin with where there are."""
-        return BASE**-length / (self.limit - length if self.hints else 1)
+        return self.base**-length / (self.limit - length if self.hints else 1)
 
 
-def _sum(first: Int64[Tensor, "b n"], second: Int64[Tensor, "b n"]) -> Int64[Tensor, "b m"]:
+def _sum(
+    first: Int64[Tensor, "b n"], second: Int64[Tensor, "b n"], base: int
+) -> Int64[Tensor, "b m"]:
     carry = torch.zeros_like(first[:, 0])
     said = []
     for one, other in zip(first.unbind(1), second.unbind(1), strict=True):
         both = one + other + carry
-        said.append(both % BASE)
-        carry = both // BASE
+        said.append(both % base)
+        carry = both // base
     return torch.stack([*said, carry], dim=1)
 
 
