@@ -15,14 +15,12 @@ from posenc.claims.evidence import arms
 from posenc.claims.kept import kept
 from posenc.lab.arms import Arm
 from posenc.lab.measured import Metric
+from posenc.lab.words.metrics import METRICS
 from posenc.words import LANGUAGES, Texts
 
 TEXTS: Texts = {
     "length": ("length", "长度"),
-    "loss": ("loss (nats)", "损失（nat）"),
-    "windows": ("loss of whole windows (nats)", "所有词元的损失（nat）"),
-    "exact": ("share of right answers", "对的比例"),
-    "token": ("share of right tokens", "词元对的比例"),
+    **METRICS,
 }
 # Lengths that reach so many times as far stand on a scale of doublings.
 DOUBLINGS = 4

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 SOURCES = [
     ROOT / "posenc" / "analysis" / "plot" / "labels.py",
     *(ROOT / "docs" / "figures").glob("*.py"),
+    ROOT / "posenc" / "lab" / "heat_map.py",
+    ROOT / "posenc" / "lab" / "words" / "metrics.py",
     ROOT / "tools" / "evidence_figures.py",
 ]
 FACE = "Noto Sans CJK SC"

@@ -254,6 +254,7 @@ def _print_arms(arms: list["Arm"], language: Language) -> None:
     from posenc.lab.arms import told_apart
     from posenc.lab.wording import half_width
     from posenc.lab.words import TEXTS
+    from posenc.lab.words.metrics import METRICS
     from posenc.report.numbers import number
 
     say = Words(language, TEXTS)
@@ -262,7 +263,8 @@ def _print_arms(arms: list["Arm"], language: Language) -> None:
         print(say("none_finished"))
         return
     lengths = sorted({length for arm in arms for length in arm.lengths(metric)})
-    table = Table(say(f"of_{metric}"), say("trained_on"), *map(str, lengths))
+    name = Words(language, METRICS)(metric)
+    table = Table(name, say("trained_on"), *map(str, lengths))
     trains = {arm.train: [one for one in arms if one.train == arm.train] for arm in arms}
     named = [pair for own in trains.values() for pair in zip(own, told_apart(own), strict=True)]
     for arm, label in named:

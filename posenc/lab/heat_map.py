@@ -11,6 +11,7 @@ from posenc.analysis.plot.canvas import Canvas
 from posenc.errors import LabError
 from posenc.lab.arms import Arm
 from posenc.lab.measured import Metric
+from posenc.lab.words.metrics import METRICS
 from posenc.report.numbers import number
 from posenc.words import Language, Texts
 
@@ -21,10 +22,7 @@ TEXTS: Texts = {
     "trained": ("trained on", "训练长度"),
     "tested": ("tested at", "长度"),
     "name": ("{name}", "{name}"),
-    "loss": ("loss (nats)", "损失（nat）"),
-    "windows": ("loss of whole windows (nats)", "所有词元的损失（nat）"),
-    "exact": ("share of right answers", "对的比例"),
-    "token": ("share of right tokens", "词元对的比例"),
+    **METRICS,
 }
 # Panels in a line, and cells in it that are wide enough for a number.
 ABREAST, WRITTEN = 3, 18

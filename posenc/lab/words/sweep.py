@@ -3,9 +3,6 @@
 from posenc.words import Texts
 
 SWEEP: Texts = {
-    "of_exact": ("share of right answers", "对的比例"),
-    "of_loss": ("loss (nats)", "损失（nat）"),
-    "of_windows": ("loss of whole windows (nats)", "整窗损失（nat）"),
     "trained_on": ("trained on", "训练长度"),
     "unlearned": (
         "†: not learned, less than half of the way from chance to all answers is right at the "
