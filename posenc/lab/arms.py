@@ -110,7 +110,7 @@ class Arm:
         return max(self.gate, (1 + chances[0]) / 2) if chances else None
 
     def told(self) -> dict[str, Any]:
-        """What they share, and each number by length and seed."""
+        """What they share, and each number by length and seed; null where it is not finite."""
         return {
             "config": dict(self.config),
             "runs": self.runs,
@@ -118,7 +118,10 @@ class Arm:
             "learned": self.learned,
             "numbers": {
                 metric: {
-                    str(n): {str(s): v for s, v in self.values(metric, n).by_seed.items()}
+                    str(n): {
+                        str(seed): value if math.isfinite(value) else None
+                        for seed, value in self.values(metric, n).by_seed.items()
+                    }
                     for n in self.lengths(metric)
                 }
                 for metric in self.metrics()

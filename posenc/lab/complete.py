@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.atomic_files import replace_file
-from posenc.errors import LabError
+from posenc.errors import LabError, SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import read_run
 from posenc.lab.hardware import chosen_device, cores
@@ -31,6 +31,8 @@ def complete(
     a text. After `until`, of time.monotonic, no run begins: TimeoutError.
     """
     device = chosen_device(device)
+    if jobs < 1:
+        raise SettingError(f"jobs is {jobs}: it must be at least 1")
     folders = [out / "runs" / config.name for config in configs]
     found = [read_run(folder) for folder in folders]
     for problem in (problem for run in found if run for problem in run.problems):

@@ -61,6 +61,8 @@ def heat_map(
         for name in names
     }
     finite = torch.cat([one[one.isfinite()] for one in values.values()])
+    if not finite.numel():
+        raise LabError(f"every run of these failed, or its {chosen} is no finite number")
     shares = chosen in ("exact", "token")
     limits = (0.0, 1.0) if shares else (float(finite.min()), float(finite.max()))
     panels = [page.axes(lines, columns, place + 1) for place in range(len(names))]

@@ -42,6 +42,7 @@ class Sweep:
             )
 
     def arms(self, corpus: Corpus | None) -> list[RunConfig]:
+        """Without seeds; raises PosencError for what would fail later, as a text too short."""
         sha = corpus.summary["sha256"] if corpus is not None else ""
         lengths = self.config.test_lengths
         found = [
@@ -55,6 +56,8 @@ class Sweep:
             for encoding in self.encodings
             for train in self.train_lengths
         ]
+        if corpus is not None:
+            corpus.require(max(self.train_lengths), max(*lengths, *self.train_lengths), 1)
         return [replace(config, settings=settings_of(config)) for config in found]
 
 

@@ -117,6 +117,26 @@ def test_a_run_that_failed_is_counted_and_blank(ran: tuple[Path, str]) -> None:
     (first, *_) = of_runs([broken, *runs[1:]])
     assert first.failed == 1
     assert first.interval("exact", 1) is None
+    with pytest.raises(LabError, match="every run of these failed"):
+        heat_map([first], "loss")
+
+
+def test_a_loss_that_is_no_number_is_null(ran: tuple[Path, str]) -> None:
+    (arm, *_) = of_runs(runs_in(ran[0]))
+    lost = {seed: tuple({**row, "loss": None} for row in rows) for seed, rows in arm.rows.items()}
+    told = replace(arm, rows=lost).told()
+    assert {*told["numbers"]["loss"]["1"].values()} == {None}
+    assert "Infinity" not in json.dumps(told)
+
+
+def test_a_text_that_is_too_short_is_refused_before_any_run(tmp_path: Path) -> None:
+    text = tmp_path / "short.txt"
+    text.write_text("a few words\n")
+    asked = ["--task", "text", "--train-lengths", "64", "--test-lengths", "64"]
+    ended = run(tmp_path / "out", *asked, "--text", str(text))
+    assert ended.exit_code == 2
+    assert "the text is too short" in ended.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -138,6 +158,7 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
         (["--train-lengths", ""], "give at least one of each"),
         (["--rates", "fast"], "lab run --rates fast: numbers between commas"),
         (["--size", "2m"], "no size is called '2m'"),
+        (["--jobs", "-1"], "jobs is -1: it must be at least 1"),
         (["--device", "tpu"], "device 'tpu' is not to be had"),
     ],
 )
