@@ -16,6 +16,7 @@ from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.floater import FLOATER as FLOATER
 from posenc.encodings.forget_gate import ForgetGate as ForgetGate
+from posenc.encodings.hard_alibi import HardALiBi as HardALiBi
 from posenc.encodings.kerple import KERPLE as KERPLE
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary

@@ -128,6 +128,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "a window of a head that is one token too wide",
+        "posenc.encodings.hard_alibi:HardALiBi.biases",
+        "distance.abs() >= windows",
+        "distance.abs() > windows",
+        lambda: pe.HardALiBi(4),
+        "check_reference_scores",
+    ),
+    Fault(
         "distances normalised by the row of the query",
         "posenc.encodings.fire:FIRE.lower",
         "i.maximum(threshold)",
