@@ -97,8 +97,8 @@ def positive(owner: str, **values: float | None) -> None:
             raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
 
 
-def one_of(owner: str, known: Sequence[str], **values: object) -> None:
-    """Raise SettingError for the first value that is none of the known names."""
+def one_of(owner: str, known: Sequence[object], **values: object) -> None:
+    """Raise SettingError for the first value that is none of the known ones."""
     for name, value in values.items():
         if value not in known:
             names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"

@@ -64,6 +64,12 @@ WHAT = {
     "Qwen3VLTextAttention with the sections of Qwen3VLTextRotaryEmbedding, the whole layer": (
         f"Qwen3VLTextAttention，分段照 Qwen3VLTextRotaryEmbedding，{WHOLE}"
     ),
+    "apply_rotary_pos_emb of Qwen3.5, which turns a quarter of the head, in turns, with YaRN": (
+        "Qwen3.5 的 apply_rotary_pos_emb：只转头的四分之一，各轴轮流，用 YaRN"
+    ),
+    "apply_rotary_pos_emb of ERNIE 4.5 VL: rows and columns in turns, time in the last pairs": (
+        "ERNIE 4.5 VL 的 apply_rotary_pos_emb：行与列轮流，时间在最后几对"
+    ),
     "ROPE_INIT_FUNCTIONS as they are: gains, and frequencies relative to ours": (
         "原样的 ROPE_INIT_FUNCTIONS：增益，以及与我们相比的频率"
     ),

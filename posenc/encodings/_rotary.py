@@ -31,7 +31,10 @@ def angle(coordinates: Tensor, frequencies: Float64[Tensor, "*#bht r"]) -> Angle
 
 
 def angle_by_axis(
-    coordinates: Tensor, axis_of: Sequence[int], frequencies: Float64[Tensor, "r"], reader: str
+    coordinates: Tensor,
+    axis_of: Sequence[int],
+    frequencies: Float64[Tensor, "*#bht r"],
+    reader: str,
 ) -> Angles:
     """Coordinates (b, t, axes), of each pair the one it reads, times frequencies, in radians."""
     axes = max(axis_of) + 1

@@ -1,29 +1,37 @@
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs, Tags
-from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
-from posenc.errors import SettingError
+from posenc.encodings._rotary import Angles, angle_by_axis
+from posenc.encodings.rotary import Rotary
+from posenc.encodings.scaling import Scaling, YaRN
+from posenc.errors import SettingError, one_of
+from posenc.terms import Layout
 
 
-class MRoPE(RotaryEncoding):
+class MRoPE(Rotary):
     """RoPE whose pairs are shared out among time, height and width.
 
-        angle[token, i] = position[token, axis of pair i] * base**(-2i/dim)
+        angle[token, i] = position[token, axis of pair i] * base**(-2i/rotary_dim)
 
     sections count the pairs of each axis, (time, height, width) in Qwen's models, and add up to
-    dim/2. They lie one after another, or with interleaved=True take turns: pair i belongs to axis
-    i % axes while that axis has pairs left, and to the first axis beyond. Layout "half".
+    rotary_dim/2. They lie one after another, or with interleaved=True take turns: pair i belongs to
+    axis i % axes while that axis has pairs left, and to the first axis beyond. With "space" the
+    later axes take turns over the first pairs, and the last pairs are those of time. layout,
+    rotary_dim and scaling are as in Rotary: Qwen3.5 turns 64 of 256 dimensions, MRoPE(256,
+    (11, 11, 10), interleaved=True, base=1e7, rotary_dim=64).
+
     Positions are (b, t, axes); with one coordinate per token, as in text, all axes read the same
     one, which is Rotary. Causality reads the order of tokens, not time. Raises SettingError for
     sections that do not add up, or do not fit between each other; PositionsError for positions of
-    another number of axes.
+    another number of axes; and what Rotary raises.
 
     Source: Wang et al. 2024, arXiv:2409.12191, section 2.1; interleaved: Qwen3-VL,
-    arXiv:2511.21631.
+    arXiv:2511.21631; "space": the code of ERNIE 4.5 VL.
     """
 
     name = "mrope"
@@ -34,25 +42,35 @@ class MRoPE(RotaryEncoding):
         self,
         dim: int,
         sections: Sequence[int],
-        interleaved: bool = False,
+        interleaved: bool | Literal["space"] = False,
         base: float = 10_000.0,
+        layout: Layout = "half",
+        rotary_dim: int | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
-        super().__init__(dim, base)
+        super().__init__(dim, base, layout, rotary_dim, scaling)
+        one_of("MRoPE", (False, True, "space"), interleaved=interleaved)
         self.sections, self.interleaved = tuple(sections), interleaved
-        self.axes = len(self.sections)
-        call = f"MRoPE(dim={dim}, sections={self.sections}, interleaved={interleaved})"
-        if min(self.sections, default=0) < 1 or sum(self.sections) != dim // 2:
+        self.axes, pairs = len(self.sections), self.rotated_dim // 2
+        call = f"MRoPE(dim={dim}, sections={self.sections}, interleaved={interleaved!r})"
+        if min(self.sections, default=0) < 1 or sum(self.sections) != pairs:
+            half = "dim/2" if rotary_dim is None else "rotary_dim/2"
             raise SettingError(
-                f"{call}: sections count pairs, one or more per axis, and must add up to dim/2 = "
-                f"{dim // 2}, but these add up to {sum(self.sections)}"
+                f"{call}: sections count pairs, one or more per axis, and must add up to {half} = "
+                f"{pairs}, but these add up to {sum(self.sections)}"
+            )
+        if interleaved == "space" and len(set(self.sections[1:])) > 1:
+            raise SettingError(
+                f"{call}: axes that take turns have as many pairs, but those of space have "
+                f"{self.sections[1:]}"
             )
         # The first axis takes what is left, and so always fits.
         later = enumerate(self.sections[1:], start=1)
         last = max((axis + self.axes * (count - 1) for axis, count in later), default=0)
-        if interleaved and last >= dim // 2:
+        if interleaved is True and last >= pairs:
             raise SettingError(
                 f"{call}: one pair in {self.axes} is free for each later axis, but the last one "
-                f"wanted is pair {last} of 0 to {dim // 2 - 1}: make the first section larger"
+                f"wanted is pair {last} of 0 to {pairs - 1}: make the first section larger"
             )
 
     @classmethod
@@ -65,29 +83,38 @@ class MRoPE(RotaryEncoding):
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, (2, 3, 3))
         yield cls(20, (4, 3, 3), interleaved=True, base=500.0)
+        yield cls(20, (3, 2, 2), interleaved=True, rotary_dim=14, scaling=YaRN(4.0, 64))
+        yield cls(16, (2, 3, 3), interleaved="space", base=500.0, layout="interleaved")
 
     def _axis_of_pair(self) -> list[int]:
+        if self.interleaved == "space":
+            first, *later = self.sections
+            return [*range(1, self.axes)] * max(later, default=0) + [0] * first
         if not self.interleaved:
             return [axis for axis, count in enumerate(self.sections) for _ in range(count)]
-        owner = [0] * (self.dim // 2)
+        owner = [0] * (self.rotated_dim // 2)
         for axis, count in enumerate(self.sections[1:], start=1):
             owner[axis : self.axes * count : self.axes] = [axis] * count
         return owner
 
-    def angles(self, coordinates: Tensor) -> Angles:
+    def angles(self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None = None) -> Angles:
         if coordinates.ndim < 3:
-            return super().angles(coordinates)
-        frequencies = geometric(self.base, self.dim, coordinates.device)
-        return angle_by_axis(coordinates, self._axis_of_pair(), frequencies, "MRoPE")
+            return super().angles(coordinates, length)
+        theta = self.token_frequencies(length, coordinates.device)
+        return angle_by_axis(coordinates, self._axis_of_pair(), theta, "MRoPE")
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         axes, angles = len(self.sections), []
-        for i in range(self.dim // 2):
-            if self.interleaved:
+        frequencies = self.reference_frequencies(at)
+        space = sum(self.sections[1:])
+        for i in range(self.rotated_dim // 2):
+            if self.interleaved == "space":
+                axis = 1 + i % (axes - 1) if i < space else 0
+            elif self.interleaved:
                 axis = i % axes if i < axes * self.sections[i % axes] else 0
             else:
                 axis = sum(i >= sum(self.sections[: n + 1]) for n in range(axes))
             q, k = (x if x.ndim == 2 else x[..., axis] for x in (at.q, at.k))
             back = q[:, None, :, None] - k[:, None, None, :]
-            angles.append(back * self.base ** (-2 * i / self.dim))
+            angles.append(back * frequencies[..., i])
         return torch.stack(angles, dim=-1)

@@ -95,18 +95,26 @@ class Rotary(RotaryEncoding):
 
     def angles(self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None = None) -> Angles:
         tokens = one_axis(coordinates, "Rotary")
-        per_token = None if length is None else length[:, None, :, None]
-        return angle(tokens, self.frequencies(per_token, tokens.device))
+        return angle(tokens, self.token_frequencies(length, tokens.device))
+
+    def token_frequencies(
+        self, length: Int[Tensor, "#b #t"] | None, device: torch.device
+    ) -> Float64[Tensor, "*#bht r"]:
+        """Radians per token of each pair, where lengths of their inputs are told, of each token."""
+        return self.frequencies(None if length is None else length[:, None, :, None], device)
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
+        return -at.distance()[..., None] * self.reference_frequencies(at)
+
+    def reference_frequencies(self, at: Pairs) -> Float64[Tensor, "b 1 1 1 r"]:
         rows = [
             [
                 self._rule.reference(i, self.base, self.rotated_dim, length)
                 for i in range(self.rotated_dim // 2)
             ]
-            for length in (at.k.amax(dim=-1).ceil() + 1).tolist()
+            for length in (at.k.flatten(1).amax(dim=-1).ceil() + 1).tolist()
         ]
-        return -at.distance()[..., None] * at.q.new_tensor(rows)[:, None, None, None]
+        return at.q.new_tensor(rows)[:, None, None, None]
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         q = q.clone()

@@ -33,7 +33,6 @@ SCALINGS |= {"QwenNTK": "qwen ntk"}
 # What posenc has no encoding, setting or scaling for.
 BEYOND = {"convolution", "table_2d", "continuous_table_2d", "learned_by_axis", "QwenNTK"}
 BEYOND |= {"before_projections", "order", "each_axis_in_its_half", "start"}
-BEYOND_MROPE = {"layout", "rotary_dim"}
 # Facts that say more of the model than positions do.
 ASIDE = {"notes", "part", "softcap", "selection"}
 
@@ -199,7 +198,6 @@ def test_what_is_read_is_built_or_refused_by_name(name: str) -> None:
     specs += [x for _, _, layer in spec.attention() for x in layer.encodings]
     for encoding in {repr(x): x for x in specs}.values():
         beyond = set(encoding.settings) & BEYOND or encoding.name in BEYOND
-        beyond = beyond or (encoding.name == "mrope" and set(encoding.settings) & BEYOND_MROPE)
         scaling = encoding.settings.get("scaling")
         if beyond or (scaling is not None and scaling.name in BEYOND):
             with pytest.raises(pe.UnsupportedError):

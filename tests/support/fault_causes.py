@@ -73,6 +73,8 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "scores cooled before the training length": "size of the temperature",
     "xPos with a centre for each of q and k": "unknown",
     "interleaved sections laid one after another": "setting interleaved",
+    "time before space": "unknown",
+    "the scaling left out where tokens have several coordinates": "scaling",
     "a window of a head that is one token too wide": "unknown",
     "axes swapped": "order of axes",
     "one head's frequencies for every head": "one head's angles for all",

@@ -2,6 +2,12 @@
 
 /** Which axis each pair reads. */
 export function axisOfPair(sections, interleaved = false) {
+  const [first, ...later] = sections;
+  if (interleaved === "space") {
+    // Height and width take turns, and time has what is beyond.
+    const space = later.length * (later[0] ?? 0);
+    return [...Array(space + first).keys()].map((i) => (i < space ? 1 + (i % later.length) : 0));
+  }
   if (!interleaved) return sections.flatMap((count, axis) => Array(count).fill(axis));
   const owner = Array(sections.reduce((sum, n) => sum + n, 0)).fill(0);
   for (let axis = 1; axis < sections.length; axis++) {

@@ -40,10 +40,12 @@ export const placed = (angles, layout, gain = 1) => ({
   },
 });
 
-const rotary = ({ dim, base = 10_000, layout, rotary_dim, scaling: rule }, _, length) => {
-  const settings = { d: rotary_dim ?? dim, base, length, ...rule };
-  const { inverse, gain } = scaling.frequencies(rule?.name ?? "none", settings);
-  return turning(inverse, layout, gain);
+const scaled = ({ dim, base = 10_000, rotary_dim, scaling: rule }, length) =>
+  scaling.frequencies(rule?.name ?? "none", { d: rotary_dim ?? dim, base, length, ...rule });
+
+const rotary = (settings, _, length) => {
+  const { inverse, gain } = scaled(settings, length);
+  return turning(inverse, settings.layout, gain);
 };
 
 export const rotations = {
@@ -74,10 +76,11 @@ export const rotations = {
     return placed((p) => axial.angles(axial.coordinates(p, grid), inverse), layout);
   },
 
-  mrope: ({ dim, sections, interleaved = false, base = 10_000 }) => {
+  mrope: (settings, _, length) => {
+    const { sections, interleaved = false, layout = "half" } = settings;
     const owner = mrope.axisOfPair(sections, interleaved);
-    const inverse = inverseFrequencies(dim, base);
-    return placed((p) => mrope.angles(sections.map(() => p), inverse, owner), "half");
+    const { inverse, gain } = scaled(settings, length);
+    return placed((p) => mrope.angles(sections.map(() => p), inverse, owner), layout, gain);
   },
 
   learned_rotary: ({ dim, heads = null, base = 10_000, layout, rotary_dim }, deal) => {

@@ -136,6 +136,22 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "time before space",
+        "posenc.encodings.mrope:MRoPE._axis_of_pair",
+        "[*range(1, self.axes)] * max(later, default=0) + [0] * first",
+        "[0] * first + [*range(1, self.axes)] * max(later, default=0)",
+        lambda: pe.MRoPE(16, (2, 3, 3), interleaved="space"),
+        "check_reference_scores",
+    ),
+    Fault(
+        "the scaling left out where tokens have several coordinates",
+        "posenc.encodings.mrope:MRoPE.angles",
+        "theta = self.token_frequencies(length, coordinates.device)",
+        "theta = self.base ** (-torch.arange(0, self.rotated_dim, 2).double() / self.rotated_dim)",
+        lambda: pe.MRoPE(20, (3, 2, 2), rotary_dim=14, scaling=pe.Linear(4.0)),
+        "check_reference_scores",
+    ),
+    Fault(
         "axes swapped",
         "posenc.encodings.axial:AxialRotary.angles",
         "for axis in range(self.axes)",
