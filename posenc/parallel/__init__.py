@@ -1,0 +1,1 @@
+"""Attention over several devices: the part of each, and what they send to one another."""
