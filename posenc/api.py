@@ -46,6 +46,7 @@ from posenc.linear.step import linear_step as linear_step
 from posenc.lowering import Lowered as Lowered
 from posenc.lowering import lower as lower
 from posenc.mask_decoder import EnhancedMaskDecoder as EnhancedMaskDecoder
+from posenc.merging import merge as merge
 from posenc.model import Attention as Attention
 from posenc.model import Transformer as Transformer
 from posenc.model import TransformerEmbedding as TransformerEmbedding

@@ -5,17 +5,18 @@ Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimens
 
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.attention_shapes import check_shapes
 from posenc.backends import BACKENDS
 from posenc.backends.backend import Call
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.errors import PositionsError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.normal_form.normalise import check_heads
 from posenc.payload import with_payload
@@ -23,7 +24,43 @@ from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
 from posenc.plain_step import plain_step
 from posenc.positions import Positions, as_positions
-from posenc.torch_modes import FLOATS, arithmetic, autocast_off, autocasts, device_type
+from posenc.torch_modes import arithmetic, autocast_off, autocasts, device_type
+
+
+@overload
+def attend(
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    v: Float[Tensor, "b g tk d_v"],
+    encoding: Lowerable = None,
+    *,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+    cache: Cache | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+    return_lse: Literal[False] = False,
+) -> Float[Tensor, "b h tq d_v"]: ...
+
+
+@overload
+def attend(
+    q: Float[Tensor, "b h tq d"],
+    k: Float[Tensor, "b g tk d"],
+    v: Float[Tensor, "b g tk d_v"],
+    encoding: Lowerable = None,
+    *,
+    causal: bool | None = None,
+    positions: Positions | Tensor | None = None,
+    context: Context | None = None,
+    cache: Cache | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+    return_lse: Literal[True],
+) -> tuple[Float[Tensor, "b h tq d_v"], Float[Tensor, "b h tq"]]: ...
 
 
 def attend(
@@ -39,7 +76,8 @@ def attend(
     scale: float | None = None,
     dropout: float = 0.0,
     backend: str = "auto",
-) -> Float[Tensor, "b h tq d_v"]:
+    return_lse: bool = False,
+) -> Float[Tensor, "b h tq d_v"] | tuple[Float[Tensor, "b h tq d_v"], Float[Tensor, "b h tq"]]:
     """Attention with position: softmax(scores) v, and what value tables add.
 
     encoding   an Encoding, terms, a list that composes them, or what `lower` returned
@@ -50,9 +88,13 @@ def attend(
     scale      of q . k; None is d**-0.5 (T5 has none: pass 1.0)
     dropout    on the attention weights; pass 0.0 in evaluation
     backend    "auto", or one by name, which raises rather than fall back
+    return_lse  also the log of the sum of exp(score) over the keys that each query sees, (b, h, tq)
+               in at least float32, before dropout; -inf where it sees none. `merge` joins by it
+               what several calls made of parts of the keys
 
     Rows that see nothing are zero, in the gradient too, and padding is not seen, not even NaN. The
-    output has v's dtype.
+    output has v's dtype. The log of the sum is the statistic of FlashAttention (arXiv:2205.14135,
+    section 3.1), and gradients flow through it.
 
     Raises ShapeError for tensors that do not fit together or an encoding of other heads,
     PositionsError for positions of other sizes or that a term cannot read, UnsupportedError for
@@ -65,6 +107,7 @@ def attend(
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
     asks_more = positions is not None or context is not None or dropout or backend != "auto"
+    asks_more = asks_more or return_lse
     out = layer = None
     if not asks_more and cache is not None:
         out = plain_step(q, k, v, encoding, cache, causal, scale)
@@ -88,14 +131,15 @@ def attend(
             cache=cache,
             scale=scale,
             dropout=dropout,
+            lse=return_lse,
         )
-        name = choose(call)[0] if backend == "auto" else _named(backend, call)
+        run = BACKENDS[choose(call)[0] if backend == "auto" else _named(backend, call)].run(call)
         if layer is not None:
-            remember(layer, BACKENDS[name].attend, call)
+            remember(layer, run, call)
         if not autocasts(device_type(q)):
-            return BACKENDS[name].attend(call)
+            return run(call)
         with autocast_off(q.device):
-            return BACKENDS[name].attend(call)
+            return run(call)
 
 
 def explain_backend(
@@ -107,6 +151,7 @@ def explain_backend(
     causal: bool | None = None,
     positions: Positions | Tensor | None = None,
     context: Context | None = None,
+    return_lse: bool = False,
 ) -> str:
     """Which backend `auto` takes for this call, and why those before it do not.
 
@@ -118,9 +163,10 @@ def explain_backend(
         q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
         print(posenc.explain_backend(q, k, v, posenc.Rotary(64), causal=True))
     """
-    call = build_call(q, k, v, encoding, causal=causal, positions=positions, context=context)
+    place: dict[str, Any] = {"causal": causal, "positions": positions, "context": context}
+    call = build_call(q, k, v, encoding, **place, lse=return_lse)
     name, reasons = choose(call)
-    plain = positions is None and context is None
+    plain = positions is None and context is None and not return_lse
     if plain and suits_plain_query(q, k, v, encoding, causal):
         # One query goes by a way of its own, which asks nobody else.
         reason = kernel_reason(call)
@@ -169,6 +215,7 @@ def build_call(
     cache: Cache | None = None,
     scale: float | None = None,
     dropout: float = 0.0,
+    lse: bool = False,
 ) -> Call:
     """What a backend is given; arguments and errors are those of `posenc.attend`."""
     check_shapes(q, k, v)
@@ -190,7 +237,7 @@ def build_call(
     if cache is not None:
         k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
     check_heads(lowered.form, q.shape[1])
-    return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout)
+    return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout, lse)
 
 
 def _without_padding(
@@ -250,50 +297,3 @@ def lower_for(
             f"{tuple(q.shape)}: give one row, or one per batch entry"
         )
     return lowered
-
-
-def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raise ShapeError unless these are queries, keys and values of one attention."""
-    if _fit(q, k, v):
-        return
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
-    if not q.ndim == k.ndim == v.ndim == 4:
-        raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
-    if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
-        raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dtype not in FLOATS:
-            raise ShapeError(
-                f"{name} is {x.dtype}, in which nothing can be added up: give float16, bfloat16, "
-                f"float32 or float64, {name}.to(torch.bfloat16)"
-            )
-        if x.shape[1] == 0 or x.shape[3] == 0:
-            raise ShapeError(f"at least one head of one dimension is needed, got {shapes}")
-    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[-1] != k.shape[-1]:
-        raise ShapeError(
-            "q and k must share batch and head dimension, k and v batch, heads and tokens; "
-            f"got {shapes}"
-        )
-    raise ShapeError(
-        f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
-        "grouped-query attention needs a multiple"
-    )
-
-
-def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether there is nothing for `check_shapes` to say."""
-    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
-    if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
-        return False
-    dtype = q.dtype
-    if dtype not in FLOATS:
-        return False
-    if not k.dtype == v.dtype == dtype and (k.dtype not in FLOATS or v.dtype not in FLOATS):
-        return False
-    batch, heads, _, dim = q_shape
-    k_batch, key_heads, keys, k_dim = k_shape
-    v_batch, value_heads, values, v_dim = v_shape
-    if not batch == k_batch == v_batch or dim != k_dim or key_heads != value_heads:
-        return False
-    some = keys == values and heads != 0 and key_heads != 0 and dim != 0 and v_dim != 0
-    return some and heads % key_heads == 0

@@ -67,6 +67,12 @@ def weights_of(scores: Float[Tensor, "b h tq tk"]) -> Float[Tensor, "b h tq tk"]
     return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
 
 
+def lse_of(scores: Float[Tensor, "b h tq tk"]) -> Float[Tensor, "b h tq"]:
+    """log of the sum of exp(score) over keys; -inf, with no gradient, where nothing is seen."""
+    empty = (scores == -torch.inf).all(dim=-1)
+    return scores.masked_fill(empty[..., None], 0.0).logsumexp(-1).masked_fill(empty, -torch.inf)
+
+
 def output_of(
     p: Float[Tensor, "b h tq tk"], v: Float[Tensor, "b g tk d"], lowered: Lowered
 ) -> Float[Tensor, "b h tq d"]:

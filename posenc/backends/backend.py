@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -36,6 +37,8 @@ class Call:
     lowered: Lowered
     scale: float
     dropout: float
+    # Whether the log of the sum of exp(score) of each row is asked for too.
+    lse: bool = False
 
     @property
     def form(self) -> NormalForm:
@@ -58,6 +61,8 @@ class Backend:
     onnx        whether an export to ONNX can hold it
     limits      why it cannot compute a call for another reason, or None
     declines    why `auto` leaves to others what it could compute, or None
+    with_lse    the output and the log of the sum of exp(score) of each row (b, h, tq), in the dtype
+                of the arithmetic and -inf where nothing is seen; None: it cannot tell that
     """
 
     attend: Callable[[Call], Tensor]
@@ -68,12 +73,17 @@ class Backend:
     onnx: bool = True
     limits: Reason = lambda call: None
     declines: Reason = lambda call: None
+    with_lse: Callable[[Call], tuple[Tensor, Tensor]] | None = None
     _lacks: tuple[Feature, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # torch 2.7 traces neither a loop over an enumeration nor a frozen set of the outside.
         lacks = tuple(feature for feature in Feature if feature not in self.can)
         object.__setattr__(self, "_lacks", lacks)
+
+    def run(self, call: Call) -> Callable[[Call], Any]:
+        """What computes this call, which `unsupported_reason` has nothing against."""
+        return self.with_lse if call.lse and self.with_lse is not None else self.attend
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""
@@ -86,6 +96,8 @@ class Backend:
             return _TRANSFORMS
         if not self.dropout and call.dropout:
             return "it has no dropout"
+        if call.lse and self.with_lse is None:
+            return "it does not give the log of the sum of exp(score), which return_lse=True asks"
         asked = call.form.features
         for feature in self._lacks:
             if feature in asked:

@@ -55,6 +55,22 @@ def declines(call: Call) -> str | None:
 
 
 def attend(call: Call) -> Tensor:
+    return _attended(call).to(call.v.dtype)
+
+
+def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    from torch.nn.attention import flex_attention as module
+
+    if not hasattr(module, "AuxRequest"):
+        out, lse = _attended(call, return_lse=True)
+    else:
+        out, beside = _attended(call, return_aux=module.AuxRequest(lse=True))
+        lse = beside.lse
+    return out.to(call.v.dtype), lse.to(arithmetic(call.q, call.k, call.v))
+
+
+def _attended(call: Call, **asked: Any) -> Any:
+    """What FlexAttention returns where it is asked for this beside the output."""
     # Imported here, for it brings the compiler: importing posenc stays quick.
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -73,17 +89,17 @@ def attend(call: Call) -> Tensor:
     if not q.is_cuda:
         # Nothing is tracked here, but FlexAttention objects to leaves under no_grad too.
         inputs = [x.detach() for x in inputs]
-    out = run(
+    return run(
         *inputs,
         score_mod=_bias(call, scale, arithmetic(call.q, call.k, call.v)),
         block_mask=block_mask,
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
+        **asked,
     )
-    return out.to(call.v.dtype)
 
 
-def _fused(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
+def _fused(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Any:
     """On a GPU, one kernel for each kind of bias and mask.
 
     Past dynamo's limit of 8 kinds it would go on with the whole matrix of scores and say nothing:
@@ -96,7 +112,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
         return torch.compile(flex_attention, fullgraph=True, dynamic=False)(q, k, v, **settings)
 
 
-def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Tensor:
+def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Any:
     """On CPU, where only an outer torch.compile makes a kernel.
 
     Called as it is, it traces itself for each kind of bias and mask and fails after 8 of them. Its
@@ -227,4 +243,5 @@ BACKEND = Backend(
     dropout=False,
     limits=limits,
     declines=declines,
+    with_lse=with_lse,
 )

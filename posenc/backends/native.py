@@ -64,12 +64,7 @@ _DROPPED_QUERIES = 16
 
 
 def attend(call: Call) -> Tensor:
-    form, dtype = call.form, arithmetic(call.q, call.k, call.v)
-    q, k, v, scale = operands(call)
-    settings = scale, dtype, call.q.shape[1]
-    # Every layer of one forward reads the same.
-    run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
-    of_layer = _of_layer(call, dtype)
+    q, k, v, run, terms, of_layer = _given(call)
     learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if run is None or of_layer or learns or not plain(q, k, v):
         # Here, for its operators are registered on import.
@@ -80,6 +75,26 @@ def attend(call: Call) -> Tensor:
     else:
         out = run(q, k, v)
     return cast_to(call.v.dtype, out)
+
+
+def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    from posenc.native.attention import Inputs, attend_with_lse
+
+    q, k, v, _, terms, of_layer = _given(call)
+    out, lse = attend_with_lse(Inputs(q, k, v, **terms, **of_layer))
+    return cast_to(call.v.dtype, out), lse
+
+
+def _given(call: Call) -> tuple[Any, ...]:
+    """q, k and v as the kernel reads them; what runs it with these terms, where nothing learns;
+    and what the operator is given of the terms, and of the layer.
+    """
+    form, dtype = call.form, arithmetic(call.q, call.k, call.v)
+    q, k, v, scale = operands(call)
+    settings = scale, dtype, call.q.shape[1]
+    # Every layer of one forward reads the same.
+    run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
+    return q, k, v, run, terms, _of_layer(call, dtype)
 
 
 def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
@@ -174,6 +189,9 @@ def limits(call: Call) -> str | None:
 
 def declines(call: Call) -> str | None:
     """Why `auto` leaves a call that it can compute to the next."""
+    if call.lse:
+        # What is left to others is left to SDPA, which has no such sum.
+        return None
     # A graph would be bound to the lengths that give the same answer.
     if not torch.compiler.is_compiling():
         shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in _HALVES
@@ -247,4 +265,5 @@ BACKEND = Backend(
     onnx=False,
     limits=limits,
     declines=declines,
+    with_lse=with_lse,
 )

@@ -4,14 +4,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call
-from posenc.equation import output_of, scores_of, weights_of
+from posenc.equation import lse_of, output_of, scores_of, weights_of
 
 
 def attend(call: Call) -> Tensor:
-    p = weights_of(scores_of(call.q, call.k, call.lowered, call.scale))
+    return _output(call, scores_of(call.q, call.k, call.lowered, call.scale))
+
+
+def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    scores = scores_of(call.q, call.k, call.lowered, call.scale)
+    return _output(call, scores), lse_of(scores)
+
+
+def _output(call: Call, scores: Tensor) -> Tensor:
+    p = weights_of(scores)
     if call.dropout:
         p = F.dropout(p, call.dropout)
     return output_of(p, call.v, call.lowered).to(call.v.dtype)
 
 
-BACKEND = Backend(attend)
+BACKEND = Backend(attend, with_lse=with_lse)

@@ -39,6 +39,13 @@ def attend(call: Call) -> Tensor:
     return kernel(_inputs(call)).to(call.v.dtype)
 
 
+def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    from posenc.triton.attention import attend_with_lse
+
+    out, lse = attend_with_lse(_inputs(call))
+    return out.to(call.v.dtype), lse
+
+
 def _inputs(call: Call) -> "Inputs":
     """The call as the operator takes it."""
     from posenc.triton.kernel_args import Inputs
@@ -136,4 +143,4 @@ def _places(call: Call) -> list[Tensor]:
     return [x.view(-1, x.shape[-1]) for x in each]
 
 
-BACKEND = Backend(attend, CAN, dropout=False, limits=limits, declines=declines)
+BACKEND = Backend(attend, CAN, dropout=False, limits=limits, declines=declines, with_lse=with_lse)

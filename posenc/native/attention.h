@@ -27,7 +27,7 @@ struct pe_network {
 };
 
 /* As the tensors, after (slots) each; by_query (slots, batch, queries). Zeros at first. That of
-   output_bias stays so: it moves all scores of a row alike, which changes nothing. */
+   output_bias stays so but with `grad_mass`: it moves all scores of a row alike, and no weight. */
 struct pe_network_grads {
     double *by_query, *hidden_weight, *hidden_bias, *output_weight, *output_bias;
 };
@@ -111,6 +111,9 @@ struct pe_attention {
 
     const void *grad_out;
     int64_t grad_stride[3];
+    /* Of `mass`, as if `peak` were a constant: what the log of a row's sum of weights learns by.
+       (batch, heads, queries) of the arithmetic's type, NULL where nobody asks for that log. */
+    const void *grad_mass;
     void *q_grad;
     int64_t q_grad_stride[3];
     void *k_grad;

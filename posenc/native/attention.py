@@ -1,63 +1,43 @@
 """Attention with position terms by the C kernels, as two operators with fake and autograd rules.
 
 posenc::attention returns the output and what its gradient needs: the output before it was rounded
-(empty where it is not), and of each row the greatest score in units of log 16 and the sum of the
-weights relative to it. posenc::attention_backward returns
-the gradients that are wanted, in the order of the inputs. Graphs hold the operators, eager calls
-take the kernels straight, for a dispatcher costs more than attention between a few tokens.
+(empty where it is not), and of each row the greatest score in units of log 16, the peak, and the
+sum of the weights relative to it, the mass. posenc::attention_backward returns the gradients that
+are wanted, in the order of the inputs. Graphs hold the operators, eager calls take the kernels
+straight, for a dispatcher costs more than attention between a few tokens.
+
+The mass has a gradient, as if the peak were a constant: of their log, that is the whole.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_struct import (
-    BY_ROWS,
-    KINDS,
-    LEARNED,
-    PACK_TERMS,
-    PACK_TOKENS,
-    SCHEMA,
-    CallStruct,
-    Inputs,
-    Steps,
+from posenc.native.attention_layout import (
+    PLACES,
+    packed_terms,
+    packed_tokens,
+    readable,
+    room_for_output,
+    rows_contiguous,
 )
+from posenc.native.attention_struct import BY_ROWS, LEARNED, SCHEMA, CallStruct, Inputs, Steps
 from posenc.native.gradient_sums import added_up, by_rows, share, sums_of
-from posenc.native.library import LIBRARY, TYPES, Library
+from posenc.native.library import LIBRARY, Library
 from posenc.torch_modes import arithmetic, plain, threads
 
-# What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
-# 0 where one row is for all, (t,), (1, t) or (1, h, t).
-_HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
-    ("", "_stride"): lambda x: (x.data_ptr(), *x.stride()[:3]),
-    ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
-    ("", "_grad", "_steps"): lambda x: (x.data_ptr(), 0, x.shape[3]),
-    ("",): lambda x: (x.data_ptr(),),
-    ("", "_units"): lambda x: (x.data_ptr(), x.shape[1]),
-    ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
-}
-# Of each input but q, k and v what its fields hold, None for a number, and what they do where no
-# tensor is given.
-_FIELDS = tuple(
-    (_HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
-    if name in KINDS
-    else (None, ())
-    for name in Inputs._fields[3:]
-)
-_PLACES = tuple(place for place, name in enumerate(Inputs._fields) if name in KINDS)
-_ROWS = tuple(place for place in _PLACES if Inputs._fields[place] in BY_ROWS)
-_WHOLE = tuple(place for place in _PLACES if place not in _ROWS)
 _LEARNED = tuple(Inputs._fields.index(name) for name in LEARNED)
 
 
 def attend(inputs: Inputs) -> Tensor:
     """The output of these inputs, (b, h, tq, d_v)."""
     *values, _ = inputs
-    places = [place for place in _PLACES if values[place] is not None]
+    places = [place for place in PLACES if values[place] is not None]
     tensors: list[Any] = [values[place] for place in places]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if torch.compiler.is_compiling() or not plain(*tensors):
@@ -67,6 +47,22 @@ def attend(inputs: Inputs) -> Tensor:
     out, x = room_for_output(inputs.q, inputs.v), readable(inputs)
     fill(_struct_of(x), x.q, out)
     return out
+
+
+def attend_with_lse(inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """The output, and of each row the log of the sum of exp(score), (b, h, tq)."""
+    *values, _ = inputs
+    places = [place for place in PLACES if values[place] is not None]
+    tensors: list[Any] = [values[place] for place in places]
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    if torch.compiler.is_compiling() or not plain(*tensors):
+        out, _, peak, mass = torch.ops.posenc.attention.default(*values, learns)
+    elif learns:
+        out, _, peak, mass = _AttentionAndMass.apply((*values, learns), places, *tensors)
+    else:
+        out, _, peak, mass = _forward(*inputs)
+    # Of a row that sees nothing the peak is -inf.
+    return out, peak * math.log(16) + mass.masked_fill(mass == 0, 1.0).log()
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -100,7 +96,13 @@ def fill(
 
 
 def _backward(
-    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: Sequence[bool], *inputs: Any
+    grad: Tensor,
+    grad_mass: Tensor | None,
+    exact: Tensor,
+    peak: Tensor,
+    mass: Tensor,
+    wanted: Sequence[bool],
+    *inputs: Any,
 ) -> list[Tensor]:
     """The gradients that are wanted of `LEARNED`, in its order, from what `_forward` kept."""
     library, x = _library(), readable(Inputs(*inputs))
@@ -112,6 +114,9 @@ def _backward(
     call.exact_out, call.peak, call.mass = (t.data_ptr() for t in (exact, peak, mass))
     call.out_stride = Steps(*exact.stride()[:3])
     call.grad_out, call.grad_stride = grad.data_ptr(), Steps(*grad.stride()[:3])
+    if grad_mass is not None:
+        grad_mass = grad_mass.contiguous()
+        call.grad_mass = grad_mass.data_ptr()
     share(call, x, threads())
 
     grads = by_rows(x, call, want)
@@ -122,18 +127,6 @@ def _backward(
 
     grads |= {name: added_up(t, getattr(x, name)) for name, t in sums.items()}
     return [grads[name] for name in LEARNED if name in want]
-
-
-def room_for_output(q: Tensor, v: Tensor) -> Tensor:
-    """(b, h, tq, d_v), with heads inside of tokens where q has them so.
-
-    A layer that turned them to the outside by a view then turns them back by one.
-    """
-    batch, heads, tokens, _ = q.shape
-    _, by_head, by_token, _ = q.stride()
-    if by_head < by_token:
-        return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)
-    return q.new_empty(batch, heads, tokens, v.shape[3])
 
 
 def _library() -> Library:
@@ -149,43 +142,6 @@ def _keeps_exact(x: Inputs) -> bool:
 
 def _struct_of(x: Inputs) -> CallStruct:
     return CallStruct.from_buffer_copy(packed_tokens(x.q, x.k, x.v) + packed_terms(x))
-
-
-def packed_tokens(q: Tensor, k: Tensor, v: Tensor) -> bytes:
-    """The sizes of a call with q, k and v, whose rows are contiguous."""
-    batch, heads, queries, width = q.shape
-    _, key_heads, keys, value_width = v.shape
-    sizes = (batch, heads, key_heads, queries, keys, width, value_width)
-    (q0, q1, q2, _), (k0, k1, k2, _), (v0, v1, v2, _) = q.stride(), k.stride(), v.stride()
-    rows = (q.data_ptr(), q0, q1, q2, k.data_ptr(), k0, k1, k2, v.data_ptr(), v0, v1, v2)
-    return PACK_TOKENS(TYPES[q.dtype], 0, *sizes, *rows)
-
-
-def packed_terms(x: Inputs) -> bytes:
-    """All inputs but q, k and v, which are readable."""
-    values: tuple[Any, ...] = x
-    fields: list[Any] = []
-    for value, (held, absent) in zip(values[3:], _FIELDS, strict=True):
-        if value is None:
-            fields += absent
-        elif held is None:
-            fields.append(value)
-        else:
-            fields += held(value)
-    return PACK_TERMS(*fields)
-
-
-def readable(x: Inputs) -> Inputs:
-    """The same tensors, laid out as the kernel reads them."""
-    values: tuple[Any, ...] = x
-    by_rows = [p for p in _ROWS if values[p] is not None and values[p].stride(3) != 1]
-    whole = [p for p in _WHOLE if values[p] is not None and not values[p].is_contiguous()]
-    laid_out = {Inputs._fields[place]: values[place].contiguous() for place in (*by_rows, *whole)}
-    return x._replace(**laid_out) if laid_out else x
-
-
-def rows_contiguous(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _run(library: Library, call: CallStruct, q: Tensor, own_rows: bool) -> None:
@@ -207,7 +163,13 @@ def _run(library: Library, call: CallStruct, q: Tensor, own_rows: bool) -> None:
 
 
 def _fake_backward(
-    grad: Tensor, exact: Tensor, peak: Tensor, mass: Tensor, wanted: list[bool], *inputs: Any
+    grad: Tensor,
+    grad_mass: Tensor | None,
+    exact: Tensor,
+    peak: Tensor,
+    mass: Tensor,
+    wanted: list[bool],
+    *inputs: Any,
 ) -> list[Tensor]:
     x = Inputs(*inputs)
     likes = ((name, getattr(x, name)) for name, want in zip(LEARNED, wanted, strict=True) if want)
@@ -231,22 +193,25 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], places: list[int], output: tuple[Te
 
 
 def _keep_of_operator(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _keep(ctx, inputs, [place for place in _PLACES if inputs[place] is not None], output)
-    ctx.mark_non_differentiable(*output[1:])
+    _keep(ctx, inputs, [place for place in PLACES if inputs[place] is not None], output)
+    ctx.mark_non_differentiable(*output[1:3])
 
 
-def _gradient(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    gradients = _gradients(ctx, grad, ctx.needs_input_grad)
+def _gradient(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+    gradients = _gradients(ctx, grads, ctx.needs_input_grad)
     return tuple(gradients.get(place) for place in range(len(Inputs._fields)))
 
 
 def _gradients(
-    ctx: Any, grad: Tensor | None, needs: Sequence[bool] | dict[int, bool]
+    ctx: Any, grads: Sequence[Tensor | None], needs: Sequence[bool] | dict[int, bool]
 ) -> dict[int, Tensor]:
     """Of the inputs at places that need one the gradient."""
-    if grad is None:
+    # Of the output, and of the mass where that is given out too.
+    grad, grad_mass = grads[0], grads[-1] if len(grads) > 1 else None
+    if grad is None and grad_mass is None:
         return {}
     exact, peak, mass, *tensors = ctx.saved_tensors
+    grad = torch.zeros_like(exact) if grad is None else grad
     inputs = list(ctx.inputs)
     for place, tensor in zip(ctx.places, tensors, strict=True):
         inputs[place] = tensor
@@ -255,7 +220,8 @@ def _gradients(
     # Where its own gradient may be asked for, the operator knows that there is none.
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not plain(grad)
     backward: Any = torch.ops.posenc.attention_backward.default if graph else _backward
-    return dict(zip(learned, backward(grad, exact, peak, mass, wanted, *inputs), strict=True))
+    made = backward(grad, grad_mass, exact, peak, mass, wanted, *inputs)
+    return dict(zip(learned, made, strict=True))
 
 
 class _Attention(torch.autograd.Function):
@@ -273,8 +239,19 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         needs = dict(zip(ctx.places, ctx.needs_input_grad[2:], strict=True))
-        gradients = _gradients(ctx, grads[0], needs)
+        gradients = _gradients(ctx, grads, needs)
         return None, None, *(gradients.get(place) for place in ctx.places)
+
+
+class _AttentionAndMass(_Attention):
+    """The same with all that the operator returns, for who asks for the log of the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: tuple[Any, ...], places: list[int], *_: Tensor) -> Any:
+        output = _forward(*inputs)
+        _keep(ctx, inputs, places, output)
+        ctx.mark_non_differentiable(*output[1:3])
+        return output
 
 
 def _no_second(ctx: Any, *_: Any) -> None:
@@ -287,8 +264,8 @@ def _no_second(ctx: Any, *_: Any) -> None:
 _OPERATORS = torch.library.Library("posenc", "FRAGMENT")
 _OPERATORS.define(f"attention({SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)")
 _OPERATORS.define(
-    "attention_backward(Tensor grad, Tensor exact, Tensor peak, Tensor mass, bool[] wanted, "
-    f"{SCHEMA}) -> Tensor[]"
+    "attention_backward(Tensor grad, Tensor? grad_mass, Tensor exact, Tensor peak, Tensor mass, "
+    f"bool[] wanted, {SCHEMA}) -> Tensor[]"
 )
 _OPERATORS.impl("attention", _forward, "CPU")
 _OPERATORS.impl("attention_backward", _backward, "CPU")

@@ -5,9 +5,11 @@ static void prepare_query(const struct pe_attention *p, struct backward *w, int6
                           int64_t query, const REAL *grad, const REAL *out) {
     int64_t values = pitch_of(p->value_width), some = 0;
     REAL mass = ((const REAL *)p->mass)[head * p->queries + query];
+    REAL of_mass = p->grad_mass ? ((const REAL *)p->grad_mass)[head * p->queries + query] : 0;
     for (int64_t c = 0; c < values && !some; c++) some = grad[c] != 0;
+    some = some || of_mass != 0;
     w->factor[query] = some && mass != 0 ? 1 / mass : 0;
-    w->delta[query] = some ? dot(out, grad, values) : 0;
+    w->delta[query] = some ? dot(out, grad, values) - of_mass * mass : 0;
 }
 
 /* What all queries take into their meetings, and what the far ends of tables give them. */

@@ -239,8 +239,8 @@ static void network_gradients(const struct pe_attention *p, struct network *n, i
 }
 
 /* What the segments of a head give to the weights and biases of the units that are on in them.
-   Gradients of the scores of a row sum to zero, and so do those of all segments, which is taken for
-   granted: their rounding would add up over all rows. */
+   Gradients of the scores of a row sum to zero where the output alone learns, and so do those of all
+   segments, which is taken for granted: their rounding would add up over all rows. */
 static void network_finish(const struct pe_attention *p, struct network *n, int64_t slot,
                            int64_t h) {
     const struct pe_network *x = &p->network;
@@ -250,15 +250,17 @@ static void network_finish(const struct pe_attention *p, struct network *n, int6
     double *hidden_weight = to->hidden_weight + slot * x->output_weight_units;
     double *hidden_bias = to->hidden_bias + slot * x->output_weight_units;
     double *output_weight = to->output_weight + (slot * p->heads + h) * x->output_weight_units;
-    double moment = 0, beyond = 0, beyond_moment = 0;
+    double moment = 0, beyond = 0, beyond_moment = 0, total = 0;
     for (int64_t k = 0; k <= n->count; k++) moment += n->moment[k];
+    for (int64_t k = 0; p->grad_mass && k <= n->count; k++) total += n->sum[k];
+    to->output_bias[slot * p->heads + h] += total;
     for (int64_t k = n->used - 1; k >= 0; k--) {
         int64_t u = n->unit[k];
-        double own = 0, own_moment = moment;
+        double own = total, own_moment = moment;
         if (k < n->count) {
             beyond += n->sum[k + 1], beyond_moment += n->moment[k + 1];
             int starts = x->hidden_weight[u] > 0;
-            own = starts ? beyond : -beyond;
+            own = starts ? beyond : total - beyond;
             own_moment = starts ? beyond_moment : moment - beyond_moment;
         }
         output_weight[u] += x->hidden_weight[u] * own_moment + x->hidden_bias[u] * own;

@@ -142,6 +142,7 @@ class CallStruct(ctypes.Structure):
         ("out_stride", Steps),
         *_run(ctypes.c_void_p, "peak mass grad_out"),
         ("grad_stride", Steps),
+        ("grad_mass", ctypes.c_void_p),
         *_gradients_of(BY_ROWS),
         *_run(ctypes.c_void_p, "past_grad future_grad"),
         *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),

@@ -4,8 +4,9 @@ struct backward {
     REAL *q, *k, *v, *grad_out, *k_columns, *v_columns, *scores, *grad_weights, *weights, *grads;
     REAL *mirror, *bias, *beside, *columns, *slice, *slice_grad, *key_sums, *diagonals;
     REAL *q_grad, *k_grad, *v_grad;
-    /* Of each query grad_out . out, 1 / mass, and whether its tile holds finite numbers alone. Where
-       1 / mass is 0 the query has no gradient: it sees nothing, or nothing was made of its output. */
+    /* Of each query what is taken off the gradients of its weights (grad_out . out, less grad_mass *
+       mass), 1 / mass, and whether its tile holds finite numbers alone. Where 1 / mass is 0 the query
+       has no gradient: it sees nothing, or nothing was made of its output. */
     REAL *delta, *factor, *finite;
     REAL *query_table, *key_table, *value_table;
     /* Of each query and far end of a table: what the table adds, and sums of what met it. */

@@ -5,6 +5,7 @@ the second and third may be missing; see `posenc.terms`. Memory grows with the l
 its square, and nothing is added by atomics: two runs give the same bits.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -25,6 +26,13 @@ def attend(x: Inputs) -> Tensor:
     if tracked or torch.compiler.is_compiling():
         return torch.ops.posenc.triton_attend(*x)[0]
     return decoding.decode(x) if decoding.fits(x) else _forward(*x)[0]
+
+
+def attend_with_lse(x: Inputs) -> tuple[Tensor, Tensor]:
+    """The same, and the log of the sum of exp(score) of each row (b, h, tq)."""
+    out, level = torch.ops.posenc.triton_attend(*x)
+    # Of a row that sees nothing it is infinite, so that its weights vanish in the backward pass.
+    return out, (level * math.log(2)).masked_fill(level == torch.inf, -torch.inf)
 
 
 def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
@@ -52,15 +60,22 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 
 def _backward(
-    dout: Tensor, out: Tensor, lse: Tensor, with_table: bool, *inputs: Any
+    dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dq, dk, dv and the table's gradient, empty where it is not asked for."""
+    """dq, dk, dv and the table's gradient, empty where it is not asked for.
+
+    lse, dlse  in units of log 2; None where nothing was made of it
+    """
     x = Inputs(*inputs)
     args = KernelArgs(x)
-    dq, dk, dv, dtable = _gradients(dout, out, lse, with_table, *inputs)
+    dq, dk, dv, dtable = _gradients(dout, out, lse, dlse, with_table, *inputs)
     if out.numel() == 0:
         return dq, dk.zero_(), dv.zero_(), dtable.zero_()
-    delta = torch.empty_like(lse)
+    delta, of_rows = torch.empty_like(lse), None
+    if dlse is not None:
+        # The gradient of the natural logarithm, which the kernel takes off the mean of dp.
+        delta = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
+        of_rows = delta.sum((0, 2))
     bm, bn, warps, stages = args.blocks(backward=True)
     seen = tile_map(args, bm, bn)
     many = args.batch * args.heads
@@ -70,7 +85,7 @@ def _backward(
         query_kernel[triton.cdiv(args.q_len, bm), many](
             x.q, x.k, x.v, out, dout, dq, lse, delta, *args.strides, *out.stride(),
             *dout.stride(), *dq.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
-            **args.constants, BM=bm, BN=bn, **launch,
+            **args.constants, LSE=dlse is not None, BM=bm, BN=bn, **launch,
         )  # fmt: skip
         key_kernel[triton.cdiv(args.k_len, bn), many // args.group](
             x.q, x.k, x.v, dout, dk, dv, lse, delta, *args.strides, *dout.stride(),
@@ -88,21 +103,22 @@ def _backward(
                 **args.constants, B=bm, **launch,
             )  # fmt: skip
     first = (lowest - 1) * bm - (args.k_len - args.q_len) + x.zero
-    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table)
+    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table, of_rows)
 
 
 def _gradients(
-    dout: Tensor, out: Tensor, lse: Tensor, with_table: bool, *inputs: Any
+    dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x = Inputs(*inputs)
     dtable = torch.empty_like(x.table) if with_table and x.table is not None else lse.new_empty(0)
     return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), dtable
 
 
-def _table_gradient(sums: Tensor, first: int, table: Tensor) -> Tensor:
+def _table_gradient(sums: Tensor, first: int, table: Tensor, of_rows: Tensor | None) -> Tensor:
     """Sums along diagonals (h, tiles, 2, B) as the gradient of the table (1|h, n).
 
-    first  the table's row of the first diagonal, beyond its ends too
+    first    the table's row of the first diagonal, beyond its ends too
+    of_rows  sums of the gradients of all scores (h), None where they are zero
     """
     heads, tiles, _, block = sums.shape
     # The upper half of one row of tiles and the lower half of the next are the same diagonals.
@@ -117,22 +133,24 @@ def _table_gradient(sums: Tensor, first: int, table: Tensor) -> Tensor:
         grad[:, first + begin : first + end] = line[:, begin:end]
     if size > 1:
         grad[:, -1] += line[:, max(begin, end) :].sum(1)
-    # Gradients of a row's scores add up to zero: this is what all the far past gets.
-    grad[:, 0] = -grad[:, 1:].sum(1)
+    # What all gradients of scores add up to is known: this is what all the far past gets.
+    rest = grad[:, 1:].sum(1)
+    grad[:, 0] = -rest if of_rows is None else of_rows - rest
     return (grad.sum(0, keepdim=True) if table.shape[0] == 1 else grad).to(table.dtype)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     q, k, v, table, past, future, places, *ctx.settings = inputs
-    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output, q, k, v, table, past, future, *places)
 
 
-def _op_backward(ctx: Any, dout: Tensor, _: Any) -> tuple[Any, ...]:
+def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
     out, lse, q, k, v, table, past, future, *places = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
     with_table = table is not None and ctx.needs_input_grad[3]
     dq, dk, dv, dtable = torch.ops.posenc.triton_attend_backward(
-        dout, out, lse, with_table, q, k, v, table, past, future, places, *ctx.settings
+        dout, out, lse, dlse, with_table, q, k, v, table, past, future, places, *ctx.settings
     )
     nothing = [None] * len(ctx.settings)
     dtable = dtable if with_table else None
@@ -142,7 +160,7 @@ def _op_backward(ctx: Any, dout: Tensor, _: Any) -> tuple[Any, ...]:
 _library = torch.library.Library("posenc", "FRAGMENT")
 _library.define(f"triton_attend({SCHEMA}) -> (Tensor, Tensor)")
 _library.define(
-    "triton_attend_backward(Tensor dout, Tensor out, Tensor lse, bool with_table, "
+    "triton_attend_backward(Tensor dout, Tensor out, Tensor lse, Tensor? dlse, bool with_table, "
     f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 for _key in ("CPU", "CUDA"):

@@ -55,10 +55,13 @@ def query_kernel(
     tile_map, map_stride, scale, natural, heads, group, q_len, k_len,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
-    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr,
+    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr, LSE: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
-    """dq for a tile of queries, and delta (b, h, tq), the mean of dp over each row."""
+    """dq for a tile of queries, and delta (b, h, tq), the mean of dp over each row.
+
+    LSE says that delta comes with the gradient of each row's lse, which is taken off the mean.
+    """
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     batch = (tl.program_id(1) // heads).to(tl.int64)
     head = tl.program_id(1) % heads
@@ -79,6 +82,8 @@ def query_kernel(
     g = tl.load(dout + wide * gt + e[None, :] * gd, mask=inside, other=0.0)
     o = tl.load(out + batch * ob + far * oh + wide * ot + e[None, :] * od, mask=inside, other=0.0)
     mean = tl.sum(g.to(lse.dtype.element_ty) * o.to(lse.dtype.element_ty), 1)
+    if LSE:
+        mean -= tl.load(delta + i, mask=i < q_len, other=0.0)
     tl.store(delta + i, mean, mask=i < q_len)
     tl.debug_barrier()
     acc = tl.zeros((BM, DP), lse.dtype.element_ty)

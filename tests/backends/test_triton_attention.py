@@ -229,3 +229,23 @@ def test_compiled_graphs_hold_one_node() -> None:
     )
     with torch.no_grad():
         close(compiled(q, k, values), run(q, k, values))
+
+
+@pytest.mark.parametrize("arrangement", ["plain", "packed"])
+@pytest.mark.parametrize("kind", ["none", "table", "slopes that learn"])
+def test_the_log_of_the_sum_learns(kind: str, arrangement: str) -> None:
+    bias = draw(4, 9).requires_grad_() if kind == "table" else draw(4).abs().requires_grad_()
+    terms = {"none": [], "table": [t.DistanceTable(bias, 6, saturates=True)]}
+    encoding = terms.get(kind, [t.Slope(bias)])
+    documents = torch.arange(40)[None] // 17
+    packed = Positions.build(40, documents=documents, causal=True)
+    call = {"positions": packed} if arrangement == "packed" else {"causal": True}
+    leaves = [draw(2, heads, 40, 16, seed=heads).requires_grad_() for heads in (4, 2, 2)]
+    learned = [*leaves, bias] if encoding else leaves
+    results = []
+    for name in ("triton", "reference"):
+        out, lse = attend(*leaves, encoding, **call, backend=name, return_lse=True)
+        grads = torch.autograd.grad(out.sin().sum() + lse.cos().sum(), learned)
+        results.append((out, lse, *grads))
+    for actual, expected in zip(*results, strict=True):
+        close(actual, expected)

@@ -19,6 +19,12 @@ def attend(call: Call) -> Tensor:
     return by_chunks(call)
 
 
+def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    from posenc.backends.blocked.chunks import attend_with_lse
+
+    return attend_with_lse(call)
+
+
 def limits(call: Call) -> str | None:
     if torch.compiler.is_compiling():
         return "the number of chunks depends on the length, which a graph leaves open"
@@ -34,4 +40,6 @@ def declines(call: Call) -> str | None:
     return f"{size} scores are few" if size <= _FEW and not shares else None
 
 
-BACKEND = Backend(attend, transforms=False, onnx=False, limits=limits, declines=declines)
+BACKEND = Backend(
+    attend, transforms=False, onnx=False, limits=limits, declines=declines, with_lse=with_lse
+)

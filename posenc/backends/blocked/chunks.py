@@ -1,6 +1,6 @@
 """Chunks of queries one after another, forward and, with their weights made anew, backward."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.backends.backend import Call
 from posenc.backends.blocked.operands import Operands, line_hides, operands_of
-from posenc.backends.blocked.weights import Chunk, output
+from posenc.backends.blocked.weights import Chunk, output, with_lse
 from posenc.errors import UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span
@@ -22,13 +22,27 @@ _BIASES = ("table", "dense", "k_offset", "network_output_bias")
 
 def attend(call: Call) -> Tensor:
     """The output (b, h, tq, d_v), in v's dtype."""
+    (out,) = _by_chunks(call, output, (call.v.shape[3],))
+    return out.to(call.v.dtype)
+
+
+def attend_with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    """The same, and the log of the sum of exp(score) of each query (b, h, tq)."""
+    out, lse = _by_chunks(call, with_lse, (call.v.shape[3], None))
+    return out.to(call.v.dtype), lse
+
+
+Make = Callable[[Chunk, dict[str, Tensor]], tuple[Tensor, ...]]
+
+
+def _by_chunks(call: Call, make: Make, widths: tuple[int | None, ...]) -> tuple[Tensor, ...]:
+    """What `make` gives of each chunk, put together: numbers or vectors of a width by query."""
     operands = operands_of(call)
     chunks = list(_chunks(call, operands))
     names, tensors = zip(*operands.tensors.items(), strict=True)
-    shape = *call.q.shape[:3], call.v.shape[3]
-    return _ByChunks.apply(operands.form, operands.diagonal, chunks, shape, names, *tensors).to(
-        call.v.dtype
-    )
+    rows = call.q.shape[:3]
+    shapes = [rows if width is None else (*rows, width) for width in widths]
+    return _ByChunks.apply(operands.form, operands.diagonal, chunks, make, shapes, names, *tensors)
 
 
 def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
@@ -102,21 +116,27 @@ class _ByChunks(torch.autograd.Function):
         form: NormalForm,
         diagonal: bool,
         chunks: list[Chunk],
-        shape: tuple[int, ...],
+        make: Make,
+        shapes: list[tuple[int, ...]],
         names: tuple[str, ...],
         *tensors: Tensor,
-    ) -> Tensor:
+    ) -> tuple[Tensor, ...]:
         operands = Operands(form, diagonal, dict(zip(names, tensors, strict=True)))
         ctx.save_for_backward(*tensors)
         ctx.form, ctx.diagonal, ctx.chunks, ctx.names = form, diagonal, chunks, names
-        out = tensors[0].new_zeros(shape)
+        ctx.make = make
+        # Queries without a chunk see nothing: their output is zero, and so is the sum of exp.
+        outs = tuple(
+            tensors[0].new_full(shape, 0.0 if len(shape) == 4 else -torch.inf) for shape in shapes
+        )
         for chunk in chunks:
-            out[:, :, chunk.span.start : chunk.span.stop] = output(chunk, operands.cut(chunk.span))
-        return out
+            own = slice(chunk.span.start, chunk.span.stop)
+            for out, part in zip(outs, make(chunk, operands.cut(chunk.span)), strict=True):
+                out[:, :, own] = part
+        return outs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = grads
         if torch.is_grad_enabled():
             raise UnsupportedError(
                 "attend(backend='blocked') has no gradient of its gradient: "
@@ -125,7 +145,7 @@ class _ByChunks(torch.autograd.Function):
         named = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
         operands = Operands(ctx.form, ctx.diagonal, named)
         wanted = [
-            name for name, want in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if want
+            name for name, want in zip(ctx.names, ctx.needs_input_grad[6:], strict=True) if want
         ]
         sums = {name: torch.zeros_like(named[name]) for name in wanted}
         totals = Operands(ctx.form, ctx.diagonal, sums)
@@ -133,10 +153,10 @@ class _ByChunks(torch.autograd.Function):
             parts = operands.cut(chunk.span)
             leaves = {name: parts[name].detach().requires_grad_() for name in wanted}
             with torch.enable_grad():
-                out = output(chunk, parts | leaves)
-            own = grad[:, :, chunk.span.start : chunk.span.stop]
-            found = torch.autograd.grad(out, list(leaves.values()), own, allow_unused=True)
+                outs = ctx.make(chunk, parts | leaves)
+            own = [grad[:, :, chunk.span.start : chunk.span.stop] for grad in grads]
+            found = torch.autograd.grad(outs, list(leaves.values()), own, allow_unused=True)
             for total, part in zip(totals.cut(chunk.span).values(), found, strict=True):
                 if part is not None:
                     total.add_(part)
-        return None, None, None, None, None, *(sums.get(name) for name in ctx.names)
+        return None, None, None, None, None, None, *(sums.get(name) for name in ctx.names)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.equation import counted, weights_of
+from posenc.equation import counted, lse_of, weights_of
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import (
     Span,
@@ -55,9 +55,20 @@ class Chunk:
         return positions_of(self.form.positions, self.span).distance()
 
 
-def output(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r d_v"]:
+def output(chunk: Chunk, x: dict[str, Tensor]) -> tuple[Float[Tensor, "b h r d_v"]]:
     """softmax(scores) v, and what vectors by distance add."""
+    return (_output(chunk, x, scores(chunk, x)),)
+
+
+def with_lse(
+    chunk: Chunk, x: dict[str, Tensor]
+) -> tuple[Float[Tensor, "b h r d_v"], Float[Tensor, "b h r"]]:
+    """The same, and the log of the sum of exp(score) of each query."""
     s = scores(chunk, x)
+    return _output(chunk, x, s), lse_of(s)
+
+
+def _output(chunk: Chunk, x: dict[str, Tensor], s: Tensor) -> Tensor:
     p = weights_of(s) if chunk.empty else s.softmax(-1)
     if chunk.dropout:
         generator = torch.Generator(p.device).manual_seed(chunk.seed)
