@@ -59,6 +59,9 @@ from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
 from posenc.positions import Tokens as Tokens
 from posenc.positions.from_batch import positions_from as positions_from
+from posenc.positions.plans import PerDocument as PerDocument
+from posenc.positions.shard import shard as shard
+from posenc.positions.shard import unshard as unshard
 
 if TYPE_CHECKING:
     from posenc.testing import check_encoding as check_encoding

@@ -16,6 +16,7 @@ from posenc.positions.build import build
 from posenc.positions.mrope import mrope
 from posenc.positions.random import random
 from posenc.positions.rolling import rolling
+from posenc.positions.shard import shard_positions, unshard_positions, with_keys
 from posenc.positions.skipping import skipping
 from posenc.positions.static import static
 from posenc.positions.tokens import (
@@ -70,6 +71,9 @@ class Positions:
     mrope = classmethod(mrope)
     random = classmethod(random)
     skipping = classmethod(skipping)
+    shard = shard_positions
+    unshard = classmethod(unshard_positions)
+    with_keys = with_keys
 
     def __post_init__(self) -> None:
         for name, side in (("queries", self.queries), ("keys", self.keys)):
