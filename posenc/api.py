@@ -55,6 +55,9 @@ from posenc.models.attach.attaching import detach as detach
 from posenc.models.diagnose_models import diagnose_models as diagnose_models
 from posenc.models.read import read as read
 from posenc.models.spec import ModelSpec as ModelSpec
+from posenc.parallel.ring import ring_attend as ring_attend
+from posenc.parallel.sharded import Sharded as Sharded
+from posenc.parallel.ulysses import ulysses_attend as ulysses_attend
 from posenc.positions import Documents as Documents
 from posenc.positions import Positions as Positions
 from posenc.positions import Tokens as Tokens
