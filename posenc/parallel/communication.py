@@ -69,6 +69,15 @@ def exchange(comm: Communicator, parts: Sequence[Sequence[Tensor]]) -> list[list
     return _by_rank(_Exchange.apply(comm, *flat), comm.size)
 
 
+def hold(comm: Communicator, tensors: Sequence[Sequence[Tensor]]) -> None:
+    """Say what each rank here has in use by now."""
+
+    def program(own: Sequence[Tensor]) -> Program:
+        yield Hold(tuple(own))
+
+    comm.run("forward", [program(own) for own in tensors])
+
+
 def _by_rank(flat: Sequence[Tensor], size: int) -> list[list[Tensor]]:
     return [list(flat[start : start + size]) for start in range(0, len(flat), size)]
 

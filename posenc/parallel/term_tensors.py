@@ -43,14 +43,15 @@ def key_paths(terms: Sequence[Term]) -> list[Path]:
 def with_tensors(terms: Sequence[Term], tensors: Mapping[Path, Tensor]) -> tuple[Term, ...]:
     """The same terms with other tensors at these places."""
 
-    def replaced(path: Path, term: Any) -> Any:
-        if isinstance(term, Zones):
-            inner = {name: replaced((*path, name), getattr(term, name)) for name in ("near", "far")}
-            return altered(term, **inner)
-        own = {str(at[-1]): x for at, x in tensors.items() if at[:-1] == path}
-        return altered(term, **own) if own else term
+    return tuple(_replaced((number,), term, tensors) for number, term in enumerate(terms))
 
-    return tuple(replaced((number,), term) for number, term in enumerate(terms))
+
+def _replaced(path: Path, term: Any, tensors: Mapping[Path, Tensor]) -> Any:
+    if isinstance(term, Zones):
+        near, far = (_replaced((*path, x), getattr(term, x), tensors) for x in ("near", "far"))
+        return altered(term, near=near, far=far)
+    own = {str(at[-1]): x for at, x in tensors.items() if at[:-1] == path}
+    return altered(term, **own) if own else term
 
 
 def _parts(path: Path, term: Any) -> list[tuple[Path, Any]]:

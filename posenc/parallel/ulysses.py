@@ -15,10 +15,11 @@ from posenc.attention_shapes import check_shapes
 from posenc.encoding import Context
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, lower
-from posenc.parallel.communication import Communicator, exchange
+from posenc.parallel.communication import Communicator, exchange, hold
 from posenc.parallel.heads import heads_of, key_heads_of
 from posenc.parallel.payloads import gathered
 from posenc.parallel.sharded import Sharded, check_part, fitted
+from posenc.parallel.term_tensors import tensors_of
 from posenc.positions import Positions
 from posenc.positions.plans import Plan
 from posenc.positions.shard import shard, unshard
@@ -100,15 +101,19 @@ def ulysses(
     contexts = [None] * len(comm.ranks) if contexts is None else contexts
     contexts = gathered(comm, encoding, contexts, sharded)
     of_queries, of_keys = _shared_out(q[0].shape[1], k[0].shape[1], comm.size)
-    wholes = (
+    wholes = [
         [unshard(parts, sharded.plan, dim=2) for parts in _to_heads(comm, x, ranges)]
         for x, ranges in ((q, of_queries), (k, of_keys), (v, of_keys))
-    )
-    outs = []
-    for rank, context, x, y, z in zip(comm.ranks, contexts, *wholes, strict=True):
-        terms = lower(encoding, sharded.whole, context=context, dtype=arithmetic(x))
-        part = heads_of(terms, *of_queries[rank])
-        outs.append(attend(x, y, z, part, scale=scale, backend=backend))
+    ]
+    terms = [
+        heads_of(
+            lower(encoding, sharded.whole, context=context, dtype=arithmetic(x)), *of_queries[rank]
+        )
+        for rank, context, x in zip(comm.ranks, contexts, wholes[0], strict=True)
+    ]
+    calls = list(zip(*wholes, terms, strict=True))
+    hold(comm, [(*own, *tensors_of(held.terms).values()) for *own, held in calls])
+    outs = [attend(x, y, z, held, scale=scale, backend=backend) for x, y, z, held in calls]
     # To every rank its tokens of these heads.
     back = [
         [shard(out, rank, comm.size, sharded.plan, dim=2) for rank in range(comm.size)]
