@@ -36,7 +36,7 @@ def merge(
 
     Example:
 
-        q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
+        q, (k, v) = torch.randn(1, 8, 16, 64), torch.randn(2, 1, 8, 256, 64)
         parts = [posenc.attend(q, k[:, :, i::2], v[:, :, i::2], return_lse=True) for i in range(2)]
         out, lse = posenc.merge(*zip(*parts))
     """
