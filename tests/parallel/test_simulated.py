@@ -31,11 +31,11 @@ from tests.support.rings import (
 TOKENS = {2: 12, 3: 12, 4: 16, 8: 16}
 
 
-def counts(encoding: Encoding) -> bool:
+def refused(encoding: Encoding, positions: Positions) -> bool:
     """Whether it lowers to what ring attention refuses."""
-    context = context_for(encoding, 9)
-    terms = lower(encoding, Positions.build(9, causal=True), context=context).terms
-    return any(isinstance(term, t.CountTable) for term in terms)
+    context = context_for(encoding, positions.k_len)
+    terms = lower(encoding, positions, context=context).terms
+    return any(isinstance(term, t.CountTable | t.DenseBias) for term in terms)
 
 
 def check(encoding: Encoding, size: int, positions: Positions) -> None:
@@ -49,8 +49,8 @@ def check(encoding: Encoding, size: int, positions: Positions) -> None:
         if ulysses and (heads % size or (key_heads % size and size % key_heads)):
             continue
         sharded = Sharded(positions, size, plan)
-        if not ulysses and counts(own):
-            with pytest.raises(UnsupportedError, match="counts of a query go over its keys on all"):
+        if not ulysses and refused(own, positions):
+            with pytest.raises(UnsupportedError, match="use ulysses_attend, which has all tokens"):
                 in_parts(way, Simulator(size), own, qkv, context, sharded)
             continue
         out = joined(in_parts(way, Simulator(size), own, qkv, context, sharded), sharded)

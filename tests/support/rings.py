@@ -34,6 +34,7 @@ def arrangements(tokens: int) -> dict[str, Positions]:
         "both ways": Positions.build(tokens),
         "packed": Positions.build(documents=documents, causal=True),
         "padded": Positions.build(attention_mask=mask, causal=True),
+        "placed": Positions.build(ids=torch.arange(tokens) * 5 % 11, causal=True),
     }
 
 
