@@ -91,7 +91,7 @@ def test_attention_reads_and_writes_every_number(width: int, flushes: bool) -> N
         with flushing(flushes):
             out, exact, peak, mass = attention._forward(*inputs)
             zeros = torch.zeros_like(exact)
-            (v_grad,) = attention._backward(grad, zeros, peak, mass, wanted, *inputs)
+            (v_grad,) = attention._backward(grad, None, zeros, peak, mass, wanted, *inputs)
             short = query.attend(k, k, v, 1.0)
         expected = numbers.float()[None, :, None].expand_as(exact)
         torch.testing.assert_close(exact, expected, rtol=0, atol=0, equal_nan=True)
