@@ -77,12 +77,11 @@ def tokens_of_ranks(plan: str | Plan, tokens: int, size: int) -> Int[Tensor, "s 
     Raises PositionsError for an unknown name, for numbers of tokens that the plan cannot cut in
     equal parts, and for a function that gives no such index.
     """
-    if not isinstance(plan, str):
-        index = plan(tokens, size)
-    elif plan in PLANS:
-        index = PLANS[plan](tokens, size)
-    else:
-        raise UnknownNameError("plan", plan, PLANS)
+    if isinstance(plan, str):
+        if plan not in PLANS:
+            raise UnknownNameError("plan", plan, PLANS)
+        return PLANS[plan](tokens, size)
+    index = plan(tokens, size)
     if index.dtype != torch.int64 or index.shape != (size, tokens // size):
         raise PositionsError(
             f"shard(plan={plan!r}) gave {tuple(index.shape)} of {index.dtype} for {tokens} tokens "
