@@ -14,6 +14,7 @@ import catalogue
 import conformance
 import evidence
 import properties
+import shard_costs
 
 import posenc
 from posenc.testing import all_peers
@@ -36,7 +37,7 @@ def written() -> dict[Path, str]:
         pages[folder / "conformance.md"] = conformance.page(report, language)
         place = folder.parent / "evidence"
         pages |= {place / name: text for name, text in evidence.pages(language).items()}
-    return pages | benchmark.pages()
+    return pages | benchmark.pages() | shard_costs.pages()
 
 
 def readme(text: str, language: Language) -> str:
