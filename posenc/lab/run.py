@@ -6,7 +6,8 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import posenc
 from posenc.atomic_files import write_json
@@ -32,6 +33,7 @@ from posenc.lab.folder import (
 )
 from posenc.lab.hardware import hardware
 from posenc.lab.model import build
+from posenc.lab.processes import Alone, Processes
 from posenc.lab.tasks import Task, find
 from posenc.lab.train import Progress, Stop, train
 
@@ -49,6 +51,7 @@ class Assignment:
     summary: dict[str, Any]
     threads: int
     device: str = "cpu"
+    together: dict[str, Any] = field(default_factory=dict)  # how several processes share it
 
     def task(self) -> Task:
         """What is learned; a text is mapped from its file rather than read into memory."""
@@ -76,19 +79,25 @@ def prepare(given: Assignment) -> None:
             "posenc": posenc.__version__,
             "torch": torch.__version__,
         },
-        "hardware": hardware(given.threads, given.device),
+        "hardware": hardware(given.threads, given.device) | given.together,
         "corpus": given.summary,
         "started": run.manifest.get("started", now) if run else now,
     }
     write_json(given.folder / MANIFEST, manifest)
 
 
-def carry_out(given: Assignment, tell: Callable[[Progress], None] = lambda progress: None) -> None:
+def carry_out(
+    given: Assignment,
+    tell: Callable[[Progress], None] = lambda progress: None,
+    processes: Processes | None = None,
+) -> None:
     """Train and test a prepared run, or what is still missing of it; then add the `done` row.
 
-    `tell` hears of the progress and may raise `Stop`. Any error leaves the folder resumable.
+    `tell` hears of the progress and may raise `Stop`. Any error leaves the folder resumable. Where
+    several `processes` carry it out, all call this, and the first alone writes.
     """
     config, folder = given.config, given.folder
+    processes = Alone(given.device) if processes is None else processes
     last = Progress(0.0, 0, 0.0, 0.0)
 
     def trained(progress: Progress) -> None:
@@ -100,24 +109,26 @@ def carry_out(given: Assignment, tell: Callable[[Progress], None] = lambda progr
         tell(replace(last, fraction=TRAINING_SHARE + (1 - TRAINING_SHARE) * fraction))
 
     # A worker whose parent was killed may still be writing its last checkpoint.
-    with locked(folder, wait=True):
-        rows, _ = read_rows(folder / RESULTS)
+    with locked(folder, wait=True) if processes.rank == 0 else nullcontext():
+        rows, _ = processes.first(lambda: read_rows(folder / RESULTS))
         if rows and rows[-1]["kind"] == "done":
             return
         task = given.task()
-        model = _finished_model(config, task, folder, rows)
-        if model is None:
-            model = train(config, task, folder, trained, given.device)
+        model = None
+        if not any(row["kind"] == "cost" for row in rows) or not _weights(folder):
+            model = train(config, task, folder, trained, processes=processes)
+        model = processes.to_test(model, lambda: _finished_model(config, task, folder))
         began = time.perf_counter()
         known = {_key(row) for row in rows}
         with torch.inference_mode():
-            for row in task.evaluate(model.to(given.device).eval(), config, tested):
-                if _key(row) not in known:
+            for row in task.evaluate(model.eval(), config, tested):
+                if processes.rank == 0 and _key(row) not in known:
                     append_row(folder / RESULTS, row)
-        rows, _ = read_rows(folder / RESULTS)
-        training = next(row["seconds"] for row in reversed(rows) if row["kind"] == "cost")
-        seconds = round(training + time.perf_counter() - began, 3)
-        append_row(folder / RESULTS, {"kind": "done", "seconds": seconds})
+        if processes.rank == 0:
+            rows, _ = read_rows(folder / RESULTS)
+            training = next(row["seconds"] for row in reversed(rows) if row["kind"] == "cost")
+            seconds = round(training + time.perf_counter() - began, 3)
+            append_row(folder / RESULTS, {"kind": "done", "seconds": seconds})
 
 
 def work(given: Assignment, connection: Connection) -> None:
@@ -184,17 +195,19 @@ def _attempt(given: Assignment, tell: Callable[[Progress], None]) -> tuple[str, 
     return "done", ""
 
 
-def _finished_model(
-    config: RunConfig, task: Task, folder: Path, rows: list[dict[str, Any]]
-) -> nn.Module | None:
-    """The model whose training is over, when an earlier process was ended while testing it."""
-    if not any(row["kind"] == "cost" for row in rows):
-        return None
+def _weights(folder: Path) -> dict[str, Tensor] | None:
+    """What was trained here; None where it cannot be read."""
     try:
-        weights = safetensors.torch.load_file(folder / WEIGHTS)
+        return safetensors.torch.load_file(folder / WEIGHTS)
     except (OSError, safetensors.SafetensorError):
         return None
+
+
+def _finished_model(config: RunConfig, task: Task, folder: Path) -> nn.Module:
+    """The model whose training is over."""
     model = build(config, task, folder.parents[1])
+    weights = _weights(folder)
+    assert weights is not None
     model.load_state_dict(weights)
     return model
 

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import time
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,9 @@ from posenc.errors import LabError
 from posenc.lab.checkpoint import Clock
 from posenc.lab.config import RunConfig
 from posenc.lab.placing import placed
+from posenc.lab.processes import Alone, Processes
 from posenc.lab.tasks import Batch, Task
+from posenc.positions import Positions
 
 UNSCORED = -100
 # How long losses may stay unread: whoever reads one waits until a GPU has done all steps before.
@@ -32,48 +35,71 @@ def step(
     task: Task,
     number: int,
     parts: int = 1,
+    processes: Processes | None = None,
 ) -> tuple[Tensor, int]:
     """Make one step; its loss, still on the device, and in how many parts its batch was read.
 
-    Parts are as many as it takes to fit the memory; the gradient is that of the whole batch. Where
-    positions are drawn, each part draws its own.
+    Of several `processes`, each reads its rows of the batch. One alone reads it in as many parts as
+    it takes to fit the memory. The loss and the gradient are those of the whole batch.
     """
+    processes = Alone() if processes is None else processes
     batch = batch_at(task, config, number)
     while True:
         # Whatever draws random positions draws the same ones after a resume.
         torch.manual_seed(_seed(config.seed, number))
         optimizer.zero_grad()
         try:
-            loss = _backward(model, config, task, batch, parts)
+            loss = _backward(model, config, task, batch, parts, processes)
             break
         except torch.OutOfMemoryError:
-            if parts >= config.batch:
+            # The others would wait for this one.
+            if parts >= config.batch or processes.count > 1:
                 raise
         # Not in the handler: there the error still holds what has to be freed.
         parts *= 2
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    processes.clip(model)
     optimizer.step()
-    return loss, parts
+    return processes.summed(loss), parts
 
 
-def _backward(model: nn.Module, config: RunConfig, task: Task, batch: Batch, parts: int) -> Tensor:
+def _backward(
+    model: nn.Module,
+    config: RunConfig,
+    task: Task,
+    batch: Batch,
+    parts: int,
+    processes: Processes,
+) -> Tensor:
     device = next(model.parameters()).device
-    size, scored = -(-config.batch // parts), int(batch.scored.sum())
+    scored = int(batch.scored.sum())
+    cuts = torch.arange(config.batch).tensor_split(processes.count * parts)
+    own = [rows for rows in cuts[processes.rank * parts :][:parts] if len(rows)]
+    # Drawn for the whole batch at once, so that no cut changes what is drawn.
+    at = placed(config, batch.map(lambda x: x.to(device)), task.causal, training=True)
     losses = []
-    for first in range(0, config.batch, size):
-        chosen = batch.map(lambda x, first=first: x[first : first + size])
-        # The loss of a batch is the mean over all that is scored in it.
-        share = int(chosen.scored.sum()) / scored
-        part = chosen.map(lambda x: x.to(device))
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            logits = model(part.tokens, placed(config, part, task.causal, training=True)).float()
-        # What is not scored is no target.
-        targets = part.targets.masked_fill(~part.scored, UNSCORED)
-        mean = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=UNSCORED)
-        loss = mean * share
-        loss.backward()
+    for number, rows in enumerate(own, start=1):
+        part = batch.map(lambda x, rows=rows: x[rows].to(device))
+        positions = at if at is None or len(own) == 1 == processes.count else _rows(at, rows)
+        with processes.part(model, last=number == len(own)):
+            low = config.precision == "bfloat16"
+            with torch.autocast(device.type, torch.bfloat16, enabled=low):
+                logits = model(part.tokens, positions).float()
+            # What is not scored is no target.
+            targets = part.targets.masked_fill(~part.scored, UNSCORED).flatten()
+            total = F.cross_entropy(
+                logits.flatten(0, 1), targets, ignore_index=UNSCORED, reduction="sum"
+            )
+            # The loss of a batch is the mean over all that is scored in it. Processes take the
+            # mean of their gradients, of which the sum is wanted.
+            loss = total / scored
+            (loss * processes.count).backward()
         losses.append(loss.detach())
     return torch.stack(losses).sum()
+
+
+def _rows(at: Positions, rows: Tensor) -> Positions:
+    rows = rows.to(at.device)
+    return replace(at, queries=at.queries.rows(rows), keys=at.keys.rows(rows))
 
 
 class Losses:

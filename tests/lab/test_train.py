@@ -13,7 +13,6 @@ from torch import Tensor
 import posenc as pe
 from posenc.errors import LabError
 from posenc.lab import model as building
-from posenc.lab import train as module
 from posenc.lab.checkpoint import Clock
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
@@ -27,6 +26,7 @@ from posenc.lab.train import (
     make_optimizer,
     train,
 )
+from posenc.lab.train import record as module
 
 SMALL = RunConfig(
     "rotary",
