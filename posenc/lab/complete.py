@@ -1,7 +1,8 @@
 """Carry out the runs of a folder that are not done yet."""
 
+import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from posenc.atomic_files import replace_file
@@ -42,12 +43,7 @@ def complete(
     if all(done):
         return None
     remove_leftovers()
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
-        text = Path(temporary, "text")
-        try:
-            replace_file(text, corpus.train + corpus.test if corpus else b"")
-        except OSError as error:
-            raise LabError(f"{text} cannot be written: {error.strerror}") from None
+    with text_file(corpus) as text:
         assignments = [
             Assignment(
                 config,
@@ -70,3 +66,15 @@ def complete(
             stopped = LabError(f"{error.filename or out}: {error.strerror}")
     display.stopped()
     return stopped
+
+
+@contextlib.contextmanager
+def text_file(corpus: Corpus | None) -> Iterator[Path]:
+    """A file of the bytes to train on, then the bytes to test on, as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
+        text = Path(temporary, "text")
+        try:
+            replace_file(text, corpus.train + corpus.test if corpus else b"")
+        except OSError as error:
+            raise LabError(f"{text} cannot be written: {error.strerror}") from None
+        yield text

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -135,12 +136,9 @@ class RunConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RunConfig":
         """Raises TypeError or SettingError when `values` are not of this version."""
-        config = cls(**values | {"test_lengths": tuple(values["test_lengths"])})
-        for name, hint in get_type_hints(cls).items():
-            value = getattr(config, name)
-            if (isinstance(value, bool) and hint is not bool) or not _is(value, hint):
-                raise TypeError(f"{name} is {value!r}")
-        return config
+        values = values | {"test_lengths": tuple(values["test_lengths"])}
+        check_types(cls, values)
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -185,6 +183,17 @@ class Comparison:
                 if one is not None:
                     words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
         return shlex.join(words)
+
+
+def check_types(kind: type, values: Mapping[str, Any]) -> None:
+    """Raise TypeError where JSON gave a field of a dataclass a value of another type."""
+    for name, hint in get_type_hints(kind).items():
+        if name not in values:
+            continue
+        value = values[name]
+        if (isinstance(value, bool) and hint is not bool) or not _is(value, hint):
+            needed = getattr(hint, "__name__", hint)
+            raise TypeError(f"{name} is {value!r}, and {needed} is needed")
 
 
 def _is(value: Any, hint: Any) -> bool:

@@ -23,13 +23,11 @@ class Processes(Protocol):
     rank    which of them this one is; the first, 0, alone writes and tells
     count   how many there are
     parts   in how many parts each reads its share of a batch, where that fits the memory
-    device  where this one computes
     """
 
     rank: int
     count: int
     parts: int
-    device: torch.device
 
     def first(self, find: Callable[[], T]) -> T:
         """What the first process finds, for all of them; what it raises, all raise."""

@@ -97,7 +97,7 @@ def carry_out(
     several `processes` carry it out, all call this, and the first alone writes.
     """
     config, folder = given.config, given.folder
-    processes = Alone(given.device) if processes is None else processes
+    ours = Alone(given.device) if processes is None else processes
     last = Progress(0.0, 0, 0.0, 0.0)
 
     def trained(progress: Progress) -> None:
@@ -109,22 +109,22 @@ def carry_out(
         tell(replace(last, fraction=TRAINING_SHARE + (1 - TRAINING_SHARE) * fraction))
 
     # A worker whose parent was killed may still be writing its last checkpoint.
-    with locked(folder, wait=True) if processes.rank == 0 else nullcontext():
-        rows, _ = processes.first(lambda: read_rows(folder / RESULTS))
+    with locked(folder, wait=True) if ours.rank == 0 else nullcontext():
+        rows, _ = ours.first(lambda: read_rows(folder / RESULTS))
         if rows and rows[-1]["kind"] == "done":
             return
         task = given.task()
         model = None
         if not any(row["kind"] == "cost" for row in rows) or not _weights(folder):
-            model = train(config, task, folder, trained, processes=processes)
-        model = processes.to_test(model, lambda: _finished_model(config, task, folder))
+            model = train(config, task, folder, trained, processes=ours)
+        model = ours.to_test(model, lambda: _finished_model(config, task, folder))
         began = time.perf_counter()
         known = {_key(row) for row in rows}
         with torch.inference_mode():
             for row in task.evaluate(model.eval(), config, tested):
-                if processes.rank == 0 and _key(row) not in known:
+                if ours.rank == 0 and _key(row) not in known:
                     append_row(folder / RESULTS, row)
-        if processes.rank == 0:
+        if ours.rank == 0:
             rows, _ = read_rows(folder / RESULTS)
             training = next(row["seconds"] for row in reversed(rows) if row["kind"] == "cost")
             seconds = round(training + time.perf_counter() - began, 3)
@@ -163,7 +163,7 @@ def work(given: Assignment, connection: Connection) -> None:
             raise Stop from None
 
     try:
-        ending = _attempt(given, tell)
+        ending = attempt(given, tell)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
@@ -181,16 +181,20 @@ def fail(folder: Path, message: str, trace: str = "") -> None:
     append_row(folder / RESULTS, row | ({"traceback": trace} if trace else {}))
 
 
-def _attempt(given: Assignment, tell: Callable[[Progress], None]) -> tuple[str, str]:
+def attempt(
+    given: Assignment, tell: Callable[[Progress], None], processes: Processes | None = None
+) -> tuple[str, str]:
+    """Carry `given` out: done, failed or stopped, and why it failed, which its rows tell, too."""
     try:
-        carry_out(given, tell)
+        carry_out(given, tell, processes)
     except Stop:
         return "stopped", ""
     except Exception as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
         message = f"{type(error).__name__}: {error}"
-        fail(given.folder, message, traceback.format_exc())
+        if processes is None or processes.rank == 0:
+            fail(given.folder, message, traceback.format_exc())
         return "failed", message
     return "done", ""
 

@@ -42,24 +42,24 @@ def step(
     Of several `processes`, each reads its rows of the batch. One alone reads it in as many parts as
     it takes to fit the memory. The loss and the gradient are those of the whole batch.
     """
-    processes = Alone() if processes is None else processes
+    ours = Alone() if processes is None else processes
     batch = batch_at(task, config, number)
     while True:
         # Whatever draws random positions draws the same ones after a resume.
         torch.manual_seed(_seed(config.seed, number))
         optimizer.zero_grad()
         try:
-            loss = _backward(model, config, task, batch, parts, processes)
+            loss = _backward(model, config, task, batch, parts, ours)
             break
         except torch.OutOfMemoryError:
             # The others would wait for this one.
-            if parts >= config.batch or processes.count > 1:
+            if parts >= config.batch or ours.count > 1:
                 raise
         # Not in the handler: there the error still holds what has to be freed.
         parts *= 2
-    processes.clip(model)
+    ours.clip(model)
     optimizer.step()
-    return processes.summed(loss), parts
+    return ours.summed(loss), parts
 
 
 def _backward(

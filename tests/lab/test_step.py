@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc as pe
@@ -16,7 +17,9 @@ from posenc.lab import step as module
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.model import build
-from posenc.lab.step import step
+from posenc.lab.placing import placed
+from posenc.lab.processes import Alone
+from posenc.lab.step import batch_at, step
 from posenc.lab.tasks import Task, find
 from posenc.lab.tasks.text import Text
 from posenc.lab.train import make_optimizer, train
@@ -108,6 +111,43 @@ def test_a_batch_in_parts_has_the_same_gradient(
     assert (one, several) == (1, 4)
     torch.testing.assert_close(summed, whole)
     torch.testing.assert_close(others, gradients, rtol=1e-4, atol=1e-6)
+
+
+class Share(Alone):
+    """One of several processes, which the others do not hear of."""
+
+    def __init__(self, rank: int, count: int) -> None:
+        super().__init__()
+        self.rank, self.count = rank, count
+
+    def clip(self, model: nn.Module) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("count", "parts"), [(1, 1), (2, 1), (3, 1), (3, 2), (4, 1)])
+@pytest.mark.parametrize("changed", [{"task": "flip_flop"}, {"positions": "random(longest=64)"}])
+def test_shares_of_any_number_of_processes_make_the_whole(
+    count: int, parts: int, changed: dict[str, str]
+) -> None:
+    config = replace(SMALL, encoding="t5", **changed)
+    task = TASK if config.of_text else find(config.task)
+    losses, gradients = [], []
+    for rank in range(count):
+        model = build(config, task)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        loss, _ = step(model, optimizer, config, task, 0, parts, Share(rank, count))
+        losses.append(loss)
+        gradients.append([p.grad for p in model.parameters()])
+    model = build(config, task)
+    # One process as it was before there were others.
+    batch = batch_at(task, config, 0)
+    torch.manual_seed(module._seed(config.seed, 0))
+    logits = model(batch.tokens, placed(config, batch, task.causal, training=True))
+    whole = F.cross_entropy(logits[batch.scored], batch.targets[batch.scored])
+    whole.backward()
+    torch.testing.assert_close(torch.stack(losses).sum(), whole.detach(), rtol=1e-6, atol=0)
+    means = [torch.stack(own).mean(0) for own in zip(*gradients, strict=True)]
+    torch.testing.assert_close(means, [p.grad for p in model.parameters()], rtol=1e-4, atol=1e-6)
 
 
 def test_what_does_not_fit_in_the_smallest_parts_is_an_error(

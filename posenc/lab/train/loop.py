@@ -38,36 +38,36 @@ def train(
     who carries it out, where this process is not alone; the first of them hears, writes and
     decides. Raises LabError when the loss is no longer a finite number.
     """
-    processes = Alone(device) if processes is None else processes
+    ours = Alone(device) if processes is None else processes
     before = peak_memory_mb()
     model = build(config, task, folder.parents[1])
     if config.base:
         load_weights(folder.parent / config.base / WEIGHTS, model)
-    model, run = processes.spread(model.train(), config)
+    model, run = ours.spread(model.train(), config)
     optimizer = make_optimizer(model, config)
-    clock = processes.load(folder, model, optimizer)
+    clock = ours.load(folder, model, optimizer)
     record = Record(config, task, folder, clock, tell)
-    parts = processes.parts
+    parts = ours.parts
 
     while clock.used(config) < 1:
         began = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(config, clock.used(config))
-        loss, parts = step(run, optimizer, config, task, clock.step, parts, processes)
+        loss, parts = step(run, optimizer, config, task, clock.step, parts, ours)
         # Clocks of processes differ: what the first one's says holds for all.
-        clock, saves, stops = processes.first(lambda x=loss, began=began: record.add(x, began))
+        clock, saves, stops = ours.first(lambda x=loss, began=began: record.add(x, began))
         asks = config.solved is not None and clock.solved is None
         if asks and clock.step % max(1, (config.steps or 0) // CHECKS) == 0:
             solved = _is_solved(model, config, task)
-            clock.solved = clock.step if processes.first(lambda solved=solved: solved) else None
+            clock.solved = clock.step if ours.first(lambda solved=solved: solved) else None
         if saves:
-            processes.save(folder, model, optimizer, clock)
+            ours.save(folder, model, optimizer, clock)
         if stops:
             raise Stop
 
     # What was read and left as it is need not be kept once more.
     if clock.step or not config.model:
-        processes.keep(folder, model, {"config": json.dumps(config.to_json())})
+        ours.keep(folder, model, {"config": json.dumps(config.to_json())})
     after = peak_memory_mb()
     held = None if before is None or after is None else after - before
 
@@ -75,8 +75,8 @@ def train(
         times = record.losses.times
         append_row(folder / RESULTS, cost_row(config, task, model, clock, times, held))
 
-    processes.first(end)
-    processes.forget(folder)
+    ours.first(end)
+    ours.forget(folder)
     return model
 
 

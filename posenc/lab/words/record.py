@@ -55,6 +55,8 @@ RECORD: Texts = {
     "key_system": ("system", "系统"),
     "key_cores": ("cores", "核数"),
     "key_threads": ("threads", "线程"),
+    "key_processes": ("processes", "进程"),
+    "key_parallel": ("parallel", "并行"),
     "key_corpus": ("corpus", "语料"),
     "key_source": ("source", "来源"),
     "key_bytes": ("bytes", "字节"),
