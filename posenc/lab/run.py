@@ -120,7 +120,8 @@ def carry_out(
         model = ours.to_test(model, lambda: _finished_model(config, task, folder))
         began = time.perf_counter()
         known = {_key(row) for row in rows}
-        with torch.inference_mode():
+        # Shares of a model that are gathered in inference mode cannot be written again.
+        with torch.no_grad():
             for row in task.evaluate(model.eval(), config, tested):
                 if ours.rank == 0 and _key(row) not in known:
                     append_row(folder / RESULTS, row)

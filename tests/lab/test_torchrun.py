@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from posenc.lab import evaluate
 from posenc.lab.folder import RESULTS, read_rows, read_run
 from posenc.lab.train.__main__ import app
 
@@ -62,6 +63,19 @@ def test_two_processes_leave_the_run_that_one_leaves(tmp_path: Path, text: Path)
     options = ("--out", str(tmp_path / "again"), "--text", str(text))
     assert CliRunner().invoke(app, [str(again), *options]).exit_code == 0
     assert losses(tmp_path / "again")[0] == name
+
+
+def test_shares_of_a_model_are_read_again_and_again_in_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Several batches, between which shares are gathered and let go, before and after a step.
+    monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", 64)
+    how = {"parallel": "fsdp", "out": str(tmp_path / "out")}
+    given = GIVEN | {"task": "flip_flop", "solved": 0.001, "spans": 9, "how": how}
+    for precision in ("float32", "bfloat16"):
+        assert ran(tmp_path, given | {"precision": precision})[0] == 0
+    runs = [read_run(folder) for folder in (tmp_path / "out" / "runs").iterdir()]
+    assert [run.state for run in runs if run] == ["done"] * 2
 
 
 @pytest.mark.parametrize(

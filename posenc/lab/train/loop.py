@@ -82,7 +82,8 @@ def train(
 
 def _is_solved(model: nn.Module, config: RunConfig, task: Task) -> bool:
     model.eval()
-    with torch.inference_mode():
+    # Shares of a model that are gathered in inference mode cannot be written again.
+    with torch.no_grad():
         share = task.solved(model, config)
     model.train()
     return share is not None and config.solved is not None and share >= config.solved

@@ -51,8 +51,8 @@ class Together:
             )
         if config.model:
             raise SettingError(
-                f"model is {config.model!r}: several processes train posenc's own Transformer; "
-                "use `posenc extend` or transformers' trainer for others"
+                f"model is {config.model!r}: several processes train posenc's own Transformer "
+                "alone; leave model out"
             )
 
     def first(self, find: Callable[[], T]) -> T:
