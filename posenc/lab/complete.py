@@ -1,8 +1,7 @@
 """Carry out the runs of a folder that are not done yet."""
 
-import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.atomic_files import replace_file
@@ -43,7 +42,12 @@ def complete(
     if all(done):
         return None
     remove_leftovers()
-    with text_file(corpus) as text:
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
+        text = Path(temporary, "text")
+        try:
+            replace_file(text, corpus.train + corpus.test if corpus else b"")
+        except OSError as error:
+            raise LabError(f"{text} cannot be written: {error.strerror}") from None
         assignments = [
             Assignment(
                 config,
@@ -66,15 +70,3 @@ def complete(
             stopped = LabError(f"{error.filename or out}: {error.strerror}")
     display.stopped()
     return stopped
-
-
-@contextlib.contextmanager
-def text_file(corpus: Corpus | None) -> Iterator[Path]:
-    """A file of the bytes to train on, then the bytes to test on, as long as it is needed."""
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
-        text = Path(temporary, "text")
-        try:
-            replace_file(text, corpus.train + corpus.test if corpus else b"")
-        except OSError as error:
-            raise LabError(f"{text} cannot be written: {error.strerror}") from None
-        yield text

@@ -12,6 +12,10 @@ from collections.abc import Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
 
+from posenc.atomic_files import replace_file
+from posenc.errors import LabError
+from posenc.lab.text import Corpus
+
 # Systems take a hundred letters for the path of a socket, and our folders and names add 55.
 LONGEST = 45
 
@@ -29,6 +33,18 @@ def remove_leftovers() -> None:
         with contextlib.suppress(OSError):
             if named and folder.lstat().st_uid == os.getuid() and not _alive(int(named[1])):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def text_file(corpus: Corpus | None) -> Iterator[Path]:
+    """A file of the bytes to train on, then the bytes to test on, as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix=own_prefix()) as folder:
+        text = Path(folder, "text")
+        try:
+            replace_file(text, corpus.train + corpus.test if corpus else b"")
+        except OSError as error:
+            raise LabError(f"{text} cannot be written: {error.strerror}") from None
+        yield text
 
 
 @contextlib.contextmanager

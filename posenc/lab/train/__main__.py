@@ -15,10 +15,10 @@ from typer import Argument, Option
 from posenc.commands.app import PLAIN, errors
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import PosencError
-from posenc.lab.complete import text_file
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import locked, make_folder
 from posenc.lab.hardware import cores
+from posenc.lab.leftovers import text_file
 from posenc.lab.progress import display
 from posenc.lab.run import Assignment, attempt, prepare
 from posenc.lab.train import Progress, Stop
