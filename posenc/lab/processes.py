@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ T = TypeVar("T")
 LARGEST_NORM = 1.0
 
 
+@runtime_checkable
 class Processes(Protocol):
     """What training asks of them. All processes make the same calls in the same order.
 

@@ -57,9 +57,8 @@ def load(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, first
 
     Raises LabError for one that cannot be read, or is of another model.
     """
-    latest = first(
-        lambda: max((x.parent for x in folder.glob(f"{FOLDER}/*/{WHOLE}")), default=None)
-    )
+    found = [path.parent for path in folder.glob(f"{FOLDER}/*/{WHOLE}")]
+    latest = first(lambda: max(found, default=None))
     if latest is None:
         return Clock()
     state = _state(model, optimizer) | {"clock": ""}
