@@ -14,8 +14,9 @@ from posenc.errors import UnsupportedError
 from posenc.lab import pretrained
 from posenc.lab.complete import complete
 from posenc.lab.config import RunConfig
+from posenc.lab.engine.engine import Engine
+from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import locked, make_folder
-from posenc.lab.hardware import cores
 from posenc.lab.progress import Display
 from posenc.lab.rates import looking, with_rate
 from posenc.lab.text import Corpus, standard_library
@@ -29,6 +30,7 @@ class Options:
     size    small takes minutes on two cores, large hours on a GPU
     seeds   in place of each claim's own number
     budget  seconds after which no further run begins
+    engine  who carries the runs out
     """
 
     out: Path = Path("posenc-claims")
@@ -37,6 +39,7 @@ class Options:
     jobs: int | None = None
     budget: float | None = None
     device: str = "cpu"
+    engine: Engine = LOCAL
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
     until = None if options.budget is None else time.monotonic() + options.budget
     results: dict[str, dict[str, Any]] = {}
     ended: BaseException | None = None
-    with locked(out, wait=False):
+    with locked(out, wait=False), options.engine.session():
         for claim in claims:
             stopped = _carry_out(claim, options, corpus, until, display)
             found = result(claim, options.size, by_arm(claim, options, corpus), out)
@@ -106,7 +109,7 @@ def _carry_out(
     claim: Claim, options: Options, corpus: Corpus | None, until: float | None, display: Display
 ) -> BaseException | None:
     """Look for learning rates, then run all arms with theirs."""
-    jobs = options.jobs or cores()
+    jobs = options.jobs or options.engine.at_once()
     arms = plan.arms(claim, options.size, corpus).values()
     first = list(dict.fromkeys(one for config in arms for one in looking(claim.rates, config)))
     stopped = _complete(first, options, corpus, jobs, until, display) if first else None
@@ -124,7 +127,8 @@ def _complete(
     until: float | None,
     display: Display,
 ) -> BaseException | None:
-    return complete(options.out, configs, corpus, jobs, display, options.device, until)
+    out, device, engine = options.out, options.device, options.engine
+    return complete(out, configs, corpus, jobs, display, device, until, engine)
 
 
 def _corpus(claims: Sequence[Claim], size: Size) -> Corpus | None:

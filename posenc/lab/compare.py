@@ -12,6 +12,8 @@ from posenc.errors import LabError, SettingError
 from posenc.lab.complete import complete
 from posenc.lab.config import Comparison, RunConfig
 from posenc.lab.encodings import named
+from posenc.lab.engine.engine import Engine
+from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import Run, locked, make_folder, read_run
 from posenc.lab.hardware import cores
 from posenc.lab.model import settings_of
@@ -45,11 +47,14 @@ class Outcome:
 
 
 def compare(
-    comparison: Comparison, display: Display, published: Sequence[Published] = ()
+    comparison: Comparison,
+    display: Display,
+    published: Sequence[Published] = (),
+    engine: Engine = LOCAL,
 ) -> Outcome:
     """Train and test what is not done yet in the output folder, then write the report there.
 
-    The report names those `published` claims that speak of its encodings.
+    The report names those `published` claims that speak of its encodings, and never the engine.
 
     Raises PosencError before any work when an option, the text or the folder cannot be used, and
     LabError when the disk is full. After Ctrl-C the report holds what is finished, and the same
@@ -65,7 +70,9 @@ def compare(
     out = comparison.out
     make_folder(out, "runs")
     with locked(out, wait=False):
-        stopped = complete(out, configs, corpus, _jobs(comparison), display)
+        with engine.session():
+            jobs, device = _jobs(comparison, engine.at_once()), engine.usual_device()
+            stopped = complete(out, configs, corpus, jobs, display, device, engine=engine)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
             command, language = comparison.command(), comparison.language
@@ -87,7 +94,7 @@ def plan(comparison: Comparison, corpus: Corpus) -> list[RunConfig]:
     minutes = None
     if comparison.minutes is not None:
         runs = len(names) * comparison.seeds
-        share = min(1.0, _jobs(comparison) / runs)
+        share = min(1.0, _jobs(comparison, cores()) / runs)
         minutes = comparison.minutes * share * (1 - TESTING_SHARE)
     steps = comparison.steps
     if steps is None and minutes is None:
@@ -129,7 +136,7 @@ def _names(comparison: Comparison) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(named, comparison.encodings)))
 
 
-def _jobs(comparison: Comparison) -> int:
-    """How many runs go at a time: as many as there are cores, unless chosen."""
+def _jobs(comparison: Comparison, at_once: int) -> int:
+    """How many runs go at a time: as many as there is room for, unless chosen."""
     runs = len(_names(comparison)) * comparison.seeds
-    return min(comparison.jobs or cores(), runs)
+    return min(comparison.jobs or at_once, runs)

@@ -9,8 +9,9 @@ from posenc.lab.arms import Arm, of_runs
 from posenc.lab.complete import complete
 from posenc.lab.config import RunConfig
 from posenc.lab.encodings import named
+from posenc.lab.engine.engine import Engine
+from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import locked, make_folder, read_run
-from posenc.lab.hardware import cores
 from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
 from posenc.lab.rates import looking, with_rate
@@ -62,17 +63,19 @@ class Sweep:
 
 
 def sweep(
-    chosen: Sweep, corpus: Corpus | None, display: Display
+    chosen: Sweep, corpus: Corpus | None, display: Display, engine: Engine = LOCAL
 ) -> tuple[list[Arm], BaseException | None]:
     """Do what is not done; what came out, and what ended it early, if anything did."""
     arms, out = chosen.arms(corpus), chosen.out
     make_folder(out, "runs")
-    jobs = chosen.jobs or cores()
+    jobs = chosen.jobs or engine.at_once()
 
     def done(configs: Sequence[RunConfig]) -> BaseException | None:
-        return complete(out, configs, corpus, jobs, display, chosen.device) if configs else None
+        if not configs:
+            return None
+        return complete(out, configs, corpus, jobs, display, chosen.device, engine=engine)
 
-    with locked(out, wait=False):
+    with locked(out, wait=False), engine.session():
         stopped = done([one for arm in arms for one in looking(chosen.rates, arm)])
         rated = [with_rate(chosen.rates, arm, out) for arm in arms]
         # Seed by seed, so that an early end has every arm as often.
