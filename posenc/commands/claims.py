@@ -12,6 +12,13 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import PLAIN, AsJson, errors
+from posenc.commands.engine import (
+    AtAddress,
+    CpusPerRun,
+    GpusPerRun,
+    OnEngine,
+    chosen_engine,
+)
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.words import Words
@@ -90,6 +97,10 @@ def run(
         int | None, Option(help="Runs at a time.", show_default="one for each core")
     ] = None,
     device: Annotated[str, Option(help="cpu, cuda, mps, or auto.")] = "auto",
+    engine: OnEngine = "local",
+    address: AtAddress = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the results; progress goes to stderr.")
     ] = False,
@@ -109,7 +120,8 @@ def run(
                 "posenc claims run takes names of claims, or --all: `posenc claims list` has them"
             )
         chosen = list(claims().values()) if every else [find(name) for name in names or ()]
-        options = Options(out, size, seeds, jobs, _seconds(budget), device)
+        used = chosen_engine(engine, address, cpus_per_run, gpus_per_run)
+        options = Options(out, size, seeds, jobs, _seconds(budget), device, used)
         # From here on Ctrl-C has checkpoints and results to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr, sayable(language, sys.stderr)) as shown:

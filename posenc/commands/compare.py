@@ -12,6 +12,13 @@ from rich.table import Table
 from typer import Option
 
 from posenc.commands.app import errors
+from posenc.commands.engine import (
+    AtAddress,
+    CpusPerRun,
+    GpusPerRun,
+    OnEngine,
+    chosen_engine,
+)
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.lab.config import Comparison, RunConfig
@@ -60,6 +67,10 @@ def compare(
     jobs: Annotated[
         int | None, Option(help="Runs at a time.", show_default="one for each core")
     ] = Comparison.jobs,
+    engine: OnEngine = "local",
+    address: AtAddress = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     as_json: Annotated[
         bool, Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
@@ -88,10 +99,11 @@ def compare(
             jobs=jobs,
             language=language,
         )
+        used = chosen_engine(engine, address, cpus_per_run, gpus_per_run)
         # From here on Ctrl-C has checkpoints and a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with display(sys.stderr, sayable(language, sys.stderr)) as shown:
-            outcome = run(comparison, shown, published())
+            outcome = run(comparison, shown, published(), used)
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:

@@ -13,6 +13,13 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import PLAIN, AsJson, errors
+from posenc.commands.engine import (
+    AtAddress,
+    CpusPerRun,
+    GpusPerRun,
+    OnEngine,
+    chosen_engine,
+)
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import LabError, SettingError, UnknownNameError
 from posenc.lab.spelling import split
@@ -71,6 +78,10 @@ def run(
         int | None, Option(help="Runs at a time.", show_default="one for each core")
     ] = None,
     device: Annotated[str, Option(help="cpu, cuda, mps, or auto.")] = "auto",
+    engine: OnEngine = "local",
+    address: AtAddress = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     as_json: Annotated[
         bool, Option("--json", help="Print what came out as JSON; progress goes to stderr.")
     ] = False,
@@ -113,13 +124,14 @@ def run(
             jobs,
             device,
         )
+        used = chosen_engine(engine, address, cpus_per_run, gpus_per_run)
         # From here on Ctrl-C has checkpoints to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         corpus = None
         if config.of_text:
             corpus = read_text(text) if text else standard_library()
         with display(sys.stderr, sayable(language, sys.stderr)) as shown:
-            found, stopped = sweep(chosen, corpus, shown)
+            found, stopped = sweep(chosen, corpus, shown, used)
     if as_json:
         print(json.dumps([arm.told() for arm in found], indent=2))
     else:

@@ -28,6 +28,7 @@ class Display(Protocol):
     def plan(self, runs: int, done: int) -> None: ...
     def begin(self, name: str) -> None: ...
     def update(self, name: str, progress: Training) -> None: ...
+    def lost(self, name: str, message: str) -> None: ...
     def end(self, name: str, state: str, message: str) -> None: ...
     def note(self, text: str) -> None: ...
     def stopped(self) -> None: ...
@@ -128,6 +129,9 @@ class LineDisplay:
             text = "goes_left" if known else "goes"
             self.note(self.say(text, name=name, figures=figures, left=remaining))
 
+    def lost(self, name: str, message: str) -> None:
+        self.note(self.say("lost", name=name, message=message))
+
     def end(self, name: str, state: str, message: str) -> None:
         self.bars.end(name, state)
         self.note(_ending(name, state, message, self.say))
@@ -161,6 +165,9 @@ class BarDisplay:
 
     def update(self, name: str, progress: Training) -> None:
         self.bars.move(name, progress)
+
+    def lost(self, name: str, message: str) -> None:
+        self.note(self.say("lost", name=name, message=message))
 
     def end(self, name: str, state: str, message: str) -> None:
         self.bars.end(name, state)

@@ -186,6 +186,7 @@ class Silent:
         self.hook = hook
         self.ends: dict[str, str] = {}
         self.order: list[str] = []
+        self.losses: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self.planned = (0, 0)
 
@@ -203,6 +204,9 @@ class Silent:
 
     def update(self, name: str, progress: Progress) -> None:
         self.hook(name, progress)
+
+    def lost(self, name: str, message: str) -> None:
+        self.losses.append((name, message))
 
     def end(self, name: str, state: str, message: str) -> None:
         self.ends[name] = state

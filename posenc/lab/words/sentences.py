@@ -138,6 +138,10 @@ SENTENCES: Texts = {
     ),
     "goes": ("{name}: {figures}", "{name}：{figures}"),
     "goes_left": ("{name}: {figures}, {left} left", "{name}：{figures}，还需 {left}"),
+    "lost": (
+        "{name}: its worker is lost ({message}), and another goes on from the last checkpoint",
+        "{name}：所在的工作进程丢失（{message}），另一个从最近的检查点接着做",
+    ),
     "ends": ("{name}: {state}", "{name}：{state}"),
     "ends_because": ("{name}: {state}: {message}", "{name}：{state}：{message}"),
     "all_runs": ("all runs", "全部训练"),
