@@ -4,8 +4,10 @@ Ray's own retries would repeat a task as it was first handed out, from its begin
 whose worker or node died is handed out again with the checkpoint that came last.
 """
 
+import os
 import pickle
 import secrets
+import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -132,6 +134,7 @@ class Driver:
             base=base,
             threads=self.engine.cpus_per_run,
             device=self.engine.device(self.batch.device),
+            path=tuple(map(os.path.abspath, sys.path)),
         )
         task = self.task.options(name=config.name).remote(parcel, self.text, self.mailbox)
         self.active[number] = _Attempt(config, number, task)

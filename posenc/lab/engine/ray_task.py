@@ -8,6 +8,7 @@ loaded once for each.
 import os
 import pickle
 import platform
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ class Parcel:
     small  the files of its folder by name, and `large` those that lie in Ray's store; as they are
            in the driver's folder, where the worker sees that by `token`
     base   the weights of the run that it begins with, in Ray's store
+    path   where the driver finds modules, for encodings of people's own
     """
 
     attempt: str
@@ -58,6 +60,7 @@ class Parcel:
     base: Any
     threads: int
     device: str
+    path: tuple[str, ...]
     versions: Versions = field(default_factory=Versions)
 
 
@@ -132,6 +135,7 @@ def _unpack(parcel: Parcel, text: bytes, root: Path) -> tuple[Assignment, Outbox
             f"the command runs {parcel.versions} and this worker {Versions()}: install the same"
         )
     device = chosen_device(parcel.device)
+    sys.path += [entry for entry in parcel.path if entry not in sys.path]
     seen = parcel.token.found()
     config = parcel.config
     folder = root / "runs" / config.name
