@@ -14,7 +14,7 @@ from posenc.errors import UnsupportedError
 from posenc.lab import pretrained
 from posenc.lab.complete import complete
 from posenc.lab.config import RunConfig
-from posenc.lab.engine.engine import Engine
+from posenc.lab.engine.engine import Carrier, Engine
 from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import locked, make_folder
 from posenc.lab.progress import Display
@@ -65,9 +65,9 @@ def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
     until = None if options.budget is None else time.monotonic() + options.budget
     results: dict[str, dict[str, Any]] = {}
     ended: BaseException | None = None
-    with locked(out, wait=False), options.engine.session():
+    with locked(out, wait=False), options.engine.opened() as carrier:
         for claim in claims:
-            stopped = _carry_out(claim, options, corpus, until, display)
+            stopped = _carry_out(claim, options, corpus, until, display, carrier)
             found = result(claim, options.size, by_arm(claim, options, corpus), out)
             write_json(out / "results" / f"{claim.name}.json", found)
             results[claim.name] = found
@@ -106,29 +106,26 @@ def by_arm(claim: Claim, options: Options, corpus: Corpus | None) -> dict[str, l
 
 
 def _carry_out(
-    claim: Claim, options: Options, corpus: Corpus | None, until: float | None, display: Display
+    claim: Claim,
+    options: Options,
+    corpus: Corpus | None,
+    until: float | None,
+    display: Display,
+    carrier: Carrier,
 ) -> BaseException | None:
     """Look for learning rates, then run all arms with theirs."""
     jobs = options.jobs or options.engine.at_once()
     arms = plan.arms(claim, options.size, corpus).values()
     first = list(dict.fromkeys(one for config in arms for one in looking(claim.rates, config)))
-    stopped = _complete(first, options, corpus, jobs, until, display) if first else None
+
+    def done(configs: Sequence[RunConfig]) -> BaseException | None:
+        out, device = options.out, options.device
+        return complete(out, configs, corpus, jobs, display, device, until, carrier)
+
+    stopped = done(first) if first else None
     if stopped is not None:
         return stopped
-    configs = plan.in_turn(by_arm(claim, options, corpus))
-    return _complete(configs, options, corpus, jobs, until, display)
-
-
-def _complete(
-    configs: Sequence[RunConfig],
-    options: Options,
-    corpus: Corpus | None,
-    jobs: int,
-    until: float | None,
-    display: Display,
-) -> BaseException | None:
-    out, device, engine = options.out, options.device, options.engine
-    return complete(out, configs, corpus, jobs, display, device, until, engine)
+    return done(plan.in_turn(by_arm(claim, options, corpus)))
 
 
 def _corpus(claims: Sequence[Claim], size: Size) -> Corpus | None:

@@ -29,14 +29,12 @@ GpusPerRun = Annotated[
 def chosen_engine(
     engine: str, address: str | None, cpus_per_run: int | None, gpus_per_run: float | None
 ) -> "Engine":
-    """Raises PosencError for options of an engine that was not chosen, and without Ray."""
+    """Raises PosencError for options of an engine that was not chosen."""
     given = {"address": address, "cpus_per_run": cpus_per_run, "gpus_per_run": gpus_per_run}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if engine == "ray":
-        from posenc.lab.engine.cluster import loaded
         from posenc.lab.engine.ray import Ray
 
-        loaded()
         return Ray(**chosen)
     for name, value in chosen.items():
         raise SettingError(

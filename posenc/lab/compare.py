@@ -70,9 +70,9 @@ def compare(
     out = comparison.out
     make_folder(out, "runs")
     with locked(out, wait=False):
-        with engine.session():
+        with engine.opened() as carrier:
             jobs, device = _jobs(comparison, engine.at_once()), engine.usual_device()
-            stopped = complete(out, configs, corpus, jobs, display, device, engine=engine)
+            stopped = complete(out, configs, corpus, jobs, display, device, carrier=carrier)
         runs = [run for config in configs if (run := read_run(out / "runs" / config.name))]
         try:
             command, language = comparison.command(), comparison.language

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from posenc.errors import LabError, SettingError
 from posenc.lab.config import RunConfig
-from posenc.lab.engine.engine import Batch, Engine
+from posenc.lab.engine.engine import Batch, Carrier
 from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import read_run
 from posenc.lab.leftovers import remove_leftovers
@@ -21,7 +21,7 @@ def complete(
     display: Display,
     device: str = "cpu",
     until: float | None = None,
-    engine: Engine = LOCAL,
+    carrier: Carrier = LOCAL,
 ) -> BaseException | None:
     """Do what is not done; returns what stopped it early, if anything did.
 
@@ -37,12 +37,12 @@ def complete(
     display.plan(len(configs), sum(done))
     if all(done):
         return None
-    engine.check(device)
+    carrier.check(device)
     remove_leftovers()
     todo = tuple(config for config, skip in zip(configs, done, strict=True) if not skip)
     stopped: BaseException
     try:
-        engine.run_all(Batch(out, todo, corpus, jobs, device), display, until)
+        carrier.run_all(Batch(out, todo, corpus, jobs, device), display, until)
         return None
     except (KeyboardInterrupt, LabError, TimeoutError) as error:
         stopped = error

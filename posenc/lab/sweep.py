@@ -70,12 +70,13 @@ def sweep(
     make_folder(out, "runs")
     jobs = chosen.jobs or engine.at_once()
 
-    def done(configs: Sequence[RunConfig]) -> BaseException | None:
-        if not configs:
-            return None
-        return complete(out, configs, corpus, jobs, display, chosen.device, engine=engine)
+    with locked(out, wait=False), engine.opened() as carrier:
 
-    with locked(out, wait=False), engine.session():
+        def done(configs: Sequence[RunConfig]) -> BaseException | None:
+            if not configs:
+                return None
+            return complete(out, configs, corpus, jobs, display, chosen.device, carrier=carrier)
+
         stopped = done([one for arm in arms for one in looking(chosen.rates, arm)])
         rated = [with_rate(chosen.rates, arm, out) for arm in arms]
         # Seed by seed, so that an early end has every arm as often.

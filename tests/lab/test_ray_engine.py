@@ -1,9 +1,10 @@
 """Runs on a cluster of two nodes in this machine: equal to local ones, whoever dies."""
 
 import contextlib
-import logging
+import socket
+import subprocess
+import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,15 @@ from typing import Any
 
 import pytest
 from lab_runs import BROKEN, Silent
-from ray_runs import SLOW, different, kill_worker, two_nodes
+from ray_runs import SLOW, add_node, cluster_of, different, kill_worker
+from typer.testing import CliRunner
 
+from posenc.commands.app import app
 from posenc.errors import LabError, SettingError
 from posenc.lab.compare import plan
 from posenc.lab.complete import complete
 from posenc.lab.config import Comparison, RunConfig
-from posenc.lab.engine import cluster as connection
-from posenc.lab.engine.engine import Engine
+from posenc.lab.engine.engine import Carrier
 from posenc.lab.engine.local import LOCAL
 from posenc.lab.engine.parcel import Token
 from posenc.lab.engine.ray import Ray
@@ -27,7 +29,7 @@ from posenc.lab.text import read_text
 from posenc.lab.train import Progress
 
 pytestmark = pytest.mark.unchecked
-STEPS = 300
+STEPS = 200
 
 
 @pytest.fixture(scope="module")
@@ -45,46 +47,59 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def nodes(modules: Path) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # It says beforehand what a later release will do with GPUs.
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        with quiet(), two_nodes() as cluster, connection.session():
-            connection.connect(cluster.address)
+        with cluster_of(2) as cluster:
             yield cluster
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Ray leaves pipes and sockets of processes that it started to the garbage collector."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        yield
+@pytest.fixture(scope="module")
+def carrier(nodes: Any) -> Iterator[Carrier]:
+    """One connection for all, whose workers have torch loaded after the first run."""
+    with Ray(nodes.address, retries=1).opened() as carrier:
+        yield carrier
 
 
-@pytest.fixture
-def engine(nodes: Any) -> Ray:
-    return Ray(nodes.address)
+@pytest.fixture(scope="module")
+def whole(modules: Path, text: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """Slow runs of two seeds, as they are where nothing disturbs them."""
+    out = tmp_path_factory.mktemp("whole")
+    whole = slow_runs(text, out, 2)
+    carried_out(whole, LOCAL)
+    return whole
 
 
-@pytest.fixture
-def slow(small: Comparison) -> Comparison:
-    return replace(small, encodings=("posenc_ray_slow:Slow",), steps=STEPS)
+def slow_runs(text: Path, out: Path, seeds: int) -> Comparison:
+    return Comparison(
+        encodings=("posenc_ray_slow:Slow",),
+        train_length=8,
+        test_lengths=(16,),
+        dim=8,
+        depth=1,
+        heads=2,
+        batch=4,
+        steps=STEPS,
+        seeds=seeds,
+        text=(text,),
+        out=out,
+        jobs=2,
+    )
 
 
 def carried_out(
     comparison: Comparison,
-    engine: Engine,
+    carrier: Carrier,
     hook: Callable[[str, Progress], None] = lambda name, progress: None,
     more: tuple[RunConfig, ...] = (),
+    shown: Silent | None = None,
     **how: Any,
 ) -> tuple[Silent, list[str], BaseException | None]:
     """What was heard, the names of the runs, and what ended it early."""
     corpus = read_text(comparison.text)
     configs = [*plan(comparison, corpus), *more]
     (comparison.out / "runs").mkdir(parents=True, exist_ok=True)
-    shown = Silent(hook)
-    jobs = min(comparison.jobs or 2, engine.at_once())
-    stopped = complete(comparison.out, configs, corpus, jobs, shown, engine=engine, **how)
+    shown = shown or Silent(hook)
+    stopped = complete(
+        comparison.out, configs, corpus, comparison.jobs or 2, shown, carrier=carrier, **how
+    )
     return shown, [config.name for config in configs], stopped
 
 
@@ -94,18 +109,18 @@ def elsewhere(comparison: Comparison) -> Comparison:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_rows_and_weights_are_those_of_local_runs(
-    small: Comparison, engine: Ray, shared: bool, monkeypatch: pytest.MonkeyPatch
+    small: Comparison, carrier: Carrier, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not shared:
         # The workers look for a file that is not there.
         monkeypatch.setattr(
-            "posenc.lab.engine.ray_driver.token",
+            "posenc.lab.engine.ray_process.token",
             lambda out: contextlib.nullcontext(Token(out, "nowhere", "")),
         )
     first = plan(small, read_text(small.text))[0]
     after = replace(first, base=first.name, learning_rate=0.001)
     local = carried_out(elsewhere(small), LOCAL, more=(after,))
-    shown, names, stopped = carried_out(small, engine, more=(after,))
+    shown, names, stopped = carried_out(small, carrier, more=(after,))
     assert stopped is None
     assert shown.planned == local[0].planned
     assert shown.ends == local[0].ends == dict.fromkeys(names, "done")
@@ -118,11 +133,11 @@ def test_rows_and_weights_are_those_of_local_runs(
 
 
 def test_a_run_that_raises_fails_at_once_and_one_that_dies_after_retries(
-    small: Comparison, engine: Ray
+    small: Comparison, carrier: Carrier
 ) -> None:
     names = tuple(f"posenc_ray_broken:{name}" for name in ("Raises", "Dies"))
     comparison = replace(small, encodings=(*names, "none"))
-    shown, (raises, dies, none), stopped = carried_out(comparison, replace(engine, retries=1))
+    shown, (raises, dies, none), stopped = carried_out(comparison, carrier)
     assert stopped is None
     assert shown.ends == {raises: "failed", dies: "failed", none: "done"}
     assert [name for name, _ in shown.losses] == [dies]
@@ -133,21 +148,21 @@ def test_a_run_that_raises_fails_at_once_and_one_that_dies_after_retries(
     assert len(rows[dies]) == 1
 
 
-def test_a_full_disk_ends_all(small: Comparison, engine: Ray) -> None:
+def test_a_full_disk_ends_all(small: Comparison, carrier: Carrier) -> None:
     comparison = replace(small, encodings=("posenc_ray_broken:Fills",))
-    _, _, stopped = carried_out(comparison, engine)
+    _, _, stopped = carried_out(comparison, carrier)
     assert isinstance(stopped, LabError)
     assert "disk is full" in str(stopped)
 
 
 class TestDisturbed:
     def test_a_killed_worker_costs_no_more_than_since_the_last_checkpoint(
-        self, slow: Comparison, engine: Ray, modules: Path
+        self, whole: Comparison, tmp_path: Path, carrier: Carrier, modules: Path
     ) -> None:
-        carried_out(elsewhere(slow), LOCAL)
         steps = modules / "steps"
-        undisturbed = steps.stat().st_size
+        undisturbed = steps.stat().st_size // 2
         steps.unlink()
+        slow = slow_runs(whole.text[0], tmp_path, 1)
         killed: list[int] = []
 
         def kill(name: str, progress: Progress) -> None:
@@ -155,20 +170,19 @@ class TestDisturbed:
             if not killed and there and progress.step >= STEPS // 3:
                 killed.extend([progress.step] * kill_worker(name))
 
-        shown, names, stopped = carried_out(slow, engine, kill)
+        shown, names, stopped = carried_out(slow, carrier, kill)
         assert stopped is None
         assert killed
         assert [name for name, _ in shown.losses] == names
         assert shown.order == names
-        assert different(slow.out, slow.out / "local", names) == []
+        assert different(slow.out, whole.out, names) == []
         # From the beginning, at least so many steps would have been taken twice.
         assert undisturbed < steps.stat().st_size < undisturbed + killed[0]
 
     def test_a_lost_node_gives_its_run_to_another(
-        self, slow: Comparison, engine: Ray, nodes: Any
+        self, whole: Comparison, tmp_path: Path, carrier: Carrier, nodes: Any
     ) -> None:
-        slow = replace(slow, seeds=2)
-        carried_out(elsewhere(slow), LOCAL)
+        slow = replace(whole, out=tmp_path)
         node = next(iter(nodes.worker_nodes))
         heard: set[str] = set()
 
@@ -179,43 +193,60 @@ class TestDisturbed:
                 nodes.remove_node(node, allow_graceful=False)
 
         try:
-            shown, names, stopped = carried_out(slow, engine, remove)
+            shown, names, stopped = carried_out(slow, carrier, remove)
         finally:
-            nodes.add_node(num_cpus=1, object_store_memory=100_000_000)
+            add_node(nodes)
         assert stopped is None
         assert len(shown.losses) == 1
-        assert different(slow.out, slow.out / "local", names) == []
+        assert different(slow.out, whole.out, names) == []
 
     def test_after_ctrl_c_runs_have_checkpoints_and_go_on(
-        self, slow: Comparison, engine: Ray
+        self, whole: Comparison, tmp_path: Path, carrier: Carrier
     ) -> None:
-        slow = replace(slow, seeds=3)
-        carried_out(elsewhere(slow), LOCAL)
+        slow = replace(whole, out=tmp_path)
 
         def interrupt(name: str, progress: Progress) -> None:
             if progress.step > STEPS // 3:
                 raise KeyboardInterrupt
 
-        shown, names, stopped = carried_out(slow, engine, interrupt)
+        shown, names, stopped = carried_out(slow, carrier, interrupt)
         assert isinstance(stopped, KeyboardInterrupt)
         assert shown.notes == ["stopped early"]
         assert set(shown.ends.values()) == {"stopped"}
+        assert shown.order
         assert set(shown.ends) == set(shown.order)
-        begun = [name for name in names if name in shown.order]
-        assert begun
-        assert all((slow.out / "runs" / name / CHECKPOINT).exists() for name in begun)
-        again, _, stopped = carried_out(slow, engine)
+        assert all((slow.out / "runs" / name / CHECKPOINT).exists() for name in shown.order)
+        again, _, stopped = carried_out(slow, carrier)
         assert stopped is None
         assert again.ends == dict.fromkeys(names, "done")
-        assert different(slow.out, slow.out / "local", names) == []
+        assert different(slow.out, whole.out, names) == []
 
-    def test_after_the_time_is_over_no_run_begins(self, slow: Comparison, engine: Ray) -> None:
-        slow = replace(slow, seeds=4, jobs=4)
+    def test_a_head_that_dies_leaves_what_is_done(
+        self, whole: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        slow = replace(whole, out=tmp_path)
+
+        def behead(name: str, progress: Progress) -> None:
+            # The first is done, and the second at work.
+            if len(shown.order) == 2 and cluster.head_node is not None:
+                cluster.remove_node(cluster.head_node, allow_graceful=False)
+
+        shown = Silent(behead)
+        with cluster_of(1) as cluster, Ray(cluster.address).opened() as carrier:
+            _, names, stopped = carried_out(slow, carrier, shown=shown)
+        assert isinstance(stopped, LabError)
+        assert "does not answer any more" in str(stopped)
+        assert shown.ends == {names[0]: "done", names[1]: "stopped"}
+        again, _, stopped = carried_out(slow, LOCAL)
+        assert (again.order, stopped) == (names[1:], None)
+        assert different(slow.out, whole.out, names) == []
+
+    def test_after_the_time_is_over_no_run_begins(
+        self, text: Path, tmp_path: Path, carrier: Carrier
+    ) -> None:
+        slow = replace(slow_runs(text, tmp_path, 4), jobs=4)
         until: list[float] = [time.monotonic() + 3600]
-
-        class Late(Ray):
-            def run_all(self, batch: Any, listener: Any, until: float | None = None) -> None:
-                super().run_all(batch, listener, soon)
 
         class Soon(float):
             """Over as soon as a run is heard of."""
@@ -223,12 +254,10 @@ class TestDisturbed:
             def __lt__(self, now: float) -> bool:
                 return until[0] < now
 
-        soon = Soon()
-
         def over(name: str, progress: Progress) -> None:
             until[0] = 0.0
 
-        shown, names, stopped = carried_out(slow, Late(engine.address), over)
+        shown, names, stopped = carried_out(slow, carrier, over, until=Soon())
         assert isinstance(stopped, TimeoutError)
         assert "have not begun" in str(stopped)
         assert 1 <= len(shown.order) < len(names)
@@ -236,8 +265,61 @@ class TestDisturbed:
 
 
 class TestRefused:
-    def test_more_cores_than_any_node_has(self, small: Comparison, nodes: Any) -> None:
-        with pytest.raises(SettingError, match=r"--cpus-per-run 2: of the 2 nodes .* for ever"):
-            carried_out(small, Ray(nodes.address, cpus_per_run=2))
-        with pytest.raises(SettingError, match=r"--gpus-per-run 1: of the 2 nodes .* for ever"):
-            carried_out(small, Ray(nodes.address, gpus_per_run=1), device="cuda")
+    def test_more_than_any_node_has(self, small: Comparison, nodes: Any) -> None:
+        with (
+            Ray(nodes.address, cpus_per_run=2).opened() as carrier,
+            pytest.raises(SettingError, match=r"--cpus-per-run 2: of the 2 nodes .* for ever"),
+        ):
+            carried_out(small, carrier)
+        with (
+            Ray(nodes.address, gpus_per_run=0.5).opened() as carrier,
+            pytest.raises(SettingError, match=r"--gpus-per-run 0.5: of the 2 nodes .* for ever"),
+        ):
+            carried_out(small, carrier, device="auto")
+
+    @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
+    def test_an_address_where_nobody_answers(self, small: Comparison, address: str) -> None:
+        with socket.socket() as taken:
+            # Bound and not listening, it refuses.
+            taken.bind(("127.0.0.1", 0))
+            engine = Ray(address.format(port=taken.getsockname()[1]))
+            with pytest.raises(LabError, match="nobody answers"), engine.opened() as carrier:
+                carried_out(small, carrier)
+
+    def test_without_ray_it_says_what_to_install(
+        self, small: Comparison, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(LabError, match=r"pip install posenc\[ray\]"), Ray().opened() as carrier:
+            carried_out(small, carrier)
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("--engine", "slurm"), "'slurm' is not one of"),
+            (("--address", "auto"), "--address auto is for a cluster: give --engine ray"),
+            (("--gpus-per-run", "1"), "--gpus-per-run 1.0 is for a cluster"),
+            (("--engine", "ray", "--cpus-per-run", "0"), "cpus_per_run must be a whole number"),
+            (("--engine", "ray", "--gpus-per-run", "-1"), "--gpus-per-run -1"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, options: tuple[str, ...], said: str) -> None:
+        ended = CliRunner().invoke(app, ["compare", *options])
+        assert ended.exit_code == 2
+        assert said in ended.stderr
+
+    def test_gpus_and_another_device(self) -> None:
+        with pytest.raises(SettingError, match="--device cpu with --gpus-per-run 1"):
+            Ray(gpus_per_run=1).device("cpu")
+        assert Ray(gpus_per_run=1).device("auto") == Ray(gpus_per_run=1).usual_device() == "cuda"
+
+
+def test_ray_is_not_imported_for_local_runs() -> None:
+    program = """
+import sys
+import posenc.commands.compare
+from posenc.lab.engine.ray import Ray
+with Ray().opened():
+    assert "ray" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,4 +1,4 @@
-"""A cluster of Ray of two nodes in this machine, and runs that can be disturbed on it."""
+"""Clusters of Ray in this machine, and runs that can be disturbed on them."""
 
 import os
 import signal
@@ -36,17 +36,22 @@ class Slow(pe.NoPE):
 
 
 @contextmanager
-def two_nodes() -> Iterator[Any]:
-    """A cluster whose nodes have one core each."""
+def cluster_of(nodes: int) -> Iterator[Any]:
+    """A cluster whose nodes have one core each; the first is its head."""
     from ray.cluster_utils import Cluster
 
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        cluster.add_node(num_cpus=1, object_store_memory=STORE)
+        for _ in range(nodes - 1):
+            add_node(cluster)
         yield cluster
     finally:
         cluster.shutdown()
+
+
+def add_node(cluster: Any) -> None:
+    cluster.add_node(num_cpus=1, object_store_memory=STORE)
 
 
 def worker_of(name: str) -> int | None:

@@ -1,38 +1,25 @@
 """The connection to a cluster of Ray, and whether it can carry runs out."""
 
-import contextlib
-import importlib
+import logging
 import os
 import socket
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from posenc.errors import LabError, SettingError, installing
+import ray
+
+from posenc.errors import LabError, SettingError
 
 CONNECT_SECONDS = 5.0
 
 
-def loaded() -> Any:
-    """The module ray. Raises LabError where it is not installed."""
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise LabError(
-            f"--engine ray needs Ray ({error}): {installing('ray')}, or pip install posenc[ray]"
-        ) from None
-
-
 def connect(address: str) -> None:
     """Connect this process, unless it is. Raises LabError where nobody answers."""
-    ray = loaded()
     if ray.is_initialized():
         return
     asked = _resolved(address)
     _knock(asked, address)
     try:
-        ray.init(address=asked, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=asked, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         said = str(error).strip().partition("\n")[0]
         raise LabError(
@@ -41,20 +28,9 @@ def connect(address: str) -> None:
         ) from None
 
 
-@contextlib.contextmanager
-def session() -> Iterator[None]:
-    """A connection that is made inside ends with the block; one from before stays."""
-    before = _connected()
-    try:
-        yield
-    finally:
-        if not before and _connected():
-            loaded().shutdown()
-
-
 def require(address: str, cpus: int, gpus: float) -> None:
     """Raise SettingError where no node of the cluster has room for one run."""
-    nodes = [node["Resources"] for node in loaded().nodes() if node["Alive"]]
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for option, name, asked in (("cpus", "CPU", cpus), ("gpus", "GPU", gpus)):
         most = max((node.get(name, 0) for node in nodes), default=0)
         if asked > most:
@@ -67,11 +43,6 @@ def require(address: str, cpus: int, gpus: float) -> None:
             f"--cpus-per-run {cpus} --gpus-per-run {gpus:g}: no node at --address {address} has "
             "both, and the run would wait for ever"
         )
-
-
-def _connected() -> bool:
-    ray = sys.modules.get("ray")
-    return ray is not None and ray.is_initialized()
 
 
 def _resolved(address: str) -> str:

@@ -44,27 +44,31 @@ class Listener(Protocol):
     def end(self, name: str, state: str, message: str) -> None: ...
 
 
+class Carrier(Protocol):
+    """Carries out batches of runs.
+
+    `check` raises PosencError where runs on that device cannot be carried out. A run that raises
+    is recorded in its folder, as is one whose process is killed here, and the others go on. On
+    KeyboardInterrupt, or when the disk is full (LabError), runs write their checkpoints and end
+    before `run_all` raises. After `until`, of time.monotonic, no further run begins: those at work
+    come to their end, and then TimeoutError is raised.
+    """
+
+    def check(self, device: str) -> None: ...
+    def run_all(self, batch: Batch, listener: Listener, until: float | None = None) -> None: ...
+
+
 class Engine(Protocol):
-    """Carries out runs.
+    """A way of carrying runs out, as a person chose it.
 
     at_once       how many runs go at a time where nobody chose
     usual_device  where runs of `posenc compare` compute, which names none
-    session       holds what the engine opens, as the connection to a cluster: all batches inside
-                  share it, and it is closed at the end
-    check         raises PosencError where this engine cannot carry out runs on that device
-    run_all       carries a batch out
-
-    A run that raises, or whose process is killed here, is recorded in its folder, and the others
-    go on. On KeyboardInterrupt, or when the disk is full (LabError), runs write their checkpoints
-    and end before `run_all` raises. After `until`, of time.monotonic, no further run begins: those
-    at work come to their end, and then TimeoutError is raised.
+    opened        a carrier, with what it holds for many batches, as the connection to a cluster
     """
 
     def at_once(self) -> int: ...
     def usual_device(self) -> str: ...
-    def session(self) -> AbstractContextManager[None]: ...
-    def check(self, device: str) -> None: ...
-    def run_all(self, batch: Batch, listener: Listener, until: float | None = None) -> None: ...
+    def opened(self) -> AbstractContextManager[Carrier]: ...
 
 
 def next_ready(waiting: deque[RunConfig], active: Iterable[str]) -> RunConfig | None:

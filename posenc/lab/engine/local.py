@@ -11,7 +11,7 @@ from pathlib import Path
 
 from posenc.atomic_files import replace_file
 from posenc.errors import LabError
-from posenc.lab.engine.engine import Batch, Listener, next_ready, too_late
+from posenc.lab.engine.engine import Batch, Carrier, Listener, next_ready, too_late
 from posenc.lab.engine.worker import PATIENCE_SECONDS, Worker, server, start, wait
 from posenc.lab.hardware import chosen_device, cores
 from posenc.lab.leftovers import own_prefix
@@ -28,14 +28,14 @@ class Local:
     def usual_device(self) -> str:
         return "cpu"
 
-    def session(self) -> AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    def opened(self) -> AbstractContextManager[Carrier]:
+        return contextlib.nullcontext(self)
 
     def check(self, device: str) -> None:
         chosen_device(device)
 
     def run_all(self, batch: Batch, listener: Listener, until: float | None = None) -> None:
-        """As `Engine` has it; a second Ctrl-C kills the runs."""
+        """As `Carrier` has it; a second Ctrl-C kills the runs."""
         device = chosen_device(batch.device)
         context = server(transformers=any(config.model for config in batch.configs))
         threads = max(1, cores() // batch.jobs)

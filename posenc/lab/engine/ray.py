@@ -1,11 +1,12 @@
-"""Carry runs out on a cluster of Ray: each is a task, and this process alone writes the folder."""
+"""A cluster of Ray, as a person chose it."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from posenc.errors import SettingError, whole
-from posenc.lab.engine import cluster
-from posenc.lab.engine.engine import Batch, Listener
+from posenc.lab.engine.engine import Carrier
+from posenc.lab.engine.ray_process import RayProcess
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,10 @@ class Ray:
     def usual_device(self) -> str:
         return self.device("auto")
 
-    def session(self) -> AbstractContextManager[None]:
-        return cluster.session()
-
-    def check(self, device: str) -> None:
-        self.device(device)
-        cluster.connect(self.address)
-        cluster.require(self.address, self.cpus_per_run, self.gpus_per_run)
-
-    def run_all(self, batch: Batch, listener: Listener, until: float | None = None) -> None:
-        from posenc.lab.engine.ray_driver import Driver
-
-        cluster.connect(self.address)
-        Driver(self, batch, listener).run(until)
+    @contextmanager
+    def opened(self) -> Iterator[Carrier]:
+        carrier = RayProcess(self)
+        try:
+            yield carrier
+        finally:
+            carrier.close()

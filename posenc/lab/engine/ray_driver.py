@@ -1,4 +1,4 @@
-"""The side of the command: hands runs out as tasks of Ray, and takes in what they tell.
+"""Hands runs out as tasks of Ray, and takes in what they tell, in a process of its own.
 
 Ray's own retries would repeat a task as it was first handed out, from its beginning. Here a run
 whose worker or node died is handed out again with the checkpoint that came last.
@@ -7,21 +7,24 @@ whose worker or node died is handed out again with the checkpoint that came last
 import os
 import pickle
 import secrets
+import signal
 import sys
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import LabError
+from posenc.errors import LabError, PosencError
 from posenc.lab.config import RunConfig
-from posenc.lab.engine import cluster
-from posenc.lab.engine.engine import Batch, Listener, next_ready, too_late
+from posenc.lab.engine.engine import Batch, next_ready, too_late
 from posenc.lab.engine.mailbox import Mailbox
-from posenc.lab.engine.parcel import LARGE, Token, receive, remove_arriving, token
+from posenc.lab.engine.parcel import LARGE, Token, receive, remove_arriving
 from posenc.lab.engine.ray_task import Letter, Parcel, carry_out
 from posenc.lab.folder import CHECKPOINT, MANIFEST, RESULTS, WEIGHTS
 from posenc.lab.run import Assignment, fail, prepare
+from posenc.lab.train import Progress
 
 if TYPE_CHECKING:
     from posenc.lab.engine.ray import Ray
@@ -43,15 +46,58 @@ class _Attempt:
     begun: bool = False
 
 
+class _Told:
+    """A listener that passes on what it hears; where nobody is left to hear, runs end."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def begin(self, name: str) -> None:
+        self.connection.send(("begin", name))
+
+    def update(self, name: str, progress: Progress) -> None:
+        self.connection.send(("update", name, progress))
+
+    def lost(self, name: str, message: str) -> None:
+        self.connection.send(("lost", name, message))
+
+    def end(self, name: str, state: str, message: str) -> None:
+        self.connection.send(("end", name, state, message))
+
+
+def attend(connection: Connection, engine: "Ray") -> None:
+    """The life of the process that is connected: batches come, and what they come to goes back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from posenc.lab.engine import cluster
+
+    with suppress(EOFError, OSError):
+        while True:
+            given = connection.recv()
+            answer: BaseException | None = None
+            try:
+                cluster.connect(engine.address)
+                cluster.require(engine.address, engine.cpus_per_run, engine.gpus_per_run)
+                if given is not None:
+                    batch, shared = given
+                    Driver(engine, batch, shared, connection).run()
+            except (PosencError, TimeoutError, KeyboardInterrupt, OSError) as error:
+                answer = error
+            connection.send(("over", answer))
+
+
 class Driver:
     """One batch on a cluster that this process is connected to."""
 
-    def __init__(self, engine: "Ray", batch: Batch, listener: Listener) -> None:
-        self.ray = cluster.loaded()
-        self.engine, self.batch, self.listener = engine, batch, listener
+    def __init__(self, engine: "Ray", batch: Batch, shared: Token, connection: Connection) -> None:
+        import ray
+
+        # As untyped as what comes back from tasks.
+        self.ray: Any = ray
+        self.engine, self.batch, self.shared = engine, batch, shared
+        self.orders, self.listener = connection, _Told(connection)
         self.waiting = deque(batch.configs)
         self.active: dict[str, _Attempt] = {}
-        self.stopping = False
+        self.late = self.stopping = False
         self.read = 0
         self.shown: set[str] = set()
         self.deaths: Counter[str] = Counter()
@@ -65,20 +111,17 @@ class Driver:
         head = {"node:__internal_head__": 0.001}
         self.mailbox = self.ray.remote(Mailbox).options(num_cpus=0, resources=head).remote()
 
-    def run(self, until: float | None) -> None:
-        """As `Engine.run_all`. Raises LabError where the cluster is gone."""
+    def run(self) -> None:
+        """As `Carrier.run_all`; it is told to be late or to stop."""
         try:
-            with token(self.batch.out) as shared:
-                try:
-                    self._carry_out(shared, until)
-                except BaseException as error:
-                    # Nobody is left to be asked where the cluster is gone.
-                    if not isinstance(error, (self.ray.exceptions.RayError, ConnectionError)):
-                        self._stop()
-                    raise
-                finally:
-                    for name in sorted(self.shown):
-                        self.listener.end(name, "stopped", "")
+            try:
+                self._carry_out()
+            except (self.ray.exceptions.RayError, ConnectionError):
+                # Nobody is left to be asked.
+                raise
+            except BaseException:
+                self._stop()
+                raise
             self.ray.kill(self.mailbox)
         except (self.ray.exceptions.RayError, ConnectionError) as error:
             raise LabError(
@@ -86,20 +129,27 @@ class Driver:
                 f"({_said(error)}); what is done is kept, and the same command goes on"
             ) from None
 
-    def _carry_out(self, shared: Token, until: float | None) -> None:
-        late = False
+    def _carry_out(self) -> None:
         while self.waiting or self.active:
-            if not late and until is not None and time.monotonic() > until:
-                late = True
-                self._close()
-            if late and self.waiting and not self.active:
+            self._obey()
+            if self.late and self.waiting and not self.active:
                 raise too_late(len(self.waiting))
-            while not late and len(self.active) < self.batch.jobs:
+            while not self.late and len(self.active) < self.batch.jobs:
                 config = next_ready(self.waiting, (x.config.name for x in self.active.values()))
                 if config is None:
                     break
-                self._hand_out(config, shared)
+                self._hand_out(config)
             self._look(LOOK_SECONDS)
+
+    def _obey(self) -> None:
+        try:
+            while self.orders.poll():
+                if self.orders.recv() == "stop":
+                    raise KeyboardInterrupt
+                self.late = True
+                self._close()
+        except EOFError:
+            raise KeyboardInterrupt from None
 
     def _look(self, seconds: float) -> None:
         """Take in what has come within `seconds`, and settle the runs that have ended."""
@@ -114,7 +164,7 @@ class Driver:
     def _ask(self, method: Any, *arguments: Any) -> Any:
         return self.ray.get(method.remote(*arguments), timeout=ANSWER_SECONDS)
 
-    def _hand_out(self, config: RunConfig, shared: Token) -> None:
+    def _hand_out(self, config: RunConfig) -> None:
         folder = self.batch.folder(config.name)
         folder.mkdir(parents=True, exist_ok=True)
         remove_arriving(folder)
@@ -128,7 +178,7 @@ class Driver:
             attempt=number,
             config=config,
             summary=self.batch.summary(config),
-            token=shared,
+            token=self.shared,
             small={name: data for name, data in found.items() if name not in LARGE},
             large={name: self.ray.put(data) for name, data in found.items() if name in LARGE},
             base=base,
