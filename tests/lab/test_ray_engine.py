@@ -157,7 +157,12 @@ def test_a_full_disk_ends_all(small: Comparison, carrier: Carrier) -> None:
 
 class TestDisturbed:
     def test_a_killed_worker_costs_no_more_than_since_the_last_checkpoint(
-        self, whole: Comparison, tmp_path: Path, carrier: Carrier, modules: Path
+        self,
+        whole: Comparison,
+        tmp_path: Path,
+        carrier: Carrier,
+        modules: Path,
+        capfd: pytest.CaptureFixture[str],
     ) -> None:
         steps = modules / "steps"
         undisturbed = steps.stat().st_size // 2
@@ -173,6 +178,8 @@ class TestDisturbed:
         shown, names, stopped = carried_out(slow, carrier, kill)
         assert stopped is None
         assert killed
+        # Ray's own account of it would stand before what --json prints.
+        assert capfd.readouterr().out == ""
         assert [name for name, _ in shown.losses] == names
         assert shown.order == names
         assert different(slow.out, whole.out, names) == []

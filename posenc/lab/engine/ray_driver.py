@@ -1,4 +1,4 @@
-"""Hands runs out as tasks of Ray, and takes in what they tell, in a process of its own.
+"""Hands runs out as tasks of Ray, and takes in what they tell.
 
 Ray's own retries would repeat a task as it was first handed out, from its beginning. Here a run
 whose worker or node died is handed out again with the checkpoint that came last.
@@ -7,24 +7,21 @@ whose worker or node died is handed out again with the checkpoint that came last
 import os
 import pickle
 import secrets
-import signal
 import sys
 import time
 from collections import Counter, deque
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import LabError, PosencError
+from posenc.errors import LabError
 from posenc.lab.config import RunConfig
-from posenc.lab.engine.engine import Batch, next_ready, too_late
+from posenc.lab.engine.engine import Batch, Listener, next_ready, too_late
 from posenc.lab.engine.mailbox import Mailbox
 from posenc.lab.engine.parcel import LARGE, Token, receive, remove_arriving
 from posenc.lab.engine.ray_task import Letter, Parcel, carry_out
 from posenc.lab.folder import CHECKPOINT, MANIFEST, RESULTS, WEIGHTS
 from posenc.lab.run import Assignment, fail, prepare
-from posenc.lab.train import Progress
 
 if TYPE_CHECKING:
     from posenc.lab.engine.ray import Ray
@@ -46,55 +43,18 @@ class _Attempt:
     begun: bool = False
 
 
-class _Told:
-    """A listener that passes on what it hears; where nobody is left to hear, runs end."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def begin(self, name: str) -> None:
-        self.connection.send(("begin", name))
-
-    def update(self, name: str, progress: Progress) -> None:
-        self.connection.send(("update", name, progress))
-
-    def lost(self, name: str, message: str) -> None:
-        self.connection.send(("lost", name, message))
-
-    def end(self, name: str, state: str, message: str) -> None:
-        self.connection.send(("end", name, state, message))
-
-
-def attend(connection: Connection, engine: "Ray") -> None:
-    """The life of the process that is connected: batches come, and what they come to goes back."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from posenc.lab.engine import cluster
-
-    with suppress(EOFError, OSError):
-        while True:
-            given = connection.recv()
-            answer: BaseException | None = None
-            try:
-                cluster.connect(engine.address)
-                cluster.require(engine.address, engine.cpus_per_run, engine.gpus_per_run)
-                if given is not None:
-                    batch, shared = given
-                    Driver(engine, batch, shared, connection).run()
-            except (PosencError, TimeoutError, KeyboardInterrupt, OSError) as error:
-                answer = error
-            connection.send(("over", answer))
-
-
 class Driver:
     """One batch on a cluster that this process is connected to."""
 
-    def __init__(self, engine: "Ray", batch: Batch, shared: Token, connection: Connection) -> None:
+    def __init__(
+        self, engine: "Ray", batch: Batch, shared: Token, listener: Listener, orders: Connection
+    ) -> None:
         import ray
 
         # As untyped as what comes back from tasks.
         self.ray: Any = ray
         self.engine, self.batch, self.shared = engine, batch, shared
-        self.orders, self.listener = connection, _Told(connection)
+        self.orders, self.listener = orders, listener
         self.waiting = deque(batch.configs)
         self.active: dict[str, _Attempt] = {}
         self.late = self.stopping = False
@@ -112,22 +72,16 @@ class Driver:
         self.mailbox = self.ray.remote(Mailbox).options(num_cpus=0, resources=head).remote()
 
     def run(self) -> None:
-        """As `Carrier.run_all`; it is told to be late or to stop."""
+        """As `Carrier.run_all`; it is told to be late or to stop. RayError: the cluster is gone."""
         try:
-            try:
-                self._carry_out()
-            except (self.ray.exceptions.RayError, ConnectionError):
-                # Nobody is left to be asked.
-                raise
-            except BaseException:
-                self._stop()
-                raise
-            self.ray.kill(self.mailbox)
-        except (self.ray.exceptions.RayError, ConnectionError) as error:
-            raise LabError(
-                f"--address {self.engine.address}: the cluster does not answer any more "
-                f"({_said(error)}); what is done is kept, and the same command goes on"
-            ) from None
+            self._carry_out()
+        except (self.ray.exceptions.RayError, ConnectionError):
+            # Nobody is left to be asked.
+            raise
+        except BaseException:
+            self._stop()
+            raise
+        self.ray.kill(self.mailbox)
 
     def _carry_out(self) -> None:
         while self.waiting or self.active:
@@ -231,7 +185,7 @@ class Driver:
             self._raise_if_hopeless(error)
             # What it sent before is in the folder; what it may send after that is not wanted.
             self._ask(self.mailbox.forget, attempt.number)
-            self._lost(attempt.config, _said(error))
+            self._lost(attempt.config, said(error))
 
     def _conclude(self, attempt: _Attempt, state: str, message: str) -> None:
         """Settle an attempt that has said how its run ended."""
@@ -271,7 +225,7 @@ class Driver:
         if own or isinstance(error, errors.RuntimeEnvSetupError):
             raise LabError(
                 f"a worker at --address {self.engine.address} cannot carry runs out: "
-                f"{_said(cause or error)}; every node needs posenc[lab] of this version"
+                f"{said(cause or error)}; every node needs posenc[lab] of this version"
             ) from error
 
     def _lost(self, config: RunConfig, why: str) -> None:
@@ -315,5 +269,6 @@ class Driver:
             self.ray.kill(self.mailbox)
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """Its kind, and the first line of what it says."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from posenc.errors import LabError, installing
 from posenc.lab.engine.engine import Batch, Listener
 from posenc.lab.engine.parcel import token
-from posenc.lab.engine.ray_driver import PATIENCE_SECONDS, attend
+from posenc.lab.engine.ray_attend import attend, gone
+from posenc.lab.engine.ray_driver import PATIENCE_SECONDS
 from posenc.lab.engine.worker import server
 
 if TYPE_CHECKING:
@@ -103,11 +104,7 @@ class RayProcess:
         self._connection.close()
         self._process.join(PATIENCE_SECONDS)
         code, self._process = self._process.exitcode, None
-        return LabError(
-            f"--address {self.engine.address}: the cluster does not answer any more (Ray ended "
-            f"its process here with code {code}); what is done is kept, and the same command "
-            "goes on"
-        )
+        return gone(self.engine, f"Ray ended its process here with code {code}")
 
     def _stop(self, listener: Listener, begun: set[str]) -> None:
         """Have the runs end with checkpoints; a second Ctrl-C kills them."""
