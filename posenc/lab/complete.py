@@ -31,13 +31,15 @@ def complete(
     if jobs < 1:
         raise SettingError(f"jobs is {jobs}: it must be at least 1")
     found = [read_run(out / "runs" / config.name) for config in configs]
+    done = [run is not None and run.state == "done" for run in found]
+    if not all(done):
+        # Refused before anything is shown.
+        carrier.check(device)
     for problem in (problem for run in found if run for problem in run.problems):
         display.note(problem)
-    done = [run is not None and run.state == "done" for run in found]
     display.plan(len(configs), sum(done))
     if all(done):
         return None
-    carrier.check(device)
     remove_leftovers()
     todo = tuple(config for config, skip in zip(configs, done, strict=True) if not skip)
     stopped: BaseException
