@@ -1,20 +1,16 @@
 """Carry runs out in processes of this machine, a few at a time."""
 
 import contextlib
-import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
-from posenc.atomic_files import replace_file
 from posenc.errors import LabError
 from posenc.lab.engine.engine import Batch, Carrier, Listener, next_ready, too_late
 from posenc.lab.engine.worker import PATIENCE_SECONDS, Worker, server, start, wait
 from posenc.lab.hardware import chosen_device, cores
-from posenc.lab.leftovers import own_prefix
+from posenc.lab.leftovers import text_file
 from posenc.lab.run import Assignment, fail, prepare
 
 
@@ -40,7 +36,7 @@ class Local:
         context = server(transformers=any(config.model for config in batch.configs))
         threads = max(1, cores() // batch.jobs)
         waiting, active = deque(batch.configs), list[Worker]()
-        with _text_file(batch) as text:
+        with text_file(batch.corpus) as text:
             try:
                 while waiting or active:
                     late = until is not None and time.monotonic() > until
@@ -67,19 +63,6 @@ class Local:
 
 
 LOCAL = Local()
-
-
-@contextlib.contextmanager
-def _text_file(batch: Batch) -> Iterator[Path]:
-    """The text in a file, which all runs map."""
-    with tempfile.TemporaryDirectory(prefix=own_prefix()) as temporary:
-        text = Path(temporary, "text")
-        corpus = batch.corpus
-        try:
-            replace_file(text, corpus.train + corpus.test if corpus else b"")
-        except OSError as error:
-            raise LabError(f"{text} cannot be written: {error.strerror}") from None
-        yield text
 
 
 def _finish(worker: Worker, listener: Listener) -> None:
