@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jaxtyping
 import pytest
 from jaxtyping import Float
-from torch import Tensor, zeros
+from torch import Tensor, ones, zeros
 
 from tests.support.shapes import checked, typechecked
 
@@ -29,6 +29,10 @@ def half(x: float) -> float:
     return x / 2
 
 
+def first(x: Float[Tensor, "a"]) -> Float[Tensor, "a"]:
+    return x[: int(x[0])]
+
+
 @dataclass(frozen=True)
 class Pair:
     x: Float[Tensor, "a"]
@@ -47,10 +51,15 @@ class Number:
         (wrong_product, (zeros(2, 2),), (zeros(2, 3),)),
         (late, (zeros(2, 2), zeros(2)), (zeros(2, 2), zeros(3))),
         (Pair, (zeros(2), zeros(2)), (zeros(2), zeros(3))),
+        (first, (2 * ones(2),), (ones(2),)),
+        (late, (zeros(2, 2), zeros(2)), (zeros(2, 2).long(), zeros(2))),
+        (late, (zeros(2, 2), None), ([zeros(2, 2)], None)),
     ],
 )
 def test_shapes_are_those_of_one_call(function, right, wrong):
     hooked = checked(function, typechecker=typechecked)
+    # The second is not checked, being like the first.
+    hooked(*right)
     hooked(*right)
     with pytest.raises(jaxtyping.TypeCheckError):
         hooked(*wrong)
