@@ -12,7 +12,11 @@ DRAWN = re.compile(r"^```\{(?:chapter|figure-of|gallery|panel)\}.*?^```$", re.DO
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lessons, how-to, corrections and glossary in both languages, without their figures."""
+    """Lessons, how-to, corrections and glossary in both languages, without their figures.
+
+    Those who read it call nothing that has shapes: all are marked `unchecked` or `browser`, which
+    run together, so that it is built once.
+    """
     root = tmp_path_factory.mktemp("site")
     for language in ("en", "zh"):
         source = root / "source" / language
