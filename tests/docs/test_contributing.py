@@ -30,7 +30,9 @@ CONCERNED = (
     "tests/commands/test_sketch.py",
 )
 # Of those, what depends on no encoding and waits for processes of its own.
-UNCONCERNED = "pictures or install or loads or compiler or star_import or is_a_package"
+UNCONCERNED = (
+    "pictures or install or loads or compiler or star_import or is_a_package or terminal or configs"
+)
 
 
 @pytest.fixture
