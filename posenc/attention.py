@@ -10,9 +10,8 @@ from typing import Any, Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.attention_shapes import check_shapes
 from posenc.backends import BACKENDS
-from posenc.backends.backend import Call
+from posenc.backends.backend import Call, check_shapes
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding

@@ -10,12 +10,20 @@ from torch import Tensor
 
 from posenc.dispatch_rotation import rotated
 from posenc.equation import group
+from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, rotations_of
 from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Rotate, Zones
-from posenc.torch_modes import arithmetic, cast_to, device_type, exporting_to_onnx, transformed
+from posenc.torch_modes import (
+    FLOATS,
+    arithmetic,
+    cast_to,
+    device_type,
+    exporting_to_onnx,
+    transformed,
+)
 
 # Keys of a query head from which on packing them is paid for where SDPA is slow, and how many query
 # heads may share them there: in SDPA those are rows of one product, which is faster.
@@ -201,3 +209,50 @@ def hides_most(form: NormalForm, keys: int) -> bool:
     """Whether a window hides so many keys that a few queries pay for skipping them."""
     window = form.visibility.window
     return window is not None and 4 * window <= keys
+
+
+def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise ShapeError unless these are queries, keys and values of one attention."""
+    if _fit(q, k, v):
+        return
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
+    if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
+        raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype not in FLOATS:
+            raise ShapeError(
+                f"{name} is {x.dtype}, in which nothing can be added up: give float16, bfloat16, "
+                f"float32 or float64, {name}.to(torch.bfloat16)"
+            )
+        if x.shape[1] == 0 or x.shape[3] == 0:
+            raise ShapeError(f"at least one head of one dimension is needed, got {shapes}")
+    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            "q and k must share batch and head dimension, k and v batch, heads and tokens; "
+            f"got {shapes}"
+        )
+    raise ShapeError(
+        f"{q.shape[1]} query heads and {k.shape[1]} key heads: "
+        "grouped-query attention needs a multiple"
+    )
+
+
+def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether there is nothing for `check_shapes` to say."""
+    q_shape, k_shape, v_shape = q.shape, k.shape, v.shape
+    if not len(q_shape) == len(k_shape) == len(v_shape) == 4:
+        return False
+    dtype = q.dtype
+    if dtype not in FLOATS:
+        return False
+    if not k.dtype == v.dtype == dtype and (k.dtype not in FLOATS or v.dtype not in FLOATS):
+        return False
+    batch, heads, _, dim = q_shape
+    k_batch, key_heads, keys, k_dim = k_shape
+    v_batch, value_heads, values, v_dim = v_shape
+    if not batch == k_batch == v_batch or dim != k_dim or key_heads != value_heads:
+        return False
+    some = keys == values and heads != 0 and key_heads != 0 and dim != 0 and v_dim != 0
+    return some and heads % key_heads == 0

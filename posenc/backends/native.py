@@ -68,8 +68,8 @@ def attend(call: Call) -> Tensor:
     learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if run is None or of_layer or learns or not plain(q, k, v):
         # Here, for its operators are registered on import.
-        from posenc.native.attention import Inputs
-        from posenc.native.attention import attend as kernel
+        from posenc.native.attention_operators import Inputs
+        from posenc.native.attention_operators import attend as kernel
 
         out = kernel(Inputs(q, k, v, **terms, **of_layer))
     else:
@@ -78,7 +78,7 @@ def attend(call: Call) -> Tensor:
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
-    from posenc.native.attention import Inputs, attend_with_lse
+    from posenc.native.attention_operators import Inputs, attend_with_lse
 
     q, k, v, _, terms, of_layer = _given(call)
     out, lse = attend_with_lse(Inputs(q, k, v, **terms, **of_layer))

@@ -9,7 +9,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.attention_shapes import check_shapes
+from posenc.backends.backend import check_shapes
 from posenc.errors import SettingError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import Place, absorb, both_ways, divided, read, scan, within

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.attention_shapes import check_shapes
+from posenc.backends.backend import check_shapes
 from posenc.errors import CacheError, PositionsError, ShapeError
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan

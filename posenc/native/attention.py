@@ -1,36 +1,54 @@
-"""Attention with position terms by the C kernels, as two operators with fake and autograd rules.
+"""Attention with position terms by the C kernels, eager: operators are `attention_operators`.
 
-posenc::attention returns the output and what its gradient needs: the output before it was rounded
-(empty where it is not), and of each row the greatest score in units of log 16, the peak, and the
-sum of the weights relative to it, the mass. posenc::attention_backward returns the gradients that
-are wanted, in the order of the inputs. Graphs hold the operators, eager calls take the kernels
-straight, for a dispatcher costs more than attention between a few tokens.
-
-The mass has a gradient, as if the peak were a constant: of their log, that is the whole.
+Of each row a call keeps the greatest score in units of log 16, the peak, and the sum of the weights
+relative to it, the mass. The mass has a gradient, as if the peak were a constant: of their log,
+that is the whole.
 """
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.attention_layout import (
-    PLACES,
-    packed_terms,
-    packed_tokens,
-    readable,
-    room_for_output,
-    rows_contiguous,
+from posenc.native.attention_struct import (
+    BY_ROWS,
+    KINDS,
+    LEARNED,
+    PACK_TERMS,
+    PACK_TOKENS,
+    CallStruct,
+    Inputs,
+    Steps,
 )
-from posenc.native.attention_struct import BY_ROWS, LEARNED, SCHEMA, CallStruct, Inputs, Steps
 from posenc.native.gradient_sums import added_up, by_rows, share, sums_of
-from posenc.native.library import LIBRARY, Library
+from posenc.native.library import LIBRARY, TYPES, Library
 from posenc.torch_modes import arithmetic, plain, threads
 
+# What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
+# 0 where one row is for all, (t,), (1, t) or (1, h, t).
+_HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
+    ("", "_stride"): lambda x: (x.data_ptr(), *x.stride()[:3]),
+    ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
+    ("", "_grad", "_steps"): lambda x: (x.data_ptr(), 0, x.shape[3]),
+    ("",): lambda x: (x.data_ptr(),),
+    ("", "_units"): lambda x: (x.data_ptr(), x.shape[1]),
+    ("", "_step"): lambda x: (x.data_ptr(), x.stride(0) if x.ndim > 1 and x.shape[0] > 1 else 0),
+}
+# Of each input but q, k and v what its fields hold, None for a number, and what they do where no
+# tensor is given.
+_FIELDS = tuple(
+    (_HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
+    if name in KINDS
+    else (None, ())
+    for name in Inputs._fields[3:]
+)
+PLACES = tuple(place for place, name in enumerate(Inputs._fields) if name in KINDS)
+_ROWS = tuple(place for place in PLACES if Inputs._fields[place] in BY_ROWS)
+_WHOLE = tuple(place for place in PLACES if place not in _ROWS)
 _LEARNED = tuple(Inputs._fields.index(name) for name in LEARNED)
 
 
@@ -60,12 +78,12 @@ def attend_with_lse(inputs: Inputs) -> tuple[Tensor, Tensor]:
     elif learns:
         out, _, peak, mass = _AttentionAndMass.apply((*values, learns), places, *tensors)
     else:
-        out, _, peak, mass = _forward(*inputs)
+        out, _, peak, mass = forward(*inputs)
     # Of a row that sees nothing the peak is -inf.
     return out, peak * math.log(16) + mass.masked_fill(mass == 0, 1.0).log()
 
 
-def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (b, h, tq, d_v), the same before rounding or nothing; peak and mass of each row."""
     x = Inputs(*inputs)
     out = room_for_output(x.q, x.v)
@@ -74,28 +92,15 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return out, exact, peak, mass
 
 
-def _forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`_outputs`, filled."""
-    outputs = _outputs(*inputs)
+def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`outputs`, filled."""
+    made = outputs(*inputs)
     x = readable(Inputs(*inputs))
-    fill(_struct_of(x), x.q, outputs[0], *(x.data_ptr() if x.numel() else 0 for x in outputs[1:]))
-    return outputs
+    fill(_struct_of(x), x.q, made[0], *(x.data_ptr() if x.numel() else 0 for x in made[1:]))
+    return made
 
 
-def fill(
-    call: CallStruct, q: Tensor, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0
-) -> None:
-    """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
-    call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
-    if peak:
-        call.exact_out, call.peak, call.mass = exact, peak, mass
-    batch, heads, queries, _ = q.shape
-    call.workers = max(1, min(threads(), batch * heads * -(-queries // 256)))
-    call.chunks = call.slots = 1
-    _run(_library(), call, q, own_rows=not peak)
-
-
-def _backward(
+def backward(
     grad: Tensor,
     grad_mass: Tensor | None,
     exact: Tensor,
@@ -104,8 +109,8 @@ def _backward(
     wanted: Sequence[bool],
     *inputs: Any,
 ) -> list[Tensor]:
-    """The gradients that are wanted of `LEARNED`, in its order, from what `_forward` kept."""
-    library, x = _library(), readable(Inputs(*inputs))
+    """The gradients that are wanted of `LEARNED`, in its order, from what `forward` kept."""
+    x = readable(Inputs(*inputs))
     want = {name for name, is_wanted in zip(LEARNED, wanted, strict=True) if is_wanted}
     grad, exact = rows_contiguous(grad.to(x.q.dtype)), rows_contiguous(exact)
     peak, mass = peak.contiguous(), mass.contiguous()
@@ -123,16 +128,10 @@ def _backward(
     sums = sums_of(x, call, want, arithmetic(x.q))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
-    _run(library, call, x.q, own_rows=False)
+    run(call, x.q, own_rows=False)
 
     grads |= {name: added_up(t, getattr(x, name)) for name, t in sums.items()}
     return [grads[name] for name in LEARNED if name in want]
-
-
-def _library() -> Library:
-    if isinstance(LIBRARY, str):
-        raise UnsupportedError(f"posenc::attention: {LIBRARY}")
-    return LIBRARY
 
 
 def _keeps_exact(x: Inputs) -> bool:
@@ -144,9 +143,71 @@ def _struct_of(x: Inputs) -> CallStruct:
     return CallStruct.from_buffer_copy(packed_tokens(x.q, x.k, x.v) + packed_terms(x))
 
 
-def _run(library: Library, call: CallStruct, q: Tensor, own_rows: bool) -> None:
+def room_for_output(q: Tensor, v: Tensor) -> Tensor:
+    """(b, h, tq, d_v), with heads inside of tokens where q has them so.
+
+    A layer that turned them to the outside by a view then turns them back by one.
+    """
+    batch, heads, tokens, _ = q.shape
+    _, by_head, by_token, _ = q.stride()
+    if by_head < by_token:
+        return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)
+    return q.new_empty(batch, heads, tokens, v.shape[3])
+
+
+def packed_tokens(q: Tensor, k: Tensor, v: Tensor) -> bytes:
+    """The sizes of a call with q, k and v, whose rows are contiguous."""
+    batch, heads, queries, width = q.shape
+    _, key_heads, keys, value_width = v.shape
+    sizes = (batch, heads, key_heads, queries, keys, width, value_width)
+    (q0, q1, q2, _), (k0, k1, k2, _), (v0, v1, v2, _) = q.stride(), k.stride(), v.stride()
+    rows = (q.data_ptr(), q0, q1, q2, k.data_ptr(), k0, k1, k2, v.data_ptr(), v0, v1, v2)
+    return PACK_TOKENS(TYPES[q.dtype], 0, *sizes, *rows)
+
+
+def packed_terms(x: Inputs) -> bytes:
+    """All inputs but q, k and v, which are readable."""
+    values: tuple[Any, ...] = x
+    fields: list[Any] = []
+    for value, (held, absent) in zip(values[3:], _FIELDS, strict=True):
+        if value is None:
+            fields += absent
+        elif held is None:
+            fields.append(value)
+        else:
+            fields += held(value)
+    return PACK_TERMS(*fields)
+
+
+def readable(x: Inputs) -> Inputs:
+    """The same tensors, laid out as the kernel reads them."""
+    values: tuple[Any, ...] = x
+    by_rows = [p for p in _ROWS if values[p] is not None and values[p].stride(3) != 1]
+    whole = [p for p in _WHOLE if values[p] is not None and not values[p].is_contiguous()]
+    laid_out = {Inputs._fields[place]: values[place].contiguous() for place in (*by_rows, *whole)}
+    return x._replace(**laid_out) if laid_out else x
+
+
+def rows_contiguous(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def fill(
+    call: CallStruct, q: Tensor, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0
+) -> None:
+    """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
+    call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
+    if peak:
+        call.exact_out, call.peak, call.mass = exact, peak, mass
+    batch, heads, queries, _ = q.shape
+    call.workers = max(1, min(threads(), batch * heads * -(-queries // 256)))
+    call.chunks = call.slots = 1
+    run(call, q, own_rows=not peak)
+
+
+def run(call: CallStruct, q: Tensor, own_rows: bool) -> None:
     """Run the kernel, with peak and mass of each row in memory of its own where nobody asks."""
-    kernels, double = library.kernels, q.dtype == torch.float64
+    kernels, double = _library().kernels, q.dtype == torch.float64
     scratch = kernels.pe_attention_double_scratch if double else kernels.pe_attention_float_scratch
     kernel = kernels.pe_attention_double if double else kernels.pe_attention_float
     address, rows = ctypes.addressof(call), 0
@@ -162,24 +223,13 @@ def _run(library: Library, call: CallStruct, q: Tensor, own_rows: bool) -> None:
     kernel(address)
 
 
-def _fake_backward(
-    grad: Tensor,
-    grad_mass: Tensor | None,
-    exact: Tensor,
-    peak: Tensor,
-    mass: Tensor,
-    wanted: list[bool],
-    *inputs: Any,
-) -> list[Tensor]:
-    x = Inputs(*inputs)
-    likes = ((name, getattr(x, name)) for name, want in zip(LEARNED, wanted, strict=True) if want)
-    return [
-        torch.empty_like(rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
-        for name, like in likes
-    ]
+def _library() -> Library:
+    if isinstance(LIBRARY, str):
+        raise UnsupportedError(f"posenc::attention: {LIBRARY}")
+    return LIBRARY
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], places: list[int], output: tuple[Tensor, ...]) -> None:
+def keep(ctx: Any, inputs: tuple[Any, ...], places: list[int], output: tuple[Tensor, ...]) -> None:
     """What the gradient needs of this call, whose tensors stand at these places."""
     numbers = list(inputs)
     for place in places:
@@ -192,17 +242,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], places: list[int], output: tuple[Te
     ctx.set_materialize_grads(False)
 
 
-def _keep_of_operator(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _keep(ctx, inputs, [place for place in PLACES if inputs[place] is not None], output)
-    ctx.mark_non_differentiable(*output[1:3])
-
-
-def _gradient(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-    gradients = _gradients(ctx, grads, ctx.needs_input_grad)
-    return tuple(gradients.get(place) for place in range(len(Inputs._fields)))
-
-
-def _gradients(
+def gradients(
     ctx: Any, grads: Sequence[Tensor | None], needs: Sequence[bool] | dict[int, bool]
 ) -> dict[int, Tensor]:
     """Of the inputs at places that need one the gradient."""
@@ -219,8 +259,8 @@ def _gradients(
     wanted = [place in learned for place in _LEARNED]
     # Where its own gradient may be asked for, the operator knows that there is none.
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not plain(grad)
-    backward: Any = torch.ops.posenc.attention_backward.default if graph else _backward
-    made = backward(grad, grad_mass, exact, peak, mass, wanted, *inputs)
+    run_backward: Any = torch.ops.posenc.attention_backward.default if graph else backward
+    made = run_backward(grad, grad_mass, exact, peak, mass, wanted, *inputs)
     return dict(zip(learned, made, strict=True))
 
 
@@ -232,15 +272,15 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: tuple[Any, ...], places: list[int], *_: Tensor) -> Tensor:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, places, output)
+        output = forward(*inputs)
+        keep(ctx, inputs, places, output)
         return output[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         needs = dict(zip(ctx.places, ctx.needs_input_grad[2:], strict=True))
-        gradients = _gradients(ctx, grads, needs)
-        return None, None, *(gradients.get(place) for place in ctx.places)
+        found = gradients(ctx, grads, needs)
+        return None, None, *(found.get(place) for place in ctx.places)
 
 
 class _AttentionAndMass(_Attention):
@@ -248,30 +288,7 @@ class _AttentionAndMass(_Attention):
 
     @staticmethod
     def forward(ctx: Any, inputs: tuple[Any, ...], places: list[int], *_: Tensor) -> Any:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, places, output)
+        output = forward(*inputs)
+        keep(ctx, inputs, places, output)
         ctx.mark_non_differentiable(*output[1:3])
         return output
-
-
-def _no_second(ctx: Any, *_: Any) -> None:
-    raise UnsupportedError(
-        "attend(backend='native') has no gradient of its gradient: "
-        "use backend='reference' where create_graph=True"
-    )
-
-
-_OPERATORS = torch.library.Library("posenc", "FRAGMENT")
-_OPERATORS.define(f"attention({SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)")
-_OPERATORS.define(
-    "attention_backward(Tensor grad, Tensor? grad_mass, Tensor exact, Tensor peak, Tensor mass, "
-    f"bool[] wanted, {SCHEMA}) -> Tensor[]"
-)
-_OPERATORS.impl("attention", _forward, "CPU")
-_OPERATORS.impl("attention_backward", _backward, "CPU")
-torch.library.register_fake("posenc::attention", _outputs, lib=_OPERATORS)
-torch.library.register_fake("posenc::attention_backward", _fake_backward, lib=_OPERATORS)
-torch.library.register_autograd(
-    "posenc::attention", _gradient, setup_context=_keep_of_operator, lib=_OPERATORS
-)
-torch.library.register_autograd("posenc::attention_backward", _no_second, lib=_OPERATORS)

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.native.attention import fill
-from posenc.native.attention_layout import (
+from posenc.native.attention import (
+    fill,
     packed_terms,
     packed_tokens,
     readable,

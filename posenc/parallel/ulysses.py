@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.attention import attend
-from posenc.attention_shapes import check_shapes
+from posenc.backends.backend import check_shapes
 from posenc.encoding import Context
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, lower

@@ -11,7 +11,7 @@ import posenc as pe
 from posenc import attend
 from posenc.native import attention, query, rotary_ops
 from posenc.native.attention_struct import LEARNED, CallStruct, Inputs
-from posenc.native.library import LIBRARY, TYPES, Library
+from posenc.native.library import LIBRARY, TYPES
 from posenc.terms import Layout
 from tests.support.oracles import drawing
 
@@ -89,9 +89,9 @@ def test_attention_reads_and_writes_every_number(width: int, flushes: bool) -> N
         inputs = Inputs(k.expand(-1, -1, queries, -1), k, v, learns=True)
         grad = torch.cat([v, torch.zeros_like(v)], dim=2)[:, :, :queries]
         with flushing(flushes):
-            out, exact, peak, mass = attention._forward(*inputs)
+            out, exact, peak, mass = attention.forward(*inputs)
             zeros = torch.zeros_like(exact)
-            (v_grad,) = attention._backward(grad, None, zeros, peak, mass, wanted, *inputs)
+            (v_grad,) = attention.backward(grad, None, zeros, peak, mass, wanted, *inputs)
             short = query.attend(k, k, v, 1.0)
         expected = numbers.float()[None, :, None].expand_as(exact)
         torch.testing.assert_close(exact, expected, rtol=0, atol=0, equal_nan=True)
@@ -178,13 +178,13 @@ def test_scores_may_leave_its_range() -> None:
 def test_the_kernel_reads_the_tensors_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are not rotated; of those that are, what the rotation gives, of their dtype."""
     q = torch.randn(1, 2, 40, 16).half().requires_grad_()
-    run, read = attention._run, []
+    run, read = attention.run, []
 
-    def watched(library: Library, call: CallStruct, x: Tensor, **settings: bool) -> None:
+    def watched(call: CallStruct, x: Tensor, **settings: bool) -> None:
         read.append((call.type, x.dtype, call.v))
-        run(library, call, x, **settings)
+        run(call, x, **settings)
 
-    monkeypatch.setattr(attention, "_run", watched)
+    monkeypatch.setattr(attention, "run", watched)
     for encoding in (None, pe.Rotary(16), pe.ALiBi(2)):
         attend(q, q, q, encoding, causal=True, backend="native").sum().backward()
     assert read == [(TYPES[torch.float16], torch.float16, q.data_ptr())] * 6
