@@ -83,9 +83,7 @@ class RayProcess:
 
     def _start(self) -> None:
         if importlib.util.find_spec("ray") is None:
-            raise LabError(
-                f"--engine ray needs Ray: pip install posenc[ray], or {installing('ray')}"
-            )
+            raise LabError(f"--engine ray needs Ray: {installing('ray')}")
         context = server()
         self._connection, other = context.Pipe()
         # Started by the server, it hears nothing of the terminal's Ctrl-C.
