@@ -13,13 +13,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import PLAIN, AsJson, errors
-from posenc.commands.engine import (
-    AtAddress,
-    CpusPerRun,
-    GpusPerRun,
-    OnEngine,
-    chosen_engine,
-)
+from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import LabError, SettingError, UnknownNameError
 from posenc.lab.spelling import split

@@ -2,12 +2,15 @@
 
 import json
 import re
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import run
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from posenc.lab import evaluate
@@ -24,6 +27,17 @@ GIVEN = {
     "spans": 2,
 }
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """The command is made for a process of its own, whose threads and signals it settles."""
+    threads = torch.get_num_threads()
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    torch.set_num_threads(threads)
+    for one, handler in handlers.items():
+        signal.signal(one, handler)
 
 
 def ran(folder: Path, given: Any, *options: str) -> tuple[int, str]:
