@@ -132,7 +132,7 @@ FAULTS = [
         "posenc.encodings.hard_alibi:HardALiBi.biases",
         "distance.abs() >= windows",
         "distance.abs() > windows",
-        lambda: pe.HardALiBi(4),
+        lambda: pe.HardALiBi(4, windows=(2, 5)),
         "check_reference_scores",
     ),
     Fault(
