@@ -5,7 +5,6 @@ import torch
 
 import posenc as pe
 from posenc import PositionsError, ShapeError, UnsupportedError
-from posenc import terms as t
 from posenc.encoding import Encoding
 from posenc.lowering import Lowerable, lower
 from posenc.parallel import ring_passes
@@ -15,27 +14,22 @@ from posenc.parallel.sharded import Sharded
 from posenc.parallel.simulator import Simulator
 from posenc.parallel.ulysses import ulysses
 from posenc.positions import Positions
-from posenc.testing.fixtures import attends, context_for
+from posenc.testing.fixtures import attends
 from tests.support.rings import (
     WAYS,
     arrangements,
     in_parts,
     joined,
     leaves_of,
+    refused,
+    shared_out,
     trial_of,
     whole,
     with_gradients,
 )
 
-# Of the one example of each encoding that goes on four and eight ranks, how many tokens there are.
+# How many tokens there are on as many ranks.
 TOKENS = {2: 12, 3: 12, 4: 16, 8: 16}
-
-
-def refused(encoding: Encoding, positions: Positions) -> bool:
-    """Whether it lowers to what ring attention refuses."""
-    context = context_for(encoding, positions.k_len)
-    terms = lower(encoding, positions, context=context).terms
-    return any(isinstance(term, t.CountTable | t.DenseBias) for term in terms)
 
 
 def check(encoding: Encoding, size: int, positions: Positions) -> None:
@@ -45,8 +39,7 @@ def check(encoding: Encoding, size: int, positions: Positions) -> None:
     leaves = leaves_of(own, qkv, context)
     for name, (way, plan) in WAYS.items():
         ulysses = name == "ulysses"
-        heads, key_heads = qkv[0].shape[1], qkv[1].shape[1]
-        if ulysses and (heads % size or (key_heads % size and size % key_heads)):
+        if ulysses and not shared_out(qkv, size):
             continue
         sharded = Sharded(positions, size, plan)
         if not ulysses and refused(own, positions):
@@ -61,9 +54,7 @@ def check(encoding: Encoding, size: int, positions: Positions) -> None:
 @pytest.mark.parametrize("size", [2, 3, 4, 8])
 @pytest.mark.parametrize("name", pe.encodings())
 def test_every_encoding_on_ranks(name: str, size: int) -> None:
-    """All examples on two and three ranks, and the first on four and eight."""
-    examples = list(filter(attends, pe.encodings()[name].examples()))
-    for encoding in examples if size < 4 else examples[:1]:
+    for encoding in filter(attends, pe.encodings()[name].examples()):
         check(encoding, size, Positions.build(TOKENS[size], causal=True))
 
 

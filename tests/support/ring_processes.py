@@ -6,6 +6,7 @@ each case, forward and backward, into FOLDER.
 
 import json
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,16 +18,24 @@ import posenc as pe
 from posenc import Encoding, Positions, attend, rotate, shard
 from posenc.parallel.process_group import ProcessGroup
 from posenc.parallel.sharded import Sharded
-from tests.support.rings import WAYS, arrangements, in_parts, leaves_of, trial_of, whole
+from posenc.testing.fixtures import attends
+from tests.support.rings import (
+    WAYS,
+    arrangements,
+    in_parts,
+    leaves_of,
+    refused,
+    shared_out,
+    trial_of,
+    whole,
+)
 
 TOKENS = 16
 # Alike in every process.
 torch.manual_seed(0)
-# Name, way, arrangement, encoding.
+# Name, way, arrangement, encoding; besides every example in every way, plain.
 CASES: list[tuple[str, str, str, Encoding]] = [
-    ("angles", "zigzag", "plain", pe.Rotary(8)),
     ("tables", "striped", "packed", pe.T5Bias(8, buckets=8, max_distance=20)),
-    ("a window", "contiguous", "plain", pe.SlidingWindow(3)),
     ("gates", "zigzag", "padded", pe.ForgetGate(32, heads=8)),
     ("angles that learn", "zigzag", "both ways", pe.LearnedRotary(8, heads=8)),
     ("heads", "ulysses", "packed", pe.T5Bias(8, buckets=8, max_distance=20)),
@@ -36,6 +45,19 @@ CASES: list[tuple[str, str, str, Encoding]] = [
 
 def error(got: Tensor, wanted: Tensor) -> float:
     return (got - wanted).abs().max().item()
+
+
+def examples(size: int) -> Iterator[tuple[str, str, str, Encoding]]:
+    """Every example that attends in every way in which so many ranks can have it."""
+    for name, kind in pe.encodings().items():
+        for number, encoding in enumerate(kind.examples()):
+            if not attends(encoding):
+                continue
+            own, qkv, _ = trial_of(encoding, TOKENS)
+            ways = [] if refused(own, Positions.build(TOKENS, causal=True)) else [*WAYS][:-1]
+            ways += ["ulysses"] if shared_out(qkv, size) else []
+            for way in ways:
+                yield f"{name} {number}, {way}", way, "plain", encoding
 
 
 def run(name: str, arrangement: str, encoding: Encoding, comm: ProcessGroup) -> float:
@@ -83,7 +105,8 @@ def main() -> None:
     store = dist.FileStore(str(folder / "store"), size)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
     comm = ProcessGroup()
-    errors = {name: run(way, kind, encoding, comm) for name, way, kind, encoding in CASES}
+    cases = [*CASES, *examples(size)]
+    errors = {name: run(way, kind, encoding, comm) for name, way, kind, encoding in cases}
     # Which older versions have elsewhere.
     if find_spec("torch.distributed.tensor.experimental._context_parallel"):
         errors["torch's own ring"] = torchs_ring(comm)

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from posenc import Context, Encoding, Positions, attend, shard, unshard
-from posenc.lowering import Lowerable
+from posenc.lowering import Lowerable, lower
 from posenc.parallel.communication import Communicator
 from posenc.parallel.ring import ring
 from posenc.parallel.sharded import Sharded
 from posenc.parallel.ulysses import ulysses
-from posenc.testing.fixtures import Trial
+from posenc.terms import CountTable, DenseBias
+from posenc.testing.fixtures import Trial, context_for
 
 Way = Callable[..., list[Tensor]]
 # With the plan that each is for.
@@ -36,6 +37,19 @@ def arrangements(tokens: int) -> dict[str, Positions]:
         "padded": Positions.build(attention_mask=mask, causal=True),
         "placed": Positions.build(ids=torch.arange(tokens) * 5 % 11, causal=True),
     }
+
+
+def refused(encoding: Encoding, positions: Positions) -> bool:
+    """Whether it lowers to what ring attention refuses."""
+    context = context_for(encoding, positions.k_len)
+    terms = lower(encoding, positions, context=context).terms
+    return any(isinstance(term, CountTable | DenseBias) for term in terms)
+
+
+def shared_out(qkv: Sequence[Tensor], size: int) -> bool:
+    """Whether Ulysses can give as many ranks their heads."""
+    heads, key_heads = qkv[0].shape[1], qkv[1].shape[1]
+    return not heads % size and (not key_heads % size or not size % key_heads)
 
 
 def trial_of(encoding: Encoding, tokens: int) -> tuple[Encoding, list[Tensor], Context | None]:
