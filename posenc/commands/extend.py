@@ -1,10 +1,11 @@
 """`posenc extend`: how far a trained model reads with each method."""
 
+import importlib.util
 import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,11 +13,16 @@ from rich.table import Table
 from typer import Argument, Option
 
 from posenc.commands.app import errors
+from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
-from posenc.errors import SettingError
+from posenc.errors import LabError, SettingError, installing
 from posenc.extend.options import MEASURES, METHODS, Options
 from posenc.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
 from posenc.words import Words
+
+if TYPE_CHECKING:
+    from posenc.extend.measuring import Measuring
+    from posenc.lab.engine.engine import Engine
 
 
 def extend(
@@ -71,6 +77,10 @@ def extend(
         str | None,
         Option(help="Write the config.json of this method into the folder of the results."),
     ] = None,
+    engine: OnEngine = "local",
+    address: AtAddress = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     as_json: Annotated[
         bool, Option("--json", help="Print report.json; progress goes to stderr.")
     ] = False,
@@ -95,10 +105,13 @@ def extend(
             tuning=_tuning(tune, length=tune_length, rate=tune_lr, rank=tune_rank),
             language=language,
         )
+        measuring = _measuring(chosen_engine(engine, address, cpus_per_run, gpus_per_run))
         # From here on Ctrl-C has a report to write.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         told = Words(sayable(language, sys.stderr), TEXTS)
-        outcome = run(options, lambda line: print(told.of(line), file=sys.stderr, flush=True))
+        outcome = run(
+            options, lambda line: print(told.of(line), file=sys.stderr, flush=True), measuring
+        )
     if as_json:
         print(json.dumps(outcome.data, indent=2))
     else:
@@ -109,6 +122,22 @@ def extend(
             print(say.of(outcome.written))
     # 130 is what shells expect of a command that Ctrl-C ended.
     raise typer.Exit(130 if outcome.interrupted else 1 if outcome.failed else 0)
+
+
+def _measuring(engine: "Engine") -> "Measuring":
+    """Raises PosencError where there is no cluster to measure on, before a model is loaded."""
+    from posenc.extend.measuring import here
+    from posenc.lab.engine.ray import Ray
+
+    if not isinstance(engine, Ray):
+        return here
+    if importlib.util.find_spec("ray") is None:
+        raise LabError(f"--engine ray needs Ray: {installing('ray')}")
+    from posenc.extend.on_ray import OnRay
+
+    measuring = OnRay(engine)
+    measuring.check()
+    return measuring
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from posenc.errors import LabError, PosencError, SettingError
 from posenc.extend.cells import Cell, Lengths, plan, row_name
 from posenc.extend.material import Material
+from posenc.extend.measuring import Measuring, here
 from posenc.extend.methods import Reach
 from posenc.extend.options import Options
 from posenc.extend.subject import Subject, check_rotary, load_subject
@@ -42,10 +43,11 @@ class Outcome:
     written: Saying | None
 
 
-def extend(options: Options, tell: Tell) -> Outcome:
+def extend(options: Options, tell: Tell, measuring: Measuring = here) -> Outcome:
     """Measure each method on the model of the options, and write report.html and report.json.
 
-    `tell` hears a line now and then, as `posenc.extend.words` has it. Raises PosencError before any
+    `tell` hears a line now and then, as `posenc.extend.words` has it; `measuring` is who measures
+    what is not done yet. Raises PosencError before any
     work where the model, the text or an option cannot be used. After Ctrl-C the report holds what
     is finished, and the same command goes on from there.
     """
@@ -74,7 +76,8 @@ def extend(options: Options, tell: Tell) -> Outcome:
             # Refused before the hours that losses take.
             material.passkey(min(lengths.passkeys), 0.0, "")
         tuner = _tuner(subject, material, tuning, lengths, options) if tuning else None
-        work = Work(subject, material, lengths, options.seed, options.out / CELLS, tuner)
+        cells_file = options.out / CELLS
+        work = Work(subject, material, lengths, options.seed, cells_file, tuner, options.model)
         written = None
         if options.write is not None:
             reach = Reach(trained, work.target)
@@ -90,7 +93,7 @@ def extend(options: Options, tell: Tell) -> Outcome:
                 if name in UNTUNABLE
             }
         cells = plan(methods, options.measures, lengths, options.spans, options.needles, tuned)
-        rows, failed, interrupted = _carry_out(work, cells, tell)
+        rows, failed, interrupted = _carry_out(work, cells, tell, measuring)
         data = record(options, work, corpus.summary, cells, rows)
         data |= {"unavailable": unavailable, "failed": failed}
         report = write_report(options.out, data, options.language)
@@ -121,7 +124,7 @@ def _unavailable(work: Work, methods: tuple[str, ...]) -> dict[str, str]:
 
 
 def _carry_out(
-    work: Work, cells: list[Cell], tell: Tell
+    work: Work, cells: list[Cell], tell: Tell, measuring: Measuring
 ) -> tuple[dict[Cell, dict[str, Any]], dict[str, str], bool]:
     """Rows of all finished cells, reasons of those that failed, and whether Ctrl-C ended it."""
     held, problems = read_rows(work.file)
@@ -138,13 +141,15 @@ def _carry_out(
     try:
         failed |= _train(work, trained_on, tell)
         began = time.perf_counter()
-        for number, cell in enumerate(cells, 1):
-            if keys[cell] in by_key or cell.row in failed:
-                continue
-            try:
-                row = work.measure(cell)
-            except (RuntimeError, MemoryError) as error:
-                failed[str(cell)] = str(error).partition("\n")[0]
+        # Methods that build the same for a length share their cells.
+        todo: dict[str, Cell] = {}
+        for cell in cells:
+            if keys[cell] not in by_key and cell.row not in failed:
+                todo.setdefault(keys[cell], cell)
+        for cell, row in measuring(work, [*todo.values()]):
+            done += 1
+            if isinstance(row, str):
+                failed[str(cell)] = row
                 continue
             append_row(work.file, row)
             by_key[keys[cell]] = row
@@ -154,7 +159,7 @@ def _carry_out(
             # Tiny models measure hundreds of cells a second.
             if now - told >= QUIET_SECONDS:
                 told = now
-                said = {"number": number, "cells": len(cells), "cell": cell.said}
+                said = {"number": done, "cells": len(cells), "cell": cell.said}
                 said |= {"seconds": row["seconds"], "left": _clock(seconds)}
                 tell(Saying("cell", said))
     except KeyboardInterrupt:

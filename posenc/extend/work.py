@@ -16,7 +16,7 @@ from posenc.extend.tune.tuner import Tuner
 
 @dataclass(frozen=True)
 class Work:
-    """A model, what it reads, and the file where rows are kept."""
+    """A model, what it reads, the file where rows are kept, and where the model's own files are."""
 
     subject: Subject
     material: Material
@@ -24,6 +24,7 @@ class Work:
     seed: int
     file: Path
     tuner: Tuner | None = None
+    source: Path = Path()
 
     @property
     def target(self) -> int:

@@ -28,6 +28,13 @@ def connect(address: str) -> None:
         ) from None
 
 
+def room(cpus: int, gpus: float) -> int:
+    """How many runs all nodes together have room for, were nothing else on them."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    asked = [(name, count) for name, count in (("CPU", cpus), ("GPU", gpus)) if count]
+    return sum(min(int(node.get(name, 0) // count) for name, count in asked) for node in nodes)
+
+
 def require(address: str, cpus: int, gpus: float) -> None:
     """Raise SettingError where no node of the cluster has room for one run."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
