@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 import posenc as pe
-import posenc.lab.train
+import posenc.lab.train.record
 
-posenc.lab.train.CHECKPOINT_SECONDS = 0.2
+posenc.lab.train.record.CHECKPOINT_SECONDS = 0.2
 STEPS = Path(__file__).with_name("steps")
 
 
