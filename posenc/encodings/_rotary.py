@@ -47,17 +47,23 @@ def angle_by_axis(
 
 
 def rotated_dot(
-    q: Queries, k: Keys, angles: Float64[Tensor, "#b #h #tq #tk r"], layout: Layout
+    q: Queries,
+    k: Keys,
+    angles: Float64[Tensor, "#b #h #tq #tk r"],
+    layout: Layout,
+    start: int = 0,
 ) -> Scores:
     """q . k after rotating pair i of q against that of k by angles[..., i]: for references.
 
     A pair is a complex number, so that its part is Re(q * conj(k) * exp(i angle)); RoFormer,
-    equation 12. Dimensions beyond the 2r rotated ones enter as they are.
+    equation 12. The 2r rotated dimensions begin at start; the others enter as they are.
     """
     pairs = angles.shape[-1]
-    total = torch.einsum("bhid,bhjd->bhij", q[..., 2 * pairs :], k[..., 2 * pairs :])
+    rest = [i for i in range(q.shape[-1]) if not start <= i < start + 2 * pairs]
+    total = torch.einsum("bhid,bhjd->bhij", q[..., rest], k[..., rest])
     for i in range(pairs):
         one, two = (i, i + pairs) if layout == "half" else (2 * i, 2 * i + 1)
+        one, two = start + one, start + two
         q_pair, k_pair = (torch.complex(x[..., one], x[..., two]) for x in (q, k))
         turn = torch.polar(torch.ones_like(angles[..., i]), angles[..., i])
         total = total + (q_pair[..., :, None] * k_pair.conj()[..., None, :] * turn).real
@@ -79,13 +85,26 @@ class RotaryEncoding(Encoding):
         base: float = 10_000.0,
         layout: Layout = "half",
         rotary_dim: int | None = None,
+        start: int = 0,
     ) -> None:
         super().__init__()
         kind = type(self).__name__
         self.dim = self.head_dim = even(kind, "dim", dim)
-        self.rotated_dim = dim if rotary_dim is None else even(kind, "rotary_dim", rotary_dim)
-        if self.rotated_dim > dim:
-            raise SettingError(f"{kind}(dim={dim}, rotary_dim={rotary_dim}): at most dim can turn")
+        self.start, self.first = start, start + dim if start < 0 else start
+        rest = dim - self.first
+        if not 0 < rest <= dim:
+            raise SettingError(
+                f"{kind}(dim={dim}, start={start}): start is a dimension of the head, "
+                f"0 to {dim - 1}, or -1 to {-dim} from its end"
+            )
+        self.rotated_dim = (
+            even(kind, "dim - start", rest)
+            if rotary_dim is None
+            else even(kind, "rotary_dim", rotary_dim)
+        )
+        if self.rotated_dim > rest:
+            after = "at most dim" if self.first == 0 else f"from start={start} on at most {rest}"
+            raise SettingError(f"{kind}(dim={dim}, rotary_dim={rotary_dim}): {after} can turn")
         positive(kind, base=base)
         one_of(kind, get_args(Layout), layout=layout)
         self.base = base
@@ -100,7 +119,7 @@ class RotaryEncoding(Encoding):
         """One rotation of queries and keys, whose angles are made once for shared positions."""
         q, k = positions.queries.position, positions.keys.position
         k_angle = self.angles(k)
-        return Rotate(k_angle if q is k else self.angles(q), k_angle, self.layout)
+        return Rotate(k_angle if q is k else self.angles(q), k_angle, self.layout, self.first)
 
     def lower(
         self,
@@ -121,7 +140,7 @@ class RotaryEncoding(Encoding):
         return torch.stack([back * self.base ** (-2 * i / dim) for i in range(dim // 2)], dim=-1)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
-        return at.scale * rotated_dot(q, k, self.reference_angles(at), self.layout)
+        return at.scale * rotated_dot(q, k, self.reference_angles(at), self.layout, self.first)
 
 
 class TwoZones(RotaryEncoding):

@@ -17,9 +17,9 @@ class LearnedRotary(RotaryEncoding):
         angle[pos, h, i] = pos * exp(log_frequency[h, i]),   log_frequency (r,) or (heads, r)
 
     r = rotary_dim/2 pairs (None: dim/2) start at base**(-2i/rotary_dim) radians per token. heads
-    None shares one spectrum. layout and rotary_dim are as in Rotary. The parameter stays float32
-    when the module is cast down; angles are float64. Raises SettingError for an odd dim, a
-    rotary_dim that is odd or larger than dim, and settings <= 0.
+    None shares one spectrum. layout, rotary_dim and start are as in Rotary. The parameter
+    stays float32 when the module is cast down; angles are float64. Raises SettingError for an odd
+    dim, a rotary_dim that is odd or does not fit behind start, and settings <= 0.
 
     Source: Zhang et al. 2025, arXiv:2512.07805, section 3.1 (GRAPE's commuting rotations), and the
     authors' code; rotary-embedding-torch's learned_freq trains the frequency itself.
@@ -37,18 +37,19 @@ class LearnedRotary(RotaryEncoding):
         base: float = 10_000.0,
         layout: Layout = "half",
         rotary_dim: int | None = None,
+        start: int = 0,
     ) -> None:
-        super().__init__(dim, base, layout, rotary_dim)
+        super().__init__(dim, base, layout, rotary_dim, start)
         positive("LearnedRotary", heads=heads)
         self.heads, self.rotary_dim = heads, rotary_dim
         # Frequencies span decades: a step of the logarithm moves each by the same share.
-        start = geometric(base, self.rotated_dim, None).log().float()
-        self.log_frequency = nn.Parameter(start if heads is None else start.repeat(heads, 1))
+        log = geometric(base, self.rotated_dim, None).log().float()
+        self.log_frequency = nn.Parameter(log if heads is None else log.repeat(heads, 1))
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16)
-        yield cls(10, heads=4, base=500.0, layout="interleaved", rotary_dim=6)
+        yield cls(10, heads=4, base=500.0, layout="interleaved", rotary_dim=6, start=2)
 
     def angles(self, coordinates: Tensor) -> Angles:
         frequency = self.log_frequency.double().exp()

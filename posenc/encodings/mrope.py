@@ -22,7 +22,7 @@ class MRoPE(Rotary):
     rotary_dim/2. They lie one after another, or with interleaved=True take turns: pair i belongs to
     axis i % axes while that axis has pairs left, and to the first axis beyond. With "space" the
     later axes take turns over the first pairs, and the last pairs are those of time. layout,
-    rotary_dim and scaling are as in Rotary: Qwen3.5 turns 64 of 256 dimensions, MRoPE(256,
+    rotary_dim, scaling and start are as in Rotary: Qwen3.5 turns 64 of 256 dimensions, MRoPE(256,
     (11, 11, 10), interleaved=True, base=1e7, rotary_dim=64).
 
     Positions are (b, t, axes); with one coordinate per token, as in text, all axes read the same
@@ -47,8 +47,9 @@ class MRoPE(Rotary):
         layout: Layout = "half",
         rotary_dim: int | None = None,
         scaling: Scaling | None = None,
+        start: int = 0,
     ) -> None:
-        super().__init__(dim, base, layout, rotary_dim, scaling)
+        super().__init__(dim, base, layout, rotary_dim, scaling, start)
         one_of("MRoPE", (False, True, "space"), interleaved=interleaved)
         self.sections, self.interleaved = tuple(sections), interleaved
         self.axes, pairs = len(self.sections), self.rotated_dim // 2

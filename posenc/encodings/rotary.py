@@ -29,15 +29,18 @@ class Rotary(RotaryEncoding):
         angle[pos, i] = pos * base**(-2i/rotary_dim),   score = scale * R[m] q[m] . R[n] k[n]
 
     so the score depends on m - n only. layout "half" pairs dimensions (i, i + rotary_dim/2), as
-    GPT-NeoX and Hugging Face do; "interleaved" pairs (2i, 2i + 1), as the paper and Meta do. Only
-    the first rotary_dim of the dim dimensions turn (None: all). Angles are in radians and float64.
+    GPT-NeoX and Hugging Face do; "interleaved" pairs (2i, 2i + 1), as the paper and Meta do. Of
+    the dim dimensions rotary_dim turn, from start on (None: all that follow), and the others pass:
+    in DeepSeek's heads the last 64, Rotary(192, rotary_dim=64, start=-64). Angles are in radians
+    and float64.
 
     To reach beyond the trained length, scaling changes the frequencies: Linear, NTK, DynamicNTK,
     YaRN, LongRoPE, Llama3 or Proportional, as in Rotary(64, scaling=YaRN(4, 4096)). LLaMA 2 Long
     (arXiv:2309.16039) is another base, Rotary(64, base=500_000.0). Raises SettingError for an odd
-    dim, a rotary_dim that is odd or larger than dim, and a scaling that does not fit.
+    dim, a rotary_dim that is odd or does not fit behind start, and a scaling that does not fit.
 
-    Source: Su et al. 2021, arXiv:2104.09864, equations 14 to 16 and 34; partial turning: GPT-J.
+    Source: Su et al. 2021, arXiv:2104.09864, equations 14 to 16 and 34; partial turning: GPT-J;
+    from start on: DeepSeek-V2, arXiv:2405.04434, section 2.1.3.
     """
 
     name = "rotary"
@@ -51,8 +54,9 @@ class Rotary(RotaryEncoding):
         layout: Layout = "half",
         rotary_dim: int | None = None,
         scaling: Scaling | None = None,
+        start: int = 0,
     ) -> None:
-        super().__init__(dim, base, layout, rotary_dim)
+        super().__init__(dim, base, layout, rotary_dim, start)
         if scaling is not None and not isinstance(scaling, Scaling):
             raise SettingError(
                 f"Rotary(scaling={scaling!r}): this is no scaling; give one such as YaRN(4, 4096)"
@@ -74,7 +78,8 @@ class Rotary(RotaryEncoding):
         # The base of LLaMA 2 Long.
         yield cls(20, base=500_000.0, layout="interleaved", rotary_dim=10)
         yield cls(16, base=500.0, scaling=Linear(4.0))
-        yield cls(16, rotary_dim=12, scaling=YaRN(4.0, 64, beta_fast=8.0, truncate=False))
+        yarn = YaRN(4.0, 64, beta_fast=8.0, truncate=False)
+        yield cls(16, rotary_dim=12, scaling=yarn, start=-12)
         yield cls(16, scaling=DynamicNTK(2.0, original_length=4))
         divisors = {"short": (1.0, 1.1, 1.5, 2.0), "long": (1.0, 1.7, 5.0, 9.0)}
         yield cls(12, rotary_dim=8, scaling=LongRoPE(**divisors, original_length=4, factor=8.0))
@@ -91,7 +96,7 @@ class Rotary(RotaryEncoding):
         q, k = positions.queries.position, positions.keys.position
         k_angle = self.angles(k, k_length)
         q_angle = k_angle if q is k else self.angles(q, q_length)
-        return Rotate(q_angle, k_angle, self.layout, gain=self._rule.gain)
+        return Rotate(q_angle, k_angle, self.layout, self.first, self._rule.gain)
 
     def angles(self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None = None) -> Angles:
         tokens = one_axis(coordinates, "Rotary")
@@ -118,5 +123,5 @@ class Rotary(RotaryEncoding):
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         q = q.clone()
-        q[..., : self.rotated_dim] *= self._rule.reference_gain()
+        q[..., self.first : self.first + self.rotated_dim] *= self._rule.reference_gain()
         return super().reference_scores(q, k, at)

@@ -36,6 +36,40 @@ def qk(dim: int, length: int) -> tuple[Tensor, Tensor]:
     return draw(1, 4, length, dim), draw(1, 2, length, dim)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "alone", "first"),
+    [
+        (Rotary(20, rotary_dim=8, start=6), Rotary(8), 6),
+        (MRoPE(20, (2, 1, 1), rotary_dim=8, start=-14), MRoPE(8, (2, 1, 1)), 6),
+        (LearnedRotary(20, start=12), LearnedRotary(8), 12),
+    ],
+)
+def test_what_turns_may_lie_anywhere_in_a_head(
+    encoding: pe.Encoding, alone: pe.Encoding, first: int
+) -> None:
+    q, k = qk(20, 6)
+    part = slice(first, first + 8)
+    expected = q.clone(), k.clone()
+    for whole, turned in zip(expected, pe.rotate(q[..., part], k[..., part], alone), strict=True):
+        whole[..., part] = turned
+    for whole, turned in zip(expected, pe.rotate(q, k, encoding), strict=True):
+        assert torch.equal(turned, whole)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"start": 16}, "0 to 15, or -1 to -16 from its end"),
+        ({"start": -18}, "0 to 15"),
+        ({"start": 3}, "dim - start=13"),
+        ({"start": 10, "rotary_dim": 8}, "from start=10 on at most 6 can turn"),
+    ],
+)
+def test_a_start_leaves_room(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        Rotary(16, **settings)
+
+
 def ids_for(encoding: AxialRotary | MRoPE) -> Tensor:
     return torch.tensor(IMAGE)[None, :, : encoding.axes]
 

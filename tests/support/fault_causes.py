@@ -12,6 +12,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "sign of the key's angle flipped": "sign of the angle",
     "sine of one side flipped, so that turning stretches": "sign of one sine",
     "partial rotary counts frequencies over the whole head": "frequencies of a partial width",
+    "the first dimensions turned, not those from start on": "which dimensions turn",
     "slopes of a power of two at 12 heads": "slopes",
     "slope rewards distance": "sign of the bias",
     "bucket off by one": "buckets",

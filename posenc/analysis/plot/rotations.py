@@ -131,7 +131,8 @@ def scaled(rotary: Rotary, trained: int = 4096, factor: float = 8.0) -> dict[str
         "LongRoPE": scaling.LongRoPE([1.0] * pairs, long, trained, factor),
         "p-RoPE": scaling.Proportional(0.25),
     }
-    settings = {"layout": rotary.layout, "rotary_dim": rotary.rotary_dim}
+    names = ("layout", "rotary_dim", "start")
+    settings = {name: value for name, value in rotary.settings().items() if name in names}
     by_rule: dict[str, Encoding] = {}
     for name, rule in rules.items():
         try:

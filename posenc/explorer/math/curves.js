@@ -3,7 +3,7 @@ import { dot } from "#math/dot.js";
 import { content } from "#math/equation.js";
 import { visible } from "#math/masks.js";
 import { memo } from "#math/memo.js";
-import { pairParts } from "#math/rotary.js";
+import { pairParts, restDot } from "#math/rotary.js";
 
 /**
  * The scores of query q at position `query` with a key k each of `distances` back, one list for
@@ -69,9 +69,8 @@ function contentOf(encoding, { q, k }, head) {
     return (query, back) => only ?? content(encoding, q, k, query, query - back, head);
   }
   const r = encoding.between(0, 0, head).length;
-  const { cosine, sine } = pairParts(q, k, r, encoding.layout);
-  let passing = 0;
-  for (let i = 2 * r; i < q.length; i++) passing += q[i] * k[i];
+  const { cosine, sine } = pairParts(q, k, r, encoding.layout, encoding.start);
+  const passing = restDot(q, k, r, encoding.start);
   return (_query, _back, { cos, sin }) => {
     let total = passing;
     for (let i = 0; i < r; i++) total += cosine[i] * cos[i] + sine[i] * sin[i];

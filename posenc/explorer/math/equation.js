@@ -8,8 +8,8 @@ const dotted = (encoding, q, k, m, n, head) => {
   const square = encoding.gain ** 2;
   const size = encoding.size?.(m, n) ?? null;
   const angles = encoding.between(m, n, head);
-  if (size !== null || square === 1) return turnedDot(q, k, angles, encoding.layout, size);
-  return turnedDot(q, k, angles, encoding.layout, angles.map(() => square));
+  const factor = size === null && square !== 1 ? angles.map(() => square) : size;
+  return turnedDot(q, k, angles, encoding.layout, factor, encoding.start);
 };
 
 /** What is in the scale: q . k of query m and key n, turned, with what reads the content. */

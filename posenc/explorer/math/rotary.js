@@ -36,13 +36,13 @@ export function turn(x, angles, layout = "half") {
 
 /**
  * What each pair brings to q . k, q turned by `angles` against k: Re(q conj(k) exp(i angle)),
- * as its cosine part and its sine part.
+ * as its cosine part and its sine part. The turned dimensions begin at `start`.
  */
-export function pairParts(q, k, r, layout = "half") {
+export function pairParts(q, k, r, layout = "half", start = 0) {
   const [cosine, sine] = [new Float64Array(r), new Float64Array(r)];
   const { step, gap } = places(r, layout);
   for (let i = 0; i < r; i++) {
-    const one = i * step;
+    const one = start + i * step;
     const two = one + gap;
     cosine[i] = q[one] * k[one] + q[two] * k[two];
     sine[i] = q[one] * k[two] - q[two] * k[one];
@@ -50,11 +50,18 @@ export function pairParts(q, k, r, layout = "half") {
   return { cosine, sine };
 }
 
-/** q . k after turning q against k by `angles`; each pair times size[i], if given. */
-export function turnedDot(q, k, angles, layout = "half", size = null) {
-  const { cosine, sine } = pairParts(q, k, angles.length, layout);
+/** What the dimensions before and behind r turned pairs bring to q . k. */
+export function restDot(q, k, r, start = 0) {
   let total = 0;
-  for (let i = 2 * angles.length; i < q.length; i++) total += q[i] * k[i];
+  for (let i = 0; i < start; i++) total += q[i] * k[i];
+  for (let i = start + 2 * r; i < q.length; i++) total += q[i] * k[i];
+  return total;
+}
+
+/** q . k after turning q against k by `angles`; each pair times size[i], if given. */
+export function turnedDot(q, k, angles, layout = "half", size = null, start = 0) {
+  const { cosine, sine } = pairParts(q, k, angles.length, layout, start);
+  let total = restDot(q, k, angles.length, start);
   for (let i = 0; i < angles.length; i++) {
     const part = cosine[i] * Math.cos(angles[i]) + sine[i] * Math.sin(angles[i]);
     total += size === null ? part : part * size[i];

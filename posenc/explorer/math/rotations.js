@@ -40,12 +40,21 @@ export const placed = (angles, layout, gain = 1) => ({
   },
 });
 
-const scaled = ({ dim, base = 10_000, rotary_dim, scaling: rule }, length) =>
-  scaling.frequencies(rule?.name ?? "none", { d: rotary_dim ?? dim, base, length, ...rule });
+// The first turned dimension, which may be counted from the end, and how many turn.
+const turnedPart = ({ dim, rotary_dim, start = 0 }) => {
+  const first = start < 0 ? dim + start : start;
+  return { start: first, turned: rotary_dim ?? dim - first };
+};
+
+const scaled = (settings, length) => {
+  const { base = 10_000, scaling: rule } = settings;
+  const { turned: d, start } = turnedPart(settings);
+  return { ...scaling.frequencies(rule?.name ?? "none", { d, base, length, ...rule }), start };
+};
 
 const rotary = (settings, _, length) => {
-  const { inverse, gain } = scaled(settings, length);
-  return turning(inverse, settings.layout, gain);
+  const { inverse, gain, start } = scaled(settings, length);
+  return { ...turning(inverse, settings.layout, gain), start };
 };
 
 export const rotations = {
@@ -79,12 +88,14 @@ export const rotations = {
   mrope: (settings, _, length) => {
     const { sections, interleaved = false, layout = "half" } = settings;
     const owner = mrope.axisOfPair(sections, interleaved);
-    const { inverse, gain } = scaled(settings, length);
-    return placed((p) => mrope.angles(sections.map(() => p), inverse, owner), layout, gain);
+    const { inverse, gain, start } = scaled(settings, length);
+    const angles = (p) => mrope.angles(sections.map(() => p), inverse, owner);
+    return { ...placed(angles, layout, gain), start };
   },
 
-  learned_rotary: ({ dim, heads = null, base = 10_000, layout, rotary_dim }, deal) => {
-    const turned = rotary_dim ?? dim;
+  learned_rotary: (settings, deal) => {
+    const { heads = null, base = 10_000, layout } = settings;
+    const { turned, start } = turnedPart(settings);
     const trained = deal(heads ?? 1, turned / 2) ?? learnedRotary.initial(turned, base);
     const of = memo((head) => {
       const at = trained.length === turned / 2 ? 0 : (head * turned) / 2;
@@ -92,6 +103,7 @@ export const rotations = {
     });
     return {
       ...turning(of(0), layout),
+      start,
       heads,
       angles: (position, head = 0) => angles(position, of(head)),
       between: (m, n, head = 0) => angles(m - n, of(head)),

@@ -46,6 +46,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "the first dimensions turned, not those from start on",
+        "posenc.encodings.rotary:Rotary.rotation",
+        "self.layout, self.first,",
+        "self.layout, 0,",
+        lambda: pe.Rotary(16, rotary_dim=8, start=-8),
+        "check_reference_scores",
+    ),
+    Fault(
         "a length taken from the buffer",
         "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",

@@ -125,7 +125,7 @@ def _gains(ours: Computation, gain: float) -> Rows:
 
 
 def _fastest_pairs(ours: Computation) -> Rows:
-    for part in (part for part in ours.parts if isinstance(part, Rotary)):
+    for part in (part for part in ours.parts if isinstance(part, Rotary) and not part.first):
         whole = with_setting(ours, part, rotary_dim=None, scaling=None) or ours
         for width in range(2, part.dim, 2):
             says = (
