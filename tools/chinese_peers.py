@@ -55,6 +55,9 @@ WHAT = {
         f"Ministral3Attention 加精确的 RoPE，{IN_FLOAT64}"
     ),
     "MptAttention, the whole layer, its float32 steps in float64": f"MptAttention，{IN_FLOAT64}",
+    "What OpenMOSS/rope_pp's modeling_llama_rope_pp.py computes, in own words: queries doubled": (
+        "OpenMOSS/rope_pp 的 modeling_llama_rope_pp.py 所算的，用自己的代码重写：查询加倍"
+    ),
     "PixtralAttention with PixtralVisionRotaryEmbedding, the whole layer": (
         f"PixtralAttention 加 PixtralVisionRotaryEmbedding，{WHOLE}"
     ),

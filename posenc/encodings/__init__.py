@@ -26,6 +26,7 @@ from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal
 from posenc.encodings.recurrent import Recurrent as Recurrent
 from posenc.encodings.rerope import ReRoPE as ReRoPE
+from posenc.encodings.rope_pp import RoPEPlusPlus as RoPEPlusPlus
 from posenc.encodings.rotary import Rotary as Rotary
 from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.self_extend import SelfExtend as SelfExtend

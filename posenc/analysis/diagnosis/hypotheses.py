@@ -53,10 +53,11 @@ def only(results: Results, tokens: Tensor | None) -> Results:
 
 def with_setting(ours: Computation, part: Encoding, **settings: object) -> Computation | None:
     """The computation with one encoding set otherwise; None where it cannot be, or is so."""
-    if all(getattr(part, name) == value for name, value in settings.items()):
+    own = part.settings()
+    if not settings.keys() <= own.keys() or all(own[name] == x for name, x in settings.items()):
         return None
     try:
-        other = type(part)(**{**part.settings(), **settings})
+        other = type(part)(**{**own, **settings})
     except IMPOSSIBLE:
         return None
     trained, drawn = part.state_dict(), other.state_dict()

@@ -54,6 +54,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "an imaginary head turned forward in place of back",
+        "posenc.encodings.rope_pp:RoPEPlusPlus.rotation",
+        "rotate.q_angle - back",
+        "rotate.q_angle + back",
+        lambda: pe.RoPEPlusPlus(16, heads=4),
+        "check_reference_scores",
+    ),
+    Fault(
         "a length taken from the buffer",
         "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",

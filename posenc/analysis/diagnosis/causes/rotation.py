@@ -98,8 +98,9 @@ def _angles(ours: Computation, rotate: Rotate) -> Rows:
     if rotate.q_angle.shape[1] > 1:
         changed = by_angle(ours, lambda angle: angle[:, :1])
         yield "one head's angles for all", "turns every head by the angles of the first", changed
-        return
     step = per_token(ours)
+    if step.shape[1] > 1:
+        return
 
     def by_head(x: Tensor) -> OnAngle:
         each = step * torch.arange(x.shape[1], device=step.device).view(1, -1, 1, 1)
