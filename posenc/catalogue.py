@@ -14,6 +14,7 @@ from posenc.errors import SettingError, UnknownNameError
 ALIASES: dict[str, tuple[str, ...]] = {
     "axial": ("axial_rope", "rope_2d", "2d_rope"),
     "deberta": ("disentangled",),
+    "dual_chunk": ("chunk_llama", "dca", "dual_chunk_attention"),
     "forget_gate": ("fox", "forgetting_transformer"),
     "learned": ("learnable", "trained"),
     "learned_rotary": ("learned_rope",),

@@ -14,6 +14,7 @@ from posenc.lowering import Lowered
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_both
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -178,7 +179,28 @@ def rotated_content(
             near = -positions.order_distance() < term.width
             near_content = _rotated_product(q, k, term.near, dtype)
             return torch.where(near, near_content, _rotated_product(q, k, term.far, dtype))
+        if isinstance(term, ChunkZones):
+            return _by_chunks(q, k, term, positions, dtype)
     return q @ group(k, q.shape[1]).mT
+
+
+def _by_chunks(
+    q: Tensor, k: Tensor, term: ChunkZones, positions: Positions, dtype: torch.dtype
+) -> Tensor:
+    ahead, own = chunks_ahead(positions, term.width), term.same
+    same, turned = rotate_both(q, per_query_head(k, own, q.shape[1]), own, dtype)
+    one, more = (rotate_both(q, turned, turn, dtype)[0] for turn in (term.next, term.beyond))
+    same, one, more = (x @ group(turned, q.shape[1]).mT for x in (same, one, more))
+    return torch.where(ahead < 1, same, torch.where(ahead < 2, one, more)).to(dtype)
+
+
+def chunks_ahead(positions: Positions, width: int) -> Int[Tensor, "#b 1 tq tk"]:
+    """How many chunks each query is ahead of each key; coordinates may be float64."""
+    q, k = (
+        torch.div(x, width, rounding_mode="floor").long().view(-1, 1, x.shape[-1])
+        for x in positions.one_axis("ChunkZones")
+    )
+    return q[..., :, None] - k[..., None, :]
 
 
 def _rotated_product(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> Tensor:

@@ -12,7 +12,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import Rotate, Term, Zones
+from posenc.terms import ChunkZones, Rotate, Term, Zones
 from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
@@ -43,8 +43,8 @@ class Lowered:
     @kept
     def with_rotated_keys(self) -> "Lowered":
         """The same for keys that come rotated, out of a cache."""
-        terms = tuple(altered(x, k_angle=None) if isinstance(x, Rotate) else x for x in self.terms)
-        rotations = [term for term in terms if isinstance(term, Rotate)]
+        terms = tuple(_with_rotated_keys(term) for term in self.terms)
+        rotations = [term for term in terms if isinstance(term, (Rotate, ChunkZones))]
         rotation = rotations[0] if rotations else None
         return altered(self, terms=terms, form=altered(self.form, rotation=rotation, k_waves=None))
 
@@ -141,7 +141,7 @@ def lower(
             terms.extend(part.lower(positions, context, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
             terms.append(part)
-    rotations = [term for term in terms if isinstance(term, (Rotate, Zones))]
+    rotations = [term for term in terms if isinstance(term, (Rotate, Zones, ChunkZones))]
     if len(rotations) > 1:
         raise UnsupportedError(
             f"{len(rotations)} rotations in one call ({encoding!r}): "
@@ -155,6 +155,12 @@ def lower(
         length_dependent=by_length,
         keys_prerotated=own_only,
     )
+
+
+def _with_rotated_keys(term: Term) -> Term:
+    if isinstance(term, ChunkZones):
+        return altered(term, same=altered(term.same, k_angle=None))
+    return altered(term, k_angle=None) if isinstance(term, Rotate) else term
 
 
 def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:

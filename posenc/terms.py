@@ -68,6 +68,21 @@ class Zones:
 
 
 @dataclass(frozen=True, eq=False)
+class ChunkZones:
+    """Queries turned by how many chunks, floor(position / width), they are ahead of the key.
+
+    `same` is how keys turn, and queries before keys of their own chunk; `next` turns them before
+    keys of the chunk before, `beyond` before older ones. Causal only. Keys turn once, so that
+    next.k_angle and beyond.k_angle are None; nothing grows with position.
+    """
+
+    same: Rotate
+    next: Rotate
+    beyond: Rotate
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
 class DistanceTable:
     """score += values[h, distance + zero]; values (1|h, n)."""
 
@@ -222,6 +237,7 @@ class Mask:
 Term = (
     Rotate
     | Zones
+    | ChunkZones
     | DistanceTable
     | Slope
     | GatherTable
@@ -233,6 +249,16 @@ Term = (
     | DenseBias
     | Mask
 )
+
+
+def turns_in(term: Term) -> dict[str, Rotate]:
+    """The rotations that a term of several holds, by name; nothing of any other."""
+    if isinstance(term, Zones):
+        return {"near": term.near, "far": term.far}
+    if isinstance(term, ChunkZones):
+        return {"same": term.same, "next": term.next, "beyond": term.beyond}
+    return {}
+
 
 for _term in (*get_args(Term), *get_args(MaskRule)):
     torch.export.register_dataclass(_term, serialized_type_name=f"posenc.{_term.__name__}")

@@ -39,6 +39,12 @@ WHAT = {
     "GPTJAttention, the whole layer, interleaved and in part, its float32 steps in float64": (
         f"GPTJAttention，交错布局，部分旋转，{IN_FLOAT64}"
     ),
+    "chunkllama_attn_replace.py of HKUNLP/ChunkLlama, a whole prompt, told again": (
+        "HKUNLP/ChunkLlama 的 chunkllama_attn_replace.py，整段提示，另行写成"
+    ),
+    "dual_chunk_rope.py of vLLM and its steps of decoding, told again": (
+        "vLLM 的 dual_chunk_rope.py 及其逐步解码，另行写成"
+    ),
     "GPTNeoXAttention, the whole layer, turned in part, its float32 steps in float64": (
         f"GPTNeoXAttention，部分旋转，{IN_FLOAT64}"
     ),

@@ -30,6 +30,7 @@ from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, embeds_only, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -243,7 +244,7 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
     def add(name: str, value: Tensor) -> None:
         part[name] = part[name] + value
 
-    if any(isinstance(term, (Rotate, Zones)) for term in terms):
+    if any(isinstance(term, (Rotate, Zones, ChunkZones)) for term in terms):
         whole = q.whole(), k.whole()
         add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
     for term in terms:

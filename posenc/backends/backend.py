@@ -122,7 +122,7 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     turned = form.rotation is not None or form.query_scale is not None
     if not turned and call.q.dtype == call.k.dtype == call.v.dtype:
         return call.q, call.k, call.v, call.scale * form.scale
-    near = form.rotation.near if isinstance(form.rotation, Zones) else form.rotation
+    near = rotations_of(form.rotation)[0] if form.rotation is not None else None
     dtype = arithmetic(call.q, call.k, call.v)
     waves = None if near is None else form.waves(dtype)
     q, k, v = _rotated(call, near, waves, dtype)

@@ -33,6 +33,7 @@ from posenc.torch_modes import (
 CAN = frozenset(Feature) - {
     Feature.GROWING_ROTATION,
     Feature.ZONES,
+    Feature.CHUNK_ZONES,
     Feature.VALUE_VECTORS,
     Feature.COUNTS,
 }

@@ -26,7 +26,7 @@ from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import Rotate
+from posenc.terms import ChunkZones, Rotate
 from posenc.torch_modes import arithmetic
 
 Policy = Literal["rotated", "raw"]
@@ -276,8 +276,9 @@ class Cache:
 
     def _rotate_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
         check_reads_rotated(self, lowered.terms, k.shape[1])
-        rotates = [term for term in lowered.terms if isinstance(term, Rotate)]
-        rotate = rotates[0] if rotates else None
+        found = [term for term in lowered.terms if isinstance(term, (Rotate, ChunkZones))]
+        turns = [term.same if isinstance(term, ChunkZones) else term for term in found]
+        rotate = turns[0] if turns else None
         signature = () if rotate is None else signature_of(rotate)
         if self.rotation_signature not in (None, signature):
             raise CacheError(

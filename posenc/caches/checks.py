@@ -13,7 +13,7 @@ from posenc.equation import mask_rules
 from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, Part, flatten
 from posenc.positions import Documents, Positions
-from posenc.terms import GatherTable, Prefix, Rotate, Term, Zones
+from posenc.terms import ChunkZones, GatherTable, Prefix, Rotate, Term, Zones
 
 
 def alike(held: Tensor, new: Tensor) -> bool:
@@ -131,14 +131,15 @@ def check_prefix(cache: object, lowered: Lowered) -> None:
 
 def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) -> None:
     """Raise CacheError for a term that reads keys as they were before a rotation."""
-    rotates = any(isinstance(term, Rotate) for term in terms)
+    rotates = any(isinstance(term, (Rotate, ChunkZones)) for term in terms)
     for term in terms:
         raw = isinstance(term, Zones)
         if isinstance(term, GatherTable):
             raw = rotates and term.side == "k"
-        elif isinstance(term, Rotate):
-            per_query_head = term.k_angle is not None and term.k_angle.shape[1] > key_heads
-            raw = term.k_log_scale is not None or per_query_head
+        elif isinstance(term, (Rotate, ChunkZones)):
+            turn = term.same if isinstance(term, ChunkZones) else term
+            per_query_head = turn.k_angle is not None and turn.k_angle.shape[1] > key_heads
+            raw = turn.k_log_scale is not None or per_query_head
         if raw:
             kind = type(cache).__name__
             raise CacheError(

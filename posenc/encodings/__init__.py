@@ -13,6 +13,7 @@ from posenc.encodings.axial import AxialRotary as AxialRotary
 from posenc.encodings.binary import Binary as Binary
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa
+from posenc.encodings.dual_chunk import DualChunk as DualChunk
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.floater import FLOATER as FLOATER
 from posenc.encodings.forget_gate import ForgetGate as ForgetGate

@@ -9,6 +9,7 @@ class Feature(Enum):
     ROTATION = "Rotate turns q and k by angles"
     GROWING_ROTATION = "factors that grow with position leave the range of float32"
     ZONES = "Zones rotate queries and keys twice"
+    CHUNK_ZONES = "ChunkZones rotate a query once for each zone of chunks"
     TABLE = "a DistanceTable adds to scores by distance"
     SLOPES = "a Slope adds to scores by distance"
     INSIDE_QUERY_SCALE = (

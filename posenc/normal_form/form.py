@@ -21,7 +21,7 @@ from torch import Tensor
 from posenc.normal_form.features import Feature
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
-from posenc.terms import Network, Rotate, Zones
+from posenc.terms import ChunkZones, Network, Rotate, Zones, turns_in
 from posenc.torch_modes import fields_of, kept
 
 
@@ -64,11 +64,11 @@ class Slopes:
         return self if factor == 1.0 else Slopes(self.past * factor, self.future * factor)
 
 
-def rotations_of(rotation: Rotate | Zones | None) -> tuple[Rotate, ...]:
+def rotations_of(rotation: Rotate | Zones | ChunkZones | None) -> tuple[Rotate, ...]:
     """The terms that rotate: near before far."""
-    if isinstance(rotation, Zones):
-        return rotation.near, rotation.far
-    return () if rotation is None else (rotation,)
+    if isinstance(rotation, Rotate):
+        return (rotation,)
+    return () if rotation is None else tuple(turns_in(rotation).values())
 
 
 _T = TypeVar("_T", Table, Slopes)
@@ -121,9 +121,10 @@ class NormalForm:
 
     positions    of the queries and keys, with orders, documents and padding
     visibility   who sees whom by order
-    rotation     Rotate, or Zones
+    rotation     Rotate, Zones or ChunkZones
     q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic, times what grows
-                 with position; of Zones those near; None where float32 does not hold them
+                 with position; of Zones those near, of ChunkZones those of the same chunk; None
+                 where float32 does not hold them
     k_waves      the same of keys; None also where keys come rotated out of a cache
     far_waves    both of the far rotation of Zones
     scale        product of the scales that are numbers, without the call's own
@@ -136,7 +137,7 @@ class NormalForm:
 
     positions: Positions
     visibility: Visibility
-    rotation: Rotate | Zones | None = None
+    rotation: Rotate | Zones | ChunkZones | None = None
     q_waves: CosSin | None = None
     k_waves: CosSin | None = None
     far_waves: tuple[CosSin, CosSin | None] | None = None
@@ -227,6 +228,7 @@ class NormalForm:
         yield Feature.ROTATION, isinstance(rotation, Rotate)
         yield Feature.GROWING_ROTATION, grows
         yield Feature.ZONES, isinstance(rotation, Zones)
+        yield Feature.CHUNK_ZONES, isinstance(rotation, ChunkZones)
         yield Feature.TABLE, not (self.table is None and self.inside_table is None)
         yield Feature.SLOPES, not (self.slopes is None and self.inside_slopes is None)
         yield Feature.QUERY_SCALE, by_query

@@ -20,6 +20,7 @@ from posenc.normal_form.pairs import through_network
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -40,7 +41,8 @@ from posenc.terms import (
 from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
-_NOTHING_ADDED = (Rotate, Zones, Mask, Scale)
+_ROTATIONS = (Rotate, Zones, ChunkZones)
+_NOTHING_ADDED = (*_ROTATIONS, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
@@ -61,11 +63,12 @@ def normalise(
                 f"{name} was made for {heads} heads, but {made_for[0][0]} for {made_for[0][1]}: "
                 "construct what comes together for the same heads"
             )
-    rotation = _first(terms, Rotate) or _first(terms, Zones)
-    if isinstance(rotation, Zones) and not positions.causal:
+    rotation = _first(terms, _ROTATIONS)
+    if isinstance(rotation, (Zones, ChunkZones)) and not positions.causal:
         raise UnsupportedError("zones are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
-    for one in rotations_of(rotation):
+    # Of chunks those of keys, and of queries before keys of their own.
+    for one in rotations_of(rotation)[: 1 if isinstance(rotation, ChunkZones) else 2]:
         growth = growth_held(one) if one.grows else None
         if one.grows and growth is None:
             # Of all zones or of none, as a backend has them.
@@ -286,9 +289,9 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
     return [cast(_T, term) for term in terms if isinstance(term, kind)]
 
 
-def _first(terms: Sequence[Term], kind: type[_T]) -> _T | None:
+def _first(terms: Sequence[Term], kind: Any) -> Any:
     # A loop, for torch 2.7 traces no next().
     for term in terms:
         if isinstance(term, kind):
-            return cast(_T, term)
+            return term
     return None

@@ -21,7 +21,7 @@ from posenc.terms import (
     Slope,
     Term,
     ValueTable,
-    Zones,
+    turns_in,
 )
 from posenc.torch_modes import altered
 
@@ -102,16 +102,17 @@ def _heads(terms: tuple[Term, ...]) -> int:
 
 def _per_head(term: Term) -> list[tuple[str, Tensor, int]]:
     """The tensors of a term that may have heads, by name, and where."""
-    if isinstance(term, Zones):
-        return [*_per_head(term.near), *_per_head(term.far)]
+    turns = turns_in(term).values()
+    if turns:
+        return [found for turn in turns for found in _per_head(turn)]
     fields = ((name, getattr(term, name), axis) for name, axis in _AXES.get(type(term), {}).items())
     return [(name, x, axis) for name, x, axis in fields if isinstance(x, Tensor)]
 
 
 def _cut(term: Term, first: int, count: int, heads: int) -> Term:
-    if isinstance(term, Zones):
-        near, far = (_cut(one, first, count, heads) for one in (term.near, term.far))
-        return cast(Term, altered(term, near=near, far=far))
+    turns = {name: _cut(turn, first, count, heads) for name, turn in turns_in(term).items()}
+    if turns:
+        return cast(Term, altered(term, **turns))
     fields: dict[str, Any] = {}
     # By identity, so that queries and keys that share angles go on to share them.
     parts: dict[int, Tensor] = {}

@@ -19,7 +19,7 @@ from posenc.errors import ShapeError
 from posenc.lowering import Lowered, lower
 from posenc.model import Attention, Transformer, owned
 from posenc.parallel.heads import heads_of
-from posenc.terms import Term, Zones
+from posenc.terms import Term, turns_in
 from posenc.torch_modes import altered
 
 
@@ -92,8 +92,9 @@ class _Own:
 
 def _summed(term: Term, mesh: DeviceMesh) -> Term:
     """The same term, whose gradient is the sum over all ranks."""
-    if isinstance(term, Zones):
-        return altered(term, near=_summed(term.near, mesh), far=_summed(term.far, mesh))
+    turns = {name: _summed(turn, mesh) for name, turn in turns_in(term).items()}
+    if turns:
+        return altered(term, **turns)
     # By identity, so that queries and keys that share angles go on to share them.
     found: dict[int, Tensor] = {}
     fields = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from posenc.terms import Offset, Rotate, Term, Zones
+from posenc.terms import Offset, Rotate, Term, turns_in
 from posenc.torch_modes import altered
 
 # Where a tensor is: the number of its term, then names.
@@ -47,15 +47,14 @@ def with_tensors(terms: Sequence[Term], tensors: Mapping[Path, Tensor]) -> tuple
 
 
 def _replaced(path: Path, term: Any, tensors: Mapping[Path, Tensor]) -> Any:
-    if isinstance(term, Zones):
-        near, far = (_replaced((*path, x), getattr(term, x), tensors) for x in ("near", "far"))
-        return altered(term, near=near, far=far)
+    turns = {x: _replaced((*path, x), turn, tensors) for x, turn in turns_in(term).items()}
+    if turns:
+        return altered(term, **turns)
     own = {str(at[-1]): x for at, x in tensors.items() if at[:-1] == path}
     return altered(term, **own) if own else term
 
 
 def _parts(path: Path, term: Any) -> list[tuple[Path, Any]]:
-    """The term, or the two that Zones hold."""
-    if isinstance(term, Zones):
-        return [((*path, name), getattr(term, name)) for name in ("near", "far")]
-    return [(path, term)]
+    """The term, or the rotations that it holds."""
+    turns: list[tuple[Path, Any]] = [((*path, name), turn) for name, turn in turns_in(term).items()]
+    return turns or [(path, term)]

@@ -23,6 +23,7 @@ from posenc.native.library import LIBRARY
 from posenc.positions import Positions, Tokens
 from posenc.rotation import growth_held
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -51,9 +52,9 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (DenseBias,),
-    "sdpa": (CountTable, ValueTable, Zones),
-    "flex": (CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
+    "native": (ChunkZones, DenseBias),
+    "sdpa": (ChunkZones, CountTable, ValueTable, Zones),
+    "flex": (ChunkZones, CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
 }
 # Backends without factors that grow with position beyond what float32 holds.
 UNSCALED = ("native", "sdpa", "flex")

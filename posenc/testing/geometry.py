@@ -7,7 +7,7 @@ from posenc.encoding import Encoding
 from posenc.lowering import lower
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_both
-from posenc.terms import DenseBias, Rotate, Zones
+from posenc.terms import DenseBias, Rotate, turns_in
 from posenc.testing.fixtures import (
     LENGTH,
     VOCABULARY,
@@ -39,7 +39,7 @@ def check_norms(encoding: Encoding) -> None:
     """Rotating preserves the length of every query and key."""
     trial = Trial.of(encoding)
     lowered = lower(trial.encoding, shifted(7), dtype=torch.float64, context=trial.context)
-    zoned = [[t.near, t.far] if isinstance(t, Zones) else [t] for t in lowered.terms]
+    zoned = [list(turns_in(term).values()) or [term] for term in lowered.terms]
     for term in [term for terms in zoned for term in terms]:
         if isinstance(term, Rotate):
             before = trial.q, per_query_head(trial.k, term, trial.q.shape[1])

@@ -14,12 +14,14 @@ from posenc.backends import BACKENDS
 from posenc.lowering import Lowerable
 from posenc.testing.fixtures import Trial, attends
 from tests.support.oracles import drawing
-from tests.support.term_examples import ARRANGEMENTS, TERMS, Sizes, arranged, inputs
+from tests.support.term_examples import ARRANGEMENTS, CAUSAL, TERMS, Sizes, arranged, inputs
 
 SIZES = Sizes(q_len=7)
 # Which native takes of any positions: it reads neither dense biases nor distances that jump.
 PLAIN = [
-    name for name in TERMS if name.startswith(("rotate h", "zones", "offset", "count", "sink"))
+    name
+    for name in TERMS
+    if name.startswith(("rotate h", "offset", "count", "sink")) or name == "zones"
 ]
 
 
@@ -65,11 +67,11 @@ def test_of_every_encoding(name: str) -> None:
 @pytest.mark.parametrize("name", TERMS)
 def test_of_every_term(name: str) -> None:
     for arrangement, causal in itertools.product(ARRANGEMENTS, (True, False)):
-        if name == "zones" and not causal:
+        if name in CAUSAL and not causal:
             continue
         draw = drawing()
         term = TERMS[name](SIZES, draw)
-        parts = [term.near, term.far] if isinstance(term, t.Zones) else [term]
+        parts = list(t.turns_in(term).values()) or [term]
         tensors = [x for part in parts for x in vars(part).values() if isinstance(x, Tensor)]
         learned = [x.requires_grad_() for x in tensors if x.is_floating_point()]
         positions, _ = arranged(arrangement, SIZES, causal)

@@ -52,7 +52,7 @@ def test_a_range_of_heads_of_every_encoding(name: str) -> None:
 def test_a_range_of_heads_of_every_term(name: str) -> None:
     draw = drawing()
     term = TERMS[name](SQUARE, draw)
-    parts = [term.near, term.far] if isinstance(term, t.Zones) else [term]
+    parts = list(t.turns_in(term).values()) or [term]
     learned = [x for part in parts for x in vars(part).values() if isinstance(x, Tensor)]
     learned = [x.requires_grad_() for x in learned if x.is_floating_point()]
     check(inputs(SQUARE, draw), lower(term, 7, causal=True, dtype=torch.float64), learned)

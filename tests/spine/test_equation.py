@@ -18,6 +18,7 @@ from tests.support.oracles import drawing
 from tests.support.term_examples import (
     ADDITIONS,
     ARRANGEMENTS,
+    CAUSAL,
     TERMS,
     TURNS,
     Sizes,
@@ -56,7 +57,7 @@ def agree(s: Sizes, terms: list[t.Term], kind: str, causal: bool, scale: float |
 @pytest.mark.parametrize("name", TERMS)
 def test_each_term_is_what_its_sentence_says(name: str, causal: bool) -> None:
     for shape, s in SHAPES.items():
-        if name == "zones" and not causal:
+        if name in CAUSAL and not causal:
             continue
         terms = [TERMS[name](s, drawing(2))]
         kinds = ARRANGEMENTS if shape == "odd" else ["plain"]
@@ -68,7 +69,7 @@ def test_each_term_is_what_its_sentence_says(name: str, causal: bool) -> None:
 def test_terms_are_a_set_that_adds_up(data: st.DataObject) -> None:
     additions = data.draw(st.lists(st.sampled_from(list(ADDITIONS)), max_size=6))
     turns = data.draw(st.lists(st.sampled_from(list(TURNS)), max_size=1))
-    causal = True if "zones" in turns else data.draw(st.booleans())
+    causal = True if {*turns} & {*CAUSAL} else data.draw(st.booleans())
     s = data.draw(st.sampled_from([Sizes(), SHAPES["one query"], SHAPES["square"]]))
     names = data.draw(st.permutations(additions + turns))
     terms = [TERMS[name](s, drawing(seed)) for seed, name in enumerate(names)]
@@ -119,7 +120,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 def test_backends_agree_with_the_reference_backward(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(list(ADDITIONS)), max_size=4, unique=True))
     names += data.draw(st.lists(st.sampled_from(list(TURNS)), max_size=1))
-    causal = True if "zones" in names else data.draw(st.booleans())
+    causal = True if {*names} & {*CAUSAL} else data.draw(st.booleans())
     s = data.draw(st.sampled_from([Sizes(), SHAPES["square"]]))
     positions, _ = arranged(data.draw(st.sampled_from(ARRANGEMENTS)), s, causal)
     drawn = inputs(s, drawing(5))
@@ -145,7 +146,7 @@ def test_backends_agree_with_the_reference_backward(data: st.DataObject) -> None
 EMPTY_MASK = torch.tensor([[False] * 7, [False, False, True, True, True, True, True]])
 
 
-@pytest.mark.parametrize("name", [name for name in TERMS if name != "zones"])
+@pytest.mark.parametrize("name", [name for name in TERMS if name not in CAUSAL])
 def test_a_row_that_sees_nothing_is_zero_and_so_is_its_gradient(name: str) -> None:
     s = Sizes(q_len=7)
     q, k, v = (x.requires_grad_() for x in inputs(s, drawing(6)))

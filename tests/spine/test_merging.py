@@ -24,8 +24,9 @@ def of_keys(lowered: Lowered, index: Tensor) -> Lowered:
     by_key = {t.Rotate: ("k_angle", "k_log_scale"), t.Offset: ("k",), t.DenseBias: ("values",)}
 
     def cut(term: t.Term) -> t.Term:
-        if isinstance(term, t.Zones):
-            return replace(term, near=cut(term.near), far=cut(term.far))
+        turns = {name: cut(turn) for name, turn in t.turns_in(term).items()}
+        if turns:
+            return replace(term, **turns)
         told = ((name, getattr(term, name)) for name in by_key.get(type(term), ()))
         axis = -2 if isinstance(term, t.Rotate) else -1
         return replace(

@@ -19,7 +19,15 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.pairs import whole
 from posenc.testing.fixtures import context_for, copy_of
 from tests.support.oracles import drawing
-from tests.support.term_examples import ADDITIONS, ARRANGEMENTS, TURNS, Sizes, arranged, inputs
+from tests.support.term_examples import (
+    ADDITIONS,
+    ARRANGEMENTS,
+    CAUSAL,
+    TURNS,
+    Sizes,
+    arranged,
+    inputs,
+)
 
 SQUARE = Sizes(q_len=7)
 
@@ -67,7 +75,7 @@ def test_any_terms_and_any_arrangement(data: st.DataObject) -> None:
     draw = drawing(data.draw(st.integers(0, 2**16)))
     names = data.draw(st.lists(st.sampled_from(sorted(ADDITIONS)), max_size=4))
     turn = data.draw(st.sampled_from([None, *sorted(TURNS)]))
-    causal = turn == "zones" or data.draw(st.booleans())
+    causal = turn in CAUSAL or data.draw(st.booleans())
     positions, _ = arranged(data.draw(st.sampled_from(ARRANGEMENTS)), SQUARE, causal)
     terms = [ADDITIONS[name](SQUARE, draw) for name in names]
     terms += [] if turn is None else [TURNS[turn](SQUARE, draw)]

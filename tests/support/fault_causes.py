@@ -72,6 +72,8 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "sinks as far away as they are": "far zone missing",
     "the query of the far zone not clipped": "unknown",
     "groups shifted by the window alone": "unknown",
+    "queries before the chunk before not clipped at the local window": "unknown",
+    "old chunks met as the one before": "unknown",
     "scores cooled before the training length": "size of the temperature",
     "xPos with a centre for each of q and k": "unknown",
     "interleaved sections laid one after another": "setting interleaved",

@@ -7,7 +7,7 @@ is shared with the library but its data classes. Letters: b batch, h query head,
 import cmath
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -145,6 +145,10 @@ def content(
         if isinstance(term, t.Zones):
             near = at.q_order[b][i] - at.k_order[b][j] < term.width
             total = turned_dot(term.near if near else term.far, q, k, w)
+        if isinstance(term, t.ChunkZones):
+            ahead = at.q_at[b][i] // term.width - at.k_at[b][j] // term.width
+            turn = term.same if ahead < 1 else term.next if ahead == 1 else term.beyond
+            total = turned_dot(replace(turn, k_angle=term.same.k_angle), q, k, w)
     total = dot(q, k) if total is None else total
     for term in terms:
         if isinstance(term, t.GatherTable):

@@ -1,7 +1,7 @@
 """One maker per way of using a term, those without a member included, and ways tokens come."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,12 @@ def zones(s: Sizes, draw: Draw) -> t.Zones:
     return t.Zones(near, far, width=3)
 
 
+def chunk_zones(s: Sizes, draw: Draw, width: int = 2) -> t.ChunkZones:
+    same = rotate(s, draw, heads=s.heads)
+    others = (rotate(s, draw, heads=s.heads, batch=s.batch) for _ in range(2))
+    return t.ChunkZones(same, *(replace(x, k_angle=None) for x in others), width=width)
+
+
 def whole_table(s: Sizes, draw: Draw, inside: bool) -> t.DistanceTable:
     return t.DistanceTable(draw(s.heads, 2 * s.reach - 1), s.reach - 1, inside)
 
@@ -92,6 +98,7 @@ TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
         s, draw, pairs=2, start=1, gain=1.1, layout="interleaved"
     ),
     "zones": zones,
+    "zones of chunks": chunk_zones,
 }
 
 ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
@@ -129,6 +136,8 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
 }
 
 TERMS = TURNS | ADDITIONS
+# Defined for causal attention only.
+CAUSAL = ("zones", "zones of chunks")
 
 ARRANGEMENTS = ("plain", "padded", "packed", "packed and padded", "explicit")
 

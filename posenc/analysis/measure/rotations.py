@@ -9,11 +9,11 @@ from torch import Tensor
 from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings.sinusoidal import Sinusoidal
-from posenc.equation import mask_rules
+from posenc.equation import chunks_ahead, mask_rules
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lowering import embeds_only
 from posenc.positions import Positions
-from posenc.terms import Rotate, Term, Zones
+from posenc.terms import ChunkZones, Rotate, Term, Zones
 
 
 def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
@@ -33,7 +33,9 @@ def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
         ids = ids[None, :, None].expand(-1, -1, encoding.axes)
     positions = Positions.build(ids=ids, extent=max(length, 2), causal=True)
     term, _ = _rotation(encoding, positions, "frequencies")
-    angle = key_angle(term.near if isinstance(term, Zones) else term)[0]
+    if isinstance(term, (Zones, ChunkZones)):
+        term = term.near if isinstance(term, Zones) else term.same
+    angle = key_angle(term)[0]
     return angle[:, 1] - angle[:, 0]
 
 
@@ -123,13 +125,20 @@ def key_angle(term: Rotate) -> Float64[Tensor, "#b #h t r"]:
     return term.k_angle.detach()
 
 
-def between(term: Rotate | Zones, positions: Positions) -> tuple[Tensor, Tensor]:
+def between(term: Rotate | Zones | ChunkZones, positions: Positions) -> tuple[Tensor, Tensor]:
     """Angles between the only query and every key, and the factors beside them: (1, #h, tk, r)."""
     if isinstance(term, Zones):
         near = -positions.order_distance()[..., 0, :, None] < term.width
         zones = zip(between(term.near, positions), between(term.far, positions), strict=True)
         angle, size = (torch.where(near, *both) for both in zones)
         return angle, size
+    if isinstance(term, ChunkZones):
+        ahead, keys = chunks_ahead(positions, term.width)[..., 0, :, None], key_angle(term.same)
+        same, one, more = (
+            turn.q_angle.detach() - keys for turn in (term.same, term.next, term.beyond)
+        )
+        angle = torch.where(ahead < 1, same, torch.where(ahead < 2, one, more))
+        return angle, torch.full_like(angle, term.same.gain**2)
     angle = term.q_angle.detach() - key_angle(term)
     size = torch.full_like(angle, term.gain**2)
     if term.q_log_scale is not None and term.k_log_scale is not None:
@@ -139,11 +148,11 @@ def between(term: Rotate | Zones, positions: Positions) -> tuple[Tensor, Tensor]
 
 def _rotation(
     encoding: Encoding, positions: Positions, called: str
-) -> tuple[Rotate | Zones, tuple[Term, ...]]:
+) -> tuple[Rotate | Zones | ChunkZones, tuple[Term, ...]]:
     """The term by which queries and keys turn, and all terms."""
     terms = () if embeds_only(encoding) else lowered_alone(encoding, positions).terms
     for term in terms:
-        if isinstance(term, (Rotate, Zones)):
+        if isinstance(term, (Rotate, Zones, ChunkZones)):
             return term, terms
     raise UnsupportedError(
         f"{called}({encoding!r}): it turns no queries and keys; give a rotary encoding"

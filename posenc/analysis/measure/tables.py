@@ -17,6 +17,7 @@ from posenc.lowering import embeds_only
 from posenc.positions import Positions
 from posenc.rotation import rotate_pairs
 from posenc.terms import (
+    ChunkZones,
     DenseBias,
     DistanceTable,
     GatherTable,
@@ -132,7 +133,7 @@ def _rotated_keys(
 
 def _told(term: Term, positions: Positions) -> list[Tensor]:
     """What a term says of every key to the only query: tensors (..., tk)."""
-    if isinstance(term, (Rotate, Zones)):
+    if isinstance(term, (Rotate, Zones, ChunkZones)):
         angle, size = between(term, positions)
         return [(angle.cos() * size).mT, (angle.sin() * size).mT]
     if isinstance(term, (DistanceTable, Slope)):

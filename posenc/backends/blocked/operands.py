@@ -9,12 +9,12 @@ from posenc.backends.backend import Call
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span, aligned, line
 from posenc.rotation import per_query_head, rotate_both
-from posenc.terms import Zones
+from posenc.terms import ChunkZones, Zones
 from posenc.torch_modes import arithmetic
 
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
-_BY_QUERY |= {"network_by_query": 1}
+_BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2}
 _BY_KEY = {"k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 
 
@@ -22,7 +22,8 @@ _BY_KEY = {"k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 class Operands:
     """The tensors of a call, or of a span of it, by name.
 
-    q, k (and far_q, far_k of zones)   rotated; queries scaled by what is a number
+    q, k (and far_q, far_k of zones, next_q and beyond_q of zones of chunks)
+                                       rotated; queries scaled by what is a number
     read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
     network_*                          the fields of a Network
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
@@ -82,6 +83,8 @@ def _rotated(
         return {"q": q * scale, "k": k}
     if isinstance(form.rotation, Zones):
         rotations = {"": form.rotation.near, "far_": form.rotation.far}
+    elif isinstance(form.rotation, ChunkZones):
+        return _by_chunks(form.rotation, q, k, scale, dtype)
     else:
         rotations = {"": form.rotation}
     found: dict[str, Tensor] = {}
@@ -89,6 +92,14 @@ def _rotated(
         rotated_q, rotated_k = rotate_both(q, per_query_head(k, term, q.shape[1]), term, dtype)
         found |= {f"{name}q": rotated_q * scale, f"{name}k": rotated_k}
     return found
+
+
+def _by_chunks(
+    term: ChunkZones, q: Tensor, k: Tensor, scale: float, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    same, k = rotate_both(q, per_query_head(k, term.same, q.shape[1]), term.same, dtype)
+    one, more = (rotate_both(q, k, turn, dtype)[0] for turn in (term.next, term.beyond))
+    return {"q": same * scale, "next_q": one * scale, "beyond_q": more * scale, "k": k}
 
 
 def line_hides(form: NormalForm) -> bool:

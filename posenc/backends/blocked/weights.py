@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.equation import counted, lse_of, weights_of
+from posenc.equation import chunks_ahead, counted, lse_of, weights_of
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import (
     Span,
@@ -24,7 +24,7 @@ from posenc.normal_form.pairs import (
     vectors_by_distance,
     visible,
 )
-from posenc.terms import CountTable, Network, Zones
+from posenc.terms import ChunkZones, CountTable, Network, Zones
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,11 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
     """Scores of the chunk; -inf where not visible."""
     form = chunk.form
     dtype = x["v"].dtype
-    s = _product(x["q"], x["k"])
+    if isinstance(form.rotation, ChunkZones):
+        positions = positions_of(form.positions, chunk.span)
+        s = _by_chunks(x, chunks_ahead(positions, form.rotation.width))
+    else:
+        s = _product(x["q"], x["k"])
     if isinstance(form.rotation, Zones):
         order = positions_of(form.positions, chunk.span).order_distance()
         s = torch.where(-order < form.rotation.width, s, _product(x["far_q"], x["far_k"]))
@@ -116,6 +120,20 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
 def _product(q: Tensor, k: Tensor) -> Tensor:
     """q . k of every pair, no key repeated: query heads of a key head are rows of one matrix."""
     return (_by_key_head(q, k.shape[1]) @ k.flatten(0, 1).mT).view(*q.shape[:3], k.shape[2])
+
+
+def _by_chunks(x: dict[str, Tensor], ahead: Tensor) -> Tensor:
+    """Products of each zone, of those keys alone that some query has in it."""
+    k, zones = x["k"], ahead.clamp(0, 2)
+    s = x["q"].new_zeros(*x["q"].shape[:3], k.shape[2])
+    for zone, name in enumerate(("q", "next_q", "beyond_q")):
+        inside = zones == zone
+        columns = inside.flatten(0, 2).any(0).nonzero()
+        if len(columns):
+            some = slice(int(columns[0]), int(columns[-1]) + 1)
+            product = _product(x[name], k[:, :, some])
+            s[..., some] = torch.where(inside[..., some], product, s[..., some])
+    return s
 
 
 def _by_key_head(x: Tensor, key_heads: int) -> Tensor:

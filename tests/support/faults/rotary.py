@@ -136,6 +136,22 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "queries before the chunk before not clipped at the local window",
+        "posenc.encodings.dual_chunk:DualChunk.lower",
+        "torch.where(q < self.local, q + self.chunk, last)",
+        "q + self.chunk",
+        lambda: pe.DualChunk(16, chunk=4, local=2),
+        "check_reference_scores",
+    ),
+    Fault(
+        "old chunks met as the one before",
+        "posenc.equation:_by_chunks",
+        "torch.where(ahead < 2, one, more)",
+        "one",
+        lambda: pe.DualChunk(16, chunk=4, local=2),
+        "check_reference_scores",
+    ),
+    Fault(
         "xPos with a centre for each of q and k",
         "posenc.encodings.xpos:XPos.rotation",
         "q_log_scale=q_log, k_log_scale=k_log",

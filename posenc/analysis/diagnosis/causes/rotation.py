@@ -10,7 +10,8 @@ from posenc.analysis.diagnosis.computation import Computation, Rotator, in_dimen
 from posenc.analysis.diagnosis.hypotheses import LOW, Rows, with_setting
 from posenc.encodings.rotary import Rotary
 from posenc.rotation import cos_sin, rotate_pairs
-from posenc.terms import Layout, Rotate, Term, Zones
+from posenc.terms import Layout, Rotate, Term, turns_in
+from posenc.torch_modes import altered
 
 OnAngle = Callable[[Tensor], Tensor]
 
@@ -28,11 +29,12 @@ def rotation(ours: Computation) -> Rows:
 
 
 def by_rotation(ours: Computation, change: Callable[[Rotate], Rotate]) -> Computation:
-    """The computation with every rotation changed, of both zones where there are two."""
+    """The computation with every rotation changed, of every zone where there are some."""
 
     def edit(term: Term) -> Term:
-        if isinstance(term, Zones):
-            return replace(term, near=change(term.near), far=change(term.far))
+        turns = {name: change(turn) for name, turn in turns_in(term).items()}
+        if turns:
+            return altered(term, **turns)
         return change(term) if isinstance(term, Rotate) else term
 
     return ours.edited(edit)

@@ -14,6 +14,7 @@ from posenc.analysis.diagnosis.hypotheses import Rows
 from posenc.encodings.temperature import Temperature
 from posenc.equation import counted, mask_rules
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -107,6 +108,15 @@ def _tables(ours: Computation) -> Rows:
         says = "turns tokens far away by the angles of those nearby: it has one zone"
         changed = ours.edited(lambda term: replace(term, far=term.near), Zones)
         yield "far zone missing", says, changed
+    if ours.has(ChunkZones):
+        says = "turns queries before keys of other chunks as before those of their own"
+        changed = ours.edited(_in_one_chunk, ChunkZones)
+        yield "far zone missing", says, changed
+
+
+def _in_one_chunk(term: ChunkZones) -> ChunkZones:
+    own = replace(term.same, k_angle=None)
+    return replace(term, next=own, beyond=own)
 
 
 def _groups(ours: Computation, name: str, *kinds: type) -> Iterator[tuple[list[int], str]]:
