@@ -126,6 +126,9 @@ WHAT = {
     "generate_sliding_window, which looks back `window_size` tokens besides the token itself": (
         "generate_sliding_window，除词元自己之外再往回看 `window_size` 个"
     ),
+    "DINOv3ViTAttention with DINOv3ViTRopePositionEmbedding, behind 5 tokens that do not turn": (
+        "DINOv3ViTAttention 与 DINOv3ViTRopePositionEmbedding，前面有 5 个不旋转的词元"
+    ),
     "get_axial_freqs and apply_rotary_emb over images and videos, then attention": (
         "get_axial_freqs 与 apply_rotary_emb，用于图像和视频，再做注意力"
     ),

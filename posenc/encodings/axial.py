@@ -6,29 +6,35 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
 from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
-from posenc.errors import PositionsError, SettingError, positive
+from posenc.errors import SettingError, positive
 from posenc.terms import Layout
 
 
 class AxialRotary(RotaryEncoding):
     """RoPE in two or three dimensions: each axis turns its own share of the pairs.
 
-        angle[token, i] = position[token, axis] * base**(-2j / (dim/axes)),   axis, j = divmod(i, n)
+        angle[token, i] = radians * position[token, axis] * base**(-2j / (dim/axes))
 
-    with n = dim / (2 * axes) pairs for each axis, one axis after another. layout says which
-    dimensions are pair i of the head: "half" (i, i + dim/2), as in Qwen2-VL; "interleaved"
-    (2i, 2i + 1), a chunk of the head for each axis, as in rotary-embedding-torch. frequencies,
-    dim/2 numbers in radians per step, stand in for those of base: Pixtral deals out one spectrum,
+    with axis, j = divmod(i, n) and n = dim / (2 * axes) pairs for each axis, one axis after
+    another. layout says which dimensions are pair i of the head: "half" (i, i + dim/2), as in
+    Qwen2-VL; "interleaved" (2i, 2i + 1), a chunk of the head for each axis, as in
+    rotary-embedding-torch. frequencies, dim/2 numbers, stand in for the powers of base: Pixtral
+    deals out one spectrum,
     [base ** (-2 * (j * axes + axis) / dim) for axis in range(axes) for j in range(n)].
 
-    Positions are (b, t, axes). With grid, the sizes of the axes, one coordinate per token serves
-    too: token i of grid=(height, width) is at (i // width, i % width), in rows that go on below
-    the grid. Scores depend on differences along each axis; moving tokens along a row wraps.
-    Raises SettingError for a dim that is no multiple of 2 * axes, a grid or frequencies of another
-    length; PositionsError for one coordinate without a grid, or another number of them.
+    Positions are (b, t, axes), as of Positions.grid(height, width). DINOv3 turns by radians=2*pi,
+    with base=100, at coordinates in [-1, 1], Positions.grid(..., normalise="separate"); tokens of
+    class and registers are at 0, where nothing turns. With grid, the sizes of the axes, one
+    coordinate per token serves too: token i of grid=(height, width) is at (i // width, i % width),
+    in rows that go on below the grid. Scores depend on differences along each axis; moving tokens
+    along a row wraps. Raises SettingError for a dim that is no multiple of 2 * axes, a grid or
+    frequencies of another length, settings <= 0; PositionsError for one coordinate without a
+    grid, or another number of them.
 
-    Source: Heo et al. 2024, arXiv:2403.13298, section 3.2, with pairs as in the authors' code.
+    Source: Heo et al. 2024, arXiv:2403.13298, section 3.2, with pairs as in the authors' code;
+    radians: Siméoni et al. 2025, arXiv:2508.10104, section 3.2, and its code.
     """
 
     name = "axial"
@@ -43,81 +49,54 @@ class AxialRotary(RotaryEncoding):
         base: float = 10_000.0,
         layout: Layout = "half",
         frequencies: Sequence[float] | None = None,
+        radians: float = 1.0,
     ) -> None:
         super().__init__(dim, base, layout)
-        positive("AxialRotary", axes=axes)
+        positive("AxialRotary", axes=axes, radians=radians)
         if dim % (2 * axes):
             raise SettingError(
                 f"AxialRotary(dim={dim}, axes={axes}): each axis turns as many pairs, "
                 f"so dim must be a multiple of {2 * axes}"
-            )
-        if grid is not None and (len(grid) != axes or min(grid) < 1):
-            raise SettingError(
-                f"AxialRotary(axes={axes}, grid={tuple(grid)}): grid gives the size of each axis, "
-                f"{axes} numbers >= 1"
             )
         if frequencies is not None and len(frequencies) != dim // 2:
             raise SettingError(
                 f"AxialRotary(dim={dim}) got {len(frequencies)} frequencies: "
                 f"one for each pair is needed, {dim // 2} numbers, axis after axis"
             )
-        self.axes = axes
-        self.grid = None if grid is None else tuple(grid)
+        self.axes, self.radians = axes, radians
+        self.grid = grid_of("AxialRotary", axes, grid)
         self.frequencies = None if frequencies is None else tuple(frequencies)
 
     @classmethod
     def for_model(cls, *, head_dim: int, max_length: int, **_: object) -> Encoding:
-        width = math.isqrt(max_length - 1) + 1
-        return cls(head_dim, grid=(-(-max_length // width), width))
+        return cls(head_dim, grid=grid_for(max_length))
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, grid=(3, 4))
         yield cls(12, axes=3, grid=(2, 2, 3), base=100.0, layout="interleaved")
         yield cls(8, grid=(3, 3), frequencies=(1.0, 0.01, 0.1, 0.001))
+        yield cls(8, grid=(3, 4), base=100.0, radians=2 * math.pi)
 
     def angles(self, coordinates: Tensor) -> Angles:
         share, device = self.dim // (2 * self.axes), coordinates.device
         axis_of = [axis for axis in range(self.axes) for _ in range(share)]
-        tokens = coordinates if coordinates.ndim == 3 else self._unravelled(coordinates)
+        tokens = by_axis(self, coordinates, self.grid)
         if self.frequencies is None:
             frequencies = geometric(self.base, 2 * share, device).repeat(self.axes)
         else:
             frequencies = torch.tensor(self.frequencies, dtype=torch.float64, device=device)
-        return angle_by_axis(tokens, axis_of, frequencies, "AxialRotary")
-
-    def _unravelled(self, index: Tensor) -> Tensor:
-        """The coordinates (1|b, t, axes) of tokens that count row by row."""
-        if self.grid is None:
-            raise PositionsError(
-                f"{self!r} reads {self.axes} coordinates per token, but the positions have shape "
-                f"{tuple(index.shape)}: give Positions.build(ids=...) of shape (b, t, "
-                f"{self.axes}), or the encoding the sizes of its axes, grid=(height, width)"
-            )
-        index, sizes = index.view(-1, index.shape[-1]), self.grid
-        steps = [index // math.prod(sizes[axis + 1 :]) for axis in range(self.axes)]
-        # The first axis never wraps, so that tokens beyond the grid have places of their own.
-        wrapped = [step % size for step, size in zip(steps[1:], sizes[1:], strict=True)]
-        return torch.stack([steps[0], *wrapped], dim=-1)
+        return angle_by_axis(tokens, axis_of, frequencies * self.radians, "AxialRotary")
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         share = self.dim // (2 * self.axes)
-
-        def along(positions: Tensor, axis: int) -> Tensor:
-            if positions.ndim == 3:
-                return positions[..., axis]
-            assert self.grid is not None
-            for size in reversed(self.grid[axis + 1 :]):
-                positions = torch.floor(positions / size)
-            row = torch.floor(positions / self.grid[axis]) if axis else 0.0
-            return positions - row * self.grid[axis]
-
         angles = []
         for axis in range(self.axes):
-            back = along(at.q, axis)[:, None, :, None] - along(at.k, axis)[:, None, None, :]
+            q, k = (reference_along(x, axis, self.grid) for x in (at.q, at.k))
+            back = q[:, None, :, None] - k[:, None, None, :]
             for j in range(share):
                 frequency = self.base ** (-2 * j * self.axes / self.dim)
                 if self.frequencies is not None:
                     frequency = self.frequencies[axis * share + j]
-                angles.append(back * frequency)
+                angles.append(back * self.radians * frequency)
         return torch.stack(angles, dim=-1)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
+from posenc.positions.grid import grid
 from posenc.positions.mrope import mrope
 from posenc.positions.random import random
 from posenc.positions.rolling import rolling
@@ -43,6 +44,7 @@ class Positions:
     varlen      cumulative lengths of queries and of keys
     static      a cache of fixed size
     rolling     a cache that keeps the last tokens, and sinks
+    grid        the patches of an image or a video
     mrope       text with images and videos
     random      training for longer inputs: a random subset of their positions
     skipping    the same with chunks that skip ahead
@@ -68,6 +70,7 @@ class Positions:
     varlen = classmethod(varlen)
     static = classmethod(static)
     rolling = classmethod(rolling)
+    grid = classmethod(grid)
     mrope = classmethod(mrope)
     random = classmethod(random)
     skipping = classmethod(skipping)

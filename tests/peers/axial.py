@@ -10,6 +10,7 @@ from posenc.encodings import AxialRotary
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, peer
 from tests.peers._layers import joined, split
+from tests.peers._wide import in_float64
 
 BASE = 100.0
 
@@ -56,6 +57,34 @@ def _turned(sizes: tuple[int, ...], heads: int, dim: int, pixels: bool = False) 
         theirs,
         [torch.randn(shape, dtype=torch.float64) for _ in range(3)],
     )
+
+
+@peer("axial", "transformers")
+def layer_of_dinov3() -> Iterator[Case]:
+    """DINOv3ViTAttention with DINOv3ViTRopePositionEmbedding, behind 5 tokens that do not turn"""
+    from transformers.models.dinov3_vit import modeling_dinov3_vit as dinov3
+
+    for height, width, heads, dim in ((3, 5, 4, 12), (1, 1, 12, 64), (6, 4, 2, 64)):
+        config = dinov3.DINOv3ViTConfig(
+            hidden_size=heads * dim, num_attention_heads=heads, attn_implementation="sdpa"
+        )
+        layer = dinov3.DINOv3ViTAttention(config).double()
+        with in_float64():
+            rotary = dinov3.DINOv3ViTRopePositionEmbedding(config).eval()
+            waves = rotary(torch.zeros(1, 3, 16 * height, 16 * width, dtype=torch.float64))
+        encoding = AxialRotary(dim, base=100.0, radians=2 * math.pi)
+        positions = Positions.grid(height, width, leading=5, normalise="separate")
+
+        def ours(x: Tensor, layer=layer, heads=heads, encoding=encoding, at=positions) -> Tensor:
+            q, k, v = (split(to(x), heads) for to in (layer.q_proj, layer.k_proj, layer.v_proj))
+            return layer.o_proj(joined(attend(q, k, v, encoding, positions=at)))
+
+        yield Case(
+            f"{height} x {width} patches, {heads} heads of {dim}",
+            ours,
+            lambda x, layer=layer, waves=waves: layer(x, position_embeddings=waves)[0],
+            [torch.randn(2, 5 + height * width, heads * dim, dtype=torch.float64)],
+        )
 
 
 @peer("axial", "transformers")

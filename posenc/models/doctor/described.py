@@ -31,9 +31,7 @@ BESIDES = {
     "beside attention, every layer holds a state": "除注意力外，每层还保存一个状态",
     "each query attends only the keys that an indexer picks": "每个查询只看索引器选出的键",
     "positions are (column, row), counted from {}": "位置是（列，行），从 {} 数起",
-    "positions are the centres of patches, from -{} to {}, times {} pi": (
-        "位置是图块的中心，从 -{} 到 {}，再乘以 {} pi"
-    ),
+    "positions are the centres of patches, from -{} to {}": "位置是图块的中心，从 -{} 到 {}",
     "products are of unit vectors, and each head has a trained scale": (
         "内积取自单位向量，每个头有一个训练出来的缩放"
     ),

@@ -1,5 +1,6 @@
 """Towers over the patches of an image, whose queries and keys turn by row and column."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,8 +20,8 @@ class Tower:
 
     silent are its defaults by key. rows counts the trained rows that are added to the patches, and
     rows_by_axis those of each axis where a patch adds one for its row and one for its column.
-    spectrum is the frequency of each pair where it is not that of AxialRotary, settings are what
-    posenc's encoding has no setting for. windowed: only the layers that are listed see everything.
+    spectrum is the frequency of each pair where it is not that of AxialRotary, settings are others
+    of it, or what it has no setting for. windowed: only the layers that are listed see everything.
     """
 
     silent: Mapping[str, Any] = field(default_factory=dict)
@@ -124,8 +125,9 @@ _WIDE = {"depth": 27, "num_heads": 16, "hidden_size": 1152}
 TOWERS: Mapping[str, Tower] = {
     "dinov3_vit": Tower(
         {"rope_theta": 100.0, "image_size": 224, "patch_size": 16},
+        settings={"radians": 2 * math.pi},
         beyond=(
-            "positions are the centres of patches, from -1 to 1, times 2 pi",
+            "positions are the centres of patches, from -1 to 1",
             "tokens of the class and registers do not turn",
         ),
     ),
