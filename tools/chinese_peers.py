@@ -4,6 +4,9 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "What src/Cable.py of axiomlab/Cable does, written again: softmax with cumulated biases": (
+        "按 axiomlab/Cable 的 src/Cable.py 重写：softmax 加累积的偏置"
+    ),
     "AlibiPositionalBias, symmetric, also at real-valued positions": (
         "AlibiPositionalBias，前后对称，位置也取实数"
     ),

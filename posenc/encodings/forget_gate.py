@@ -63,7 +63,10 @@ class ForgetGate(Encoding):
         dtype = torch.promote_types(wide, torch.float32)
         with autocast_off(x.device):
             logit = linear_in_dtype(x.to(dtype), self.gate)
-            return F.logsigmoid(logit).transpose(1, 2)
+            return self._log_gate(logit).transpose(1, 2)
+
+    def _log_gate(self, logit: Tensor) -> Tensor:
+        return F.logsigmoid(logit)
 
     def lower(
         self,

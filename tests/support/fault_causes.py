@@ -56,6 +56,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "frequencies of a wave kept in float32": "unknown",
     "rows of a recurrence one position late": "unknown",
     "a solver that forgets the time": "unknown",
+    "slopes of CABLE of the other sign": "unknown",
     "the gate of the key is summed too": "gate of the key",
     "the gate of the query is left out": "constant per row",
     "gates of the new tokens alone": "unknown",

@@ -70,6 +70,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "slopes of CABLE of the other sign",
+        "posenc.encodings.cable:CABLE._log_gate",
+        "F.logsigmoid(-logit)",
+        "F.logsigmoid(logit)",
+        lambda: pe.CABLE(16, 4),
+        "check_reference_scores",
+    ),
+    Fault(
         "gates summed in float32",
         "posenc.encodings.forget_gate:ForgetGate.lower",
         "log_f.double().cumsum",
@@ -81,8 +89,8 @@ FAULTS = [
     Fault(
         "gates in the activation dtype",
         "posenc.encodings.forget_gate:ForgetGate.payload",
-        "F.logsigmoid(logit)",
-        "F.logsigmoid(logit.to(x.dtype))",
+        "self._log_gate(logit)",
+        "self._log_gate(logit.to(x.dtype))",
         forget_gate,
         "check_low_precision",
         alone=True,
