@@ -106,7 +106,7 @@ class Encoding(nn.Module):
     # Learned parameters that must stay float32 when the module is cast down.
     keep_float32: tuple[str, ...] = ()
     # Whether the payload of a token left out may be added to the next one's, with 0 for none.
-    payload_adds: ClassVar[bool] = False
+    payload_adds: bool = False
 
     heads: int | None = None
     head_dim: int | None = None

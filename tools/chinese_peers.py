@@ -4,6 +4,12 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "What modules/rotary.py of timurcarstensen/selective-rope does, written again, in attention": (
+        "按 timurcarstensen/selective-rope 的 modules/rotary.py 重写，用于注意力"
+    ),
+    "What angle_dt.py and mamba3_siso_fwd.py of state-spaces/mamba turn by, in attention": (
+        "按 state-spaces/mamba 的 angle_dt.py 和 mamba3_siso_fwd.py 转 q 和 k，用于注意力"
+    ),
     "What src/Cable.py of axiomlab/Cable does, written again: softmax with cumulated biases": (
         "按 axiomlab/Cable 的 src/Cable.py 重写：softmax 加累积的偏置"
     ),

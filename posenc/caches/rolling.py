@@ -74,7 +74,9 @@ class RollingCache(Cache):
         keep = self._needed(lowered.positions)
         if keep is not None:
             self.k, self.v = k.index_select(2, keep), v.index_select(2, keep)
-            self.payload = None if payload is None else _folded(payload, keep)
+            if payload is not None:
+                payload = _folded(payload, keep, lowered.positions.keys.valid)
+            self.payload = payload
             self.placed = selected(lowered.positions, keep)
             columns = keep if columns is None else columns[keep]
         self.columns = columns
@@ -149,11 +151,15 @@ class RollingCache(Cache):
         return None if len(keep) == count else keep
 
 
-def _folded(payload: Tensor, keep: Tensor) -> Tensor:
+def _folded(payload: Tensor, keep: Tensor, valid: Tensor | None) -> Tensor:
     """The payload of the kept columns, each with that of the evicted ones right before it.
 
-    In float64, because the sum of what a long stream has evicted sits in one column.
+    In float64, because the sum of what a long stream has evicted sits in one column. What an
+    evicted column of padding tells must not reach a real token.
     """
+    if valid is not None:
+        real = valid.view(valid.shape[0], *[1] * (payload.ndim - 2), valid.shape[1])
+        payload = payload.masked_fill(~real, 0.0)
     columns = torch.arange(payload.shape[-1], device=payload.device)
     into = torch.searchsorted(keep, columns)
     kept = payload.new_zeros((*payload.shape[:-1], len(keep)), dtype=torch.float64)

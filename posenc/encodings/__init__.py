@@ -23,6 +23,7 @@ from posenc.encodings.kerple import KERPLE as KERPLE
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
 from posenc.encodings.lm_infinite import LMInfinite as LMInfinite
+from posenc.encodings.mamba3_rotary import Mamba3Rotary as Mamba3Rotary
 from posenc.encodings.mrope import MRoPE as MRoPE
 from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal
@@ -31,6 +32,7 @@ from posenc.encodings.rerope import ReRoPE as ReRoPE
 from posenc.encodings.rope_pp import RoPEPlusPlus as RoPEPlusPlus
 from posenc.encodings.rotary import Rotary as Rotary
 from posenc.encodings.sandwich import Sandwich as Sandwich
+from posenc.encodings.selective_rotary import SelectiveRotary as SelectiveRotary
 from posenc.encodings.self_extend import SelfExtend as SelfExtend
 from posenc.encodings.shaw import Shaw as Shaw
 from posenc.encodings.sinks import Sinks as Sinks

@@ -73,10 +73,19 @@ FAULTS = [
     Fault(
         "payloads of evicted tokens dropped",
         "posenc.caches.rolling:RollingCache.append",
-        "_folded(payload, keep)",
+        "_folded(payload, keep, lowered.positions.keys.valid)",
         "payload.index_select(-1, keep)",
         forget_gate,
         "check_rolling_cache",
+    ),
+    Fault(
+        "payloads of evicted padding reach real tokens",
+        "posenc.caches.rolling:_folded",
+        "payload = payload.masked_fill(~real, 0.0)",
+        "pass",
+        lambda: pe.Mamba3Rotary(18, 3, 6, rotary_dim=6),
+        "check_rolling_cache",
+        alone=True,
     ),
     Fault(
         "slots written one too early",
