@@ -18,6 +18,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "forget_gate": ("fox", "forgetting_transformer"),
     "learned": ("learnable", "trained"),
     "learned_rotary": ("learned_rope",),
+    "mixed_rotary": ("rope_mixed",),
     "none": ("no_position",),
     "ordinal": ("integer", "integers"),
     "rotary": ("rope", "roformer"),

@@ -135,6 +135,9 @@ WHAT = {
     "generate_sliding_window, which looks back `window_size` tokens besides the token itself": (
         "generate_sliding_window，除词元自己之外再往回看 `window_size` 个"
     ),
+    "What naver-ai/rope-vit's models/vit_rope.py computes, in own words: a class token in front": (
+        "naver-ai/rope-vit 的 models/vit_rope.py 所算的，用自己的话写出：前面有一个类别词元"
+    ),
     "DINOv3ViTAttention with DINOv3ViTRopePositionEmbedding, behind 5 tokens that do not turn": (
         "DINOv3ViTAttention 与 DINOv3ViTRopePositionEmbedding，前面有 5 个不旋转的词元"
     ),

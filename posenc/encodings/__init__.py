@@ -24,6 +24,7 @@ from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
 from posenc.encodings.lm_infinite import LMInfinite as LMInfinite
 from posenc.encodings.mamba3_rotary import Mamba3Rotary as Mamba3Rotary
+from posenc.encodings.mixed_rotary import MixedRotary as MixedRotary
 from posenc.encodings.mrope import MRoPE as MRoPE
 from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal

@@ -192,6 +192,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "rows and columns exchanged in mixed frequencies",
+        "posenc.encodings.mixed_rotary:MixedRotary.angles",
+        "self.frequency.double()",
+        "self.frequency.double().flip(0)",
+        lambda: pe.MixedRotary(16, heads=4, grid=(3, 4)),
+        "check_reference_scores",
+    ),
+    Fault(
         "one head's frequencies for every head",
         "posenc.encodings.learned_rotary:LearnedRotary.angles",
         "frequency[:, None]",

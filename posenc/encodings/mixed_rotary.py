@@ -1,0 +1,81 @@
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor, nn
+
+from posenc.encoding import Encoding, Pairs, Tags
+from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
+from posenc.encodings._rotary import Angles, RotaryEncoding, geometric
+from posenc.errors import SettingError, positive
+from posenc.terms import Layout
+
+
+class MixedRotary(RotaryEncoding):
+    """RoPE-Mixed: each pair turns with all axes at once, by trained frequencies of each head.
+
+        angle[token, h, i] = sum over axes of position[token, axis] * frequency[axis, h, i]
+
+    so that a pair follows a slanted wave, where AxialRotary's follow rows or columns. frequency is
+    (axes, heads, r), r = dim/2 pairs, in radians per step, and starts as AxialRotary's spectrum
+    base**(-2j * axes / dim), turned in each head by a random rotation of the axes. Axes are (row,
+    column); the authors' code keeps its parameter as (column, row). layout, grid and positions are
+    as in AxialRotary. The parameter stays float32 when the module is cast down; angles are float64.
+    The paper gives each layer frequencies of its own: Transformer(encoding=lambda layer: ...).
+    Raises SettingError for a dim that is no multiple of 2 * axes, settings <= 0 and a grid of
+    another length; PositionsError for one coordinate without a grid, or another number of them.
+
+    Source: Heo et al. 2024, arXiv:2403.13298, section 3.2, and the authors' code.
+    """
+
+    name = "mixed_rotary"
+    paper = "arXiv:2403.13298"
+    sizes = ("head_dim", "heads")
+    tags = Tags(norm_preserving=True, comparable="text has no rows and columns")
+    keep_float32 = ("frequency",)
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        axes: int = 2,
+        grid: Sequence[int] | None = None,
+        base: float = 10.0,
+        layout: Layout = "interleaved",
+    ) -> None:
+        super().__init__(dim, base, layout)
+        positive("MixedRotary", heads=heads, axes=axes)
+        if dim % (2 * axes):
+            raise SettingError(
+                f"MixedRotary(dim={dim}, axes={axes}): each axis starts with as many pairs, "
+                f"so dim must be a multiple of {2 * axes}"
+            )
+        self.heads, self.axes = heads, axes
+        self.grid = grid_of("MixedRotary", axes, grid)
+        spectrum = geometric(base, dim // axes, None).float()
+        # Each row of a random rotation is the direction in which one share of the pairs waves.
+        turned, signs = torch.linalg.qr(torch.randn(heads, axes, axes))
+        turned = turned * signs.diagonal(dim1=-2, dim2=-1).sign()[:, None]
+        waves = turned[..., None, :] * spectrum[:, None]
+        self.frequency = nn.Parameter(waves.flatten(1, 2).movedim(-1, 0).contiguous())
+
+    @classmethod
+    def for_model(cls, *, head_dim: int, heads: int, max_length: int, **_: object) -> Encoding:
+        return cls(head_dim, heads, grid=grid_for(max_length))
+
+    @classmethod
+    def examples(cls) -> Iterator[Encoding]:
+        yield cls(16, heads=4, grid=(3, 4))
+        yield cls(12, heads=2, axes=3, grid=(2, 2, 3), base=100.0, layout="half")
+
+    def angles(self, coordinates: Tensor) -> Angles:
+        tokens = by_axis(self, coordinates, self.grid).double()
+        return torch.einsum("bta,ahr->bhtr", tokens, self.frequency.double())
+
+    def reference_angles(self, at: Pairs) -> Float64[Tensor, "b h tq tk r"]:
+        total: Tensor | float = 0.0
+        for axis, frequency in enumerate(self.frequency.double()):
+            q, k = (reference_along(x, axis, self.grid) for x in (at.q, at.k))
+            back = q[:, None, :, None, None] - k[:, None, None, :, None]
+            total = total + back * frequency[:, None, None]
+        return torch.as_tensor(total)

@@ -1,0 +1,48 @@
+"""Encodings of images, beside what holds for every encoding."""
+
+import pytest
+import torch
+
+import posenc as pe
+from posenc import AxialRotary, MixedRotary, Positions, SettingError
+from tests.support.oracles import drawing
+
+
+def test_mixed_frequencies_start_as_axial_ones_turned_in_each_head() -> None:
+    torch.manual_seed(3)
+    made = MixedRotary(32, heads=4, base=10.0)
+    rows, columns = made.frequency.detach()
+    expected = 10.0 ** (-torch.arange(8) / 8)
+    torch.testing.assert_close((rows**2 + columns**2).sqrt(), expected.repeat(4, 2))
+    # Both halves wave at right angles, by another angle in each head.
+    across = rows[:, :8] * rows[:, 8:] + columns[:, :8] * columns[:, 8:]
+    torch.testing.assert_close(across, torch.zeros(4, 8), rtol=0, atol=1e-6)
+    directions = torch.atan2(rows, columns)[:, 0]
+    assert directions.unique().numel() == 4
+
+
+def test_mixed_frequencies_along_the_axes_are_axial() -> None:
+    draw = drawing(1)
+    q, k = draw(2, 4, 12, 16), draw(2, 4, 12, 16)
+    mixed = MixedRotary(16, heads=4, base=10.0).double()
+    spectrum = 10.0 ** (-torch.arange(4, dtype=torch.float64) / 8)
+    with torch.no_grad():
+        mixed.frequency.zero_()
+        mixed.frequency[0, :, :4] = mixed.frequency[1, :, 4:] = spectrum
+    at = Positions.grid(3, 4)
+    axial = AxialRotary(16, layout="interleaved", frequencies=[*spectrum.tolist()] * 2)
+    expected = pe.scores(q, k, axial, positions=at)
+    torch.testing.assert_close(pe.scores(q, k, mixed, positions=at), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: MixedRotary(16, 4, axes=3), r"dim=16, axes=3.*multiple of 6"),
+        (lambda: MixedRotary(16, 4, grid=(3, 4, 5)), r"MixedRotary\(axes=2, grid=\(3, 4, 5\)"),
+        (lambda: MixedRotary(16, 0), "heads=0"),
+    ],
+)
+def test_settings_of_images_are_checked(make, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        make()
