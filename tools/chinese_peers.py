@@ -138,6 +138,15 @@ WHAT = {
     "What naver-ai/rope-vit's models/vit_rope.py computes, in own words: a class token in front": (
         "naver-ai/rope-vit 的 models/vit_rope.py 所算的，用自己的话写出：前面有一个类别词元"
     ),
+    "build_2d_sinusoidal_position_embedding of ViTMAE, rows first": (
+        "ViTMAE 的 build_2d_sinusoidal_position_embedding，行在前"
+    ),
+    "DetrSinePositionEmbedding, with and without normalize": (
+        "DetrSinePositionEmbedding，归一化与不归一化"
+    ),
+    "What timm, big_vision and MAE's authors compute, in own words: order and denominators": (
+        "timm、big_vision 和 MAE 作者的代码所算的，用自己的话写出：次序与分母"
+    ),
     "DINOv3ViTAttention with DINOv3ViTRopePositionEmbedding, behind 5 tokens that do not turn": (
         "DINOv3ViTAttention 与 DINOv3ViTRopePositionEmbedding，前面有 5 个不旋转的词元"
     ),

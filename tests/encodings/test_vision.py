@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import AxialRotary, MixedRotary, Positions, SettingError
+from posenc import AxialRotary, GridSinusoidal, MixedRotary, Positions, SettingError
 from tests.support.oracles import drawing
 
 
@@ -35,12 +35,27 @@ def test_mixed_frequencies_along_the_axes_are_axial() -> None:
     torch.testing.assert_close(pe.scores(q, k, mixed, positions=at), expected)
 
 
+def test_sinusoids_of_a_video_give_time_its_width() -> None:
+    made = GridSinusoidal(16, axes=3, widths=(8, 4, 4))
+    (at,) = made.vectors(Positions.grid(1, 2, frames=2))
+    moved = {"frame": at[2] - at[0], "column": at[1] - at[0]}
+    columns = {name: step.nonzero()[:, 0].tolist() for name, step in moved.items()}
+    assert columns == {"frame": [*range(8)], "column": [*range(12, 16)]}
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: MixedRotary(16, 4, axes=3), r"dim=16, axes=3.*multiple of 6"),
         (lambda: MixedRotary(16, 4, grid=(3, 4, 5)), r"MixedRotary\(axes=2, grid=\(3, 4, 5\)"),
         (lambda: MixedRotary(16, 0), "heads=0"),
+        (lambda: GridSinusoidal(16, order=(1, 1)), r"order=\(1, 1\).*permutation"),
+        (lambda: GridSinusoidal(18), r"widths=\(9, 9\).*even numbers"),
+        (lambda: GridSinusoidal(16, widths=(8, 4)), "add up to dim"),
+        (
+            lambda: GridSinusoidal(16, layout="interleaved", denominator="tensor2tensor"),
+            "tensor2tensor puts all sines before",
+        ),
     ],
 )
 def test_settings_of_images_are_checked(make, said: str) -> None:

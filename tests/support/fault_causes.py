@@ -85,6 +85,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the scaling left out where tokens have several coordinates": "scaling",
     "a window of a head that is one token too wide": "unknown",
     "axes swapped": "order of axes",
+    "rows and columns exchanged in a sinusoid": "unknown",
     "rows and columns exchanged in mixed frequencies": "unknown",
     "one head's frequencies for every head": "one head's angles for all",
     "DeBERTa's table ends at span - 1": "reach of a table",

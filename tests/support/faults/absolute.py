@@ -22,6 +22,14 @@ FAULTS = [
         "check_causal_leak",
     ),
     Fault(
+        "rows and columns exchanged in a sinusoid",
+        "posenc.encodings.grid_sinusoidal:GridSinusoidal.vectors",
+        "tokens[..., axis]",
+        "tokens[..., axis - 1]",
+        lambda: pe.GridSinusoidal(16, grid=(3, 4)),
+        "check_reference_embed",
+    ),
+    Fault(
         "x * p where x * (1 + p) is meant",
         "posenc.encodings._absolute:merged",
         "x * (1 + p)",
