@@ -15,6 +15,7 @@ from posenc.errors import PositionsError
 from posenc.positions.build import build
 from posenc.positions.grid import grid
 from posenc.positions.mrope import mrope
+from posenc.positions.planes import planes
 from posenc.positions.random import random
 from posenc.positions.rolling import rolling
 from posenc.positions.shard import shard_positions, unshard_positions, with_keys
@@ -45,7 +46,7 @@ class Positions:
     static      a cache of fixed size
     rolling     a cache that keeps the last tokens, and sinks
     grid        the patches of an image or a video
-    mrope       text with images and videos
+    mrope       text with images, videos and sound
     random      training for longer inputs: a random subset of their positions
     skipping    the same with chunks that skip ahead
 
@@ -77,6 +78,7 @@ class Positions:
     shard = shard_positions
     unshard = classmethod(unshard_positions)
     with_keys = with_keys
+    planes = planes
 
     def __post_init__(self) -> None:
         for name, side in (("queries", self.queries), ("keys", self.keys)):

@@ -32,7 +32,7 @@ SCALINGS |= {"Llama3": "llama3", "LongRoPE": "longrope", "Proportional": "propor
 SCALINGS |= {"QwenNTK": "qwen ntk"}
 # What posenc has no encoding, setting or scaling for.
 BEYOND = {"convolution", "table_2d", "continuous_table_2d", "learned_by_axis", "QwenNTK"}
-BEYOND |= {"before_projections", "order", "each_axis_in_its_half"}
+BEYOND |= {"before_projections", "each_axis_in_its_half"}
 # Facts that say more of the model than positions do.
 ASIDE = {"notes", "part", "softcap", "selection"}
 

@@ -194,9 +194,6 @@ def test_what_no_encoding_says_is_refused_when_it_is_built() -> None:
     qwen = read(facts("qwen-7b")["config"]).layers[0].rotary
     with pytest.raises(pe.UnsupportedError, match="no scaling is QwenNTK"):
         qwen.build()
-    ernie = read(facts("ernie-4.5-vl-28b-a3b")["config"]).layers[0].rotary
-    with pytest.raises(pe.UnsupportedError, match="no setting order"):
-        ernie.build()
     heard = read(facts("wav2vec2-base-960h")["config"]).main.embeddings[0]
     with pytest.raises(pe.UnsupportedError, match="convolution"):
         heard.build()

@@ -100,3 +100,18 @@ def test_a_part_of_unknown_type_is_named() -> None:
     config["vision_config"]["model_type"] = "siglop"
     (said,) = read(config).unread
     assert "siglop" in said
+
+
+def test_sections_of_other_files_build() -> None:
+    """ERNIE counts time last; HunYuan-VL has four axes, under a name of its own."""
+    ernie = read(facts("ernie-4.5-vl-28b-a3b")["config"]).layers[0].rotary
+    assert repr(ernie.build()) == repr(
+        pe.MRoPE(128, (20, 22, 22), "space", base=500_000.0, layout="interleaved")
+    )
+    rope = {"type": "xdrope", "alpha": 1000.0, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
+    values = {"model_type": "hunyuan_vl", "hidden_size": 1024, "num_attention_heads": 16}
+    sizes = {"num_hidden_layers": 2, "head_dim": 128, "max_position_embeddings": 32768}
+    hunyuan = read({**values, **sizes, "rope_theta": 10_000.0, "rope_scaling": rope})
+    assert repr(hunyuan.layers[0].rotary.build()) == repr(
+        pe.MRoPE(128, (16,) * 4, scaling=pe.NTK(1000.0))
+    )

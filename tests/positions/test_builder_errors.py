@@ -247,6 +247,28 @@ BAD = {
         lambda: Positions.mrope(TYPES, text_after="end"),
         ["text_after='end'", "'largest' or 'side'"],
     ),
+    "frames that do not merge": (
+        lambda: Positions.mrope(TYPES, videos=torch.tensor([[3, 1, 1]]), frame_merge=2),
+        ["frame_merge=2", r"grid 0 is \[3, 1, 1\]"],
+    ),
+    "sound among two videos": (
+        lambda: Positions.mrope(torch.tensor([[2, 3, 2]]), videos=torch.tensor([[1, 1, 1]] * 2)),
+        ["row 0, token 1", "2 videos", "token of text between"],
+    ),
+    "an image in two documents": (
+        lambda: Positions.mrope(
+            TYPES, torch.tensor([[1, 2, 2]]), documents=torch.tensor([0, 0, 0, 1, 1, 1])
+        ),
+        ["number 0 of images", "token 3", "one document"],
+    ),
+    "documents of other tokens": (
+        lambda: Positions.mrope(TYPES * 0, documents=torch.zeros(5, dtype=torch.long)),
+        [r"\(1, 6\)", r"\(5,\)"],
+    ),
+    "planes of one coordinate": (
+        lambda: Positions.build(3).planes(),
+        [r"\(3,\)", "one coordinate"],
+    ),
     "a mask of another shape": (
         lambda: Positions.mrope(TYPES, torch.tensor([[1, 2, 2]]), attention_mask=torch.ones(2, 6)),
         [r"\(1, 6\)", r"\(2, 6\)"],

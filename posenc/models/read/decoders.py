@@ -1,12 +1,10 @@
 """The model types whose queries and keys turn, each as what its code does of itself."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from posenc.models.keys import Keys, Sourced
 from posenc.models.read.decoder import (
     Decoder,
-    Sources,
     both_ways,
     listed_turns,
     multiplier,
@@ -62,12 +60,6 @@ def _ministral(keys: Keys, turns: bool) -> EncodingSpec | None:
     length = own.whole("original_max_position_embeddings").value
     settings = {"kind": "ministral", "original_length": length, "strength": strength}
     return EncodingSpec("temperature", settings)
-
-
-def _ernie(keys: Keys, spec: EncodingSpec) -> tuple[EncodingSpec, Sources]:
-    """Sections count height, width and time; the first two take turns, and time comes last."""
-    settings = {**spec.settings, "order": "height_width_by_turns_then_time"}
-    return replace(spec, settings=settings), {}
 
 
 LLAMA = Decoder(with_base(10_000.0, max_position_embeddings=2048))
@@ -152,12 +144,16 @@ DECODERS: Mapping[str, Decoder] = {
     "ernie4_5_vl_moe_text": Decoder(
         with_base(500_000.0),
         layout="interleaved",
-        sections=Sections((22, 22, 20)),
-        revised=_ernie,
+        sections=Sections((22, 22, 20), interleaved="space"),
         ignored=("rope_3d",),
     ),
     "hunyuan_v1_dense": HUNYUAN,
     "hunyuan_v1_moe": HUNYUAN,
+    "hunyuan_vl_text": Decoder(
+        LLAMA.silent,
+        sections=Sections(()),
+        scalings={"dynamic": fixed_alpha, "xdrope": fixed_alpha},
+    ),
     "seed_oss": Decoder(with_base(10_000.0, head_dim=128)),
     "exaone4": Decoder(
         with_base(10_000.0, sliding_window=4096, sliding_window_pattern=4),

@@ -139,6 +139,7 @@ FAMILIES: Mapping[str, Family] = {
     "ernie4_5_vl_moe": _nested("ernie4_5_vl_moe_text", vision_config="ernie4_5_vl_moe_vision"),
     # The vendor's own name for it.
     "ernie4_5_moe_vl": _nested("ernie4_5_vl_moe_text", vision_config="ernie4_5_vl_moe_vision"),
+    "hunyuan_vl": _nested("hunyuan_vl_text", vision_config="hunyuan_vl_vision"),
     "glm4v": _nested("glm4v_text", vision_config="glm4v_vision"),
     "deepseek_v4": Family(
         read_compressed,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from posenc.errors import ConfigError, shown
 from posenc.models.keys import Keys, Sourced
@@ -220,10 +220,14 @@ SCALINGS: Scalings = {
 
 @dataclass(frozen=True)
 class Sections:
-    """Pairs dealt out to time, height and width: how many where the file is silent, and how."""
+    """Pairs dealt out to time, height and width: how many where the file is silent, and how.
+
+    A file of "space" counts those of height, width and time, in that order. Where a file and
+    silent both count none, all pairs turn by one coordinate.
+    """
 
     silent: tuple[int, ...]
-    interleaved: bool = False
+    interleaved: bool | Literal["space"] = False
 
 
 def rotary(
@@ -255,13 +259,18 @@ def rotary(
     if spec is not None:
         settings["scaling"] = spec
     if sections is not None:
-        pairs, key = at.own.whole_numbers("mrope_section")
-        settings |= {"sections": pairs or sections.silent, "interleaved": sections.interleaved}
+        named = "xdrope_section" if at.own.given("xdrope_section") else "mrope_section"
+        pairs, key = at.own.whole_numbers(named)
         # Some files say so too; the code does not ask.
         at.own.flag("mrope_interleaved")
-        if layout != "half":
-            settings["layout"] = layout
-        return EncodingSpec("mrope", settings), sources | {"sections": key}
+        counts = pairs or sections.silent
+        if sections.interleaved == "space":
+            counts = (*counts[-1:], *counts[:-1])
+        if counts:
+            settings |= {"sections": counts, "interleaved": sections.interleaved}
+            if layout != "half":
+                settings["layout"] = layout
+            return EncodingSpec("mrope", settings), sources | {"sections": key}
     return EncodingSpec("rotary", settings | {"layout": layout}), sources
 
 

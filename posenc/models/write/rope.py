@@ -38,8 +38,10 @@ def rope_parameters(spec: EncodingSpec) -> dict[str, Any]:
     if "start" not in settings and turned != dim:
         rope["partial_rotary_factor"] = turned / dim
     if spec.name == "mrope":
-        rope["mrope_section"] = list(settings["sections"])
-        if settings.get("interleaved"):
+        sections, interleaved = list(settings["sections"]), settings.get("interleaved")
+        # ERNIE's files count the pairs of time last.
+        rope["mrope_section"] = sections[1:] + sections[:1] if interleaved == "space" else sections
+        if interleaved is True:
             rope["mrope_interleaved"] = True
     if scaling is None:
         return rope
