@@ -87,9 +87,9 @@ def attend(
     scale      of q . k; None is d**-0.5 (T5 has none: pass 1.0)
     dropout    on the attention weights; pass 0.0 in evaluation
     backend    "auto", or one by name, which raises rather than fall back
-    return_lse  also the log of the sum of exp(score) over the keys that each query sees, (b, h, tq)
-               in at least float32, before dropout; -inf where it sees none. `merge` joins by it
-               what several calls made of parts of the keys
+    return_lse  also the log of the sum of exp(score) over the keys that each query sees, a sink
+               logit among them, (b, h, tq) in at least float32, before dropout; -inf where it sees
+               none. `merge` joins by it what several calls made of parts of the keys
 
     Rows that see nothing are zero, in the gradient too, and padding is not seen, not even NaN. The
     output has v's dtype. The log of the sum is the statistic of FlashAttention (arXiv:2205.14135,

@@ -188,6 +188,11 @@ class Encoding(nn.Module):
         q, k = at.orders()
         return torch.ones_like(q - k, dtype=torch.bool)
 
+    def reference_weights(self, s: Scores) -> Scores:
+        """The paper's formula for attention weights from scores, -inf where hidden, in float64."""
+        empty = (s == -torch.inf).all(dim=-1, keepdim=True)
+        return s.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
+
     def reference_output(self, p: Scores, v: Keys, at: Pairs) -> Queries:
         """The paper's formula for the output from attention weights p, in float64."""
         return torch.einsum("bhij,bhjd->bhid", p, v)

@@ -4,6 +4,8 @@ Letters: b batch, h query heads, g key heads (h is a multiple of g), tq queries,
 d head dimension. Arithmetic in at least float32.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -25,6 +27,7 @@ from posenc.terms import (
     Offset,
     Rotate,
     Scale,
+    SinkLogit,
     Slope,
     Term,
     ValueTable,
@@ -62,16 +65,43 @@ def scores_of(
     return s if visible is None else s.masked_fill(~visible, -torch.inf)
 
 
-def weights_of(scores: Float[Tensor, "b h tq tk"]) -> Float[Tensor, "b h tq tk"]:
-    """softmax over keys; all zeros, in the gradient too, in a row that sees nothing."""
+def sink_of(terms: Sequence[Term]) -> Float[Tensor, "#h"] | None:
+    """The logit of all SinkLogits together: the log of the sum of their exp."""
+    total = None
+    for term in terms:
+        if isinstance(term, SinkLogit):
+            total = term.values if total is None else torch.logaddexp(total, term.values)
+    return total
+
+
+def weights_of(
+    scores: Float[Tensor, "b h tq tk"], sink: Float[Tensor, "#h"] | None = None
+) -> Float[Tensor, "b h tq tk"]:
+    """softmax over keys, and a sink; all zeros, in the gradient too, in a row that sees nothing."""
+    if sink is not None:
+        return weights_of(_with_sink(scores, sink))[..., :-1]
     empty = (scores == -torch.inf).all(dim=-1, keepdim=True)
     return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
 
 
-def lse_of(scores: Float[Tensor, "b h tq tk"]) -> Float[Tensor, "b h tq"]:
-    """log of the sum of exp(score) over keys; -inf, with no gradient, where nothing is seen."""
+def lse_of(
+    scores: Float[Tensor, "b h tq tk"], sink: Float[Tensor, "#h"] | None = None
+) -> Float[Tensor, "b h tq"]:
+    """log of the sum of exp(score) over keys, and of exp(sink); -inf, with no gradient, where there
+    is neither.
+    """
+    if sink is not None:
+        return lse_of(_with_sink(scores, sink))
     empty = (scores == -torch.inf).all(dim=-1)
     return scores.masked_fill(empty[..., None], 0.0).logsumexp(-1).masked_fill(empty, -torch.inf)
+
+
+def _with_sink(
+    scores: Float[Tensor, "b h tq tk"], sink: Float[Tensor, "#h"]
+) -> Float[Tensor, "b h tq _"]:
+    """The scores, and a sink in the last column."""
+    column = sink.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)
+    return torch.cat((scores, column), dim=-1)
 
 
 def output_of(

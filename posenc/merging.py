@@ -22,7 +22,7 @@ def merge(
         output = sum over parts of exp(lse[part] - lse) * output[part]
 
     outputs, lses  what `attend(..., return_lse=True)` gave for the same queries and each part of
-                   the keys; no key may be in two parts
+                   the keys; no key may be in two parts, nor may SinkLogits: give them to one
 
     It is exact for every term whose score reads its own query and key alone, and for values that
     terms add: the output is linear in the weights. CoPE's counts go over the keys of all parts.

@@ -27,15 +27,27 @@ def suits_one_query(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return not learns and plain(q, k, v)
 
 
-def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None) -> Tensor:
+def one_query(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    mask: Tensor | None = None,
+    sink: Tensor | None = None,
+) -> Tensor:
     """A query (b, h, 1, d) that meets all keys (b, g, tk, d).
 
     mask  (1|b, 1|h, 1, tk), numbers that are added, or booleans of which keys it sees
+    sink  (1|h,), a logit beside those of the keys
     """
-    if unsupported_reason(q, k, v, mask) is None:
-        return query.attend(q, k, v, scale, None if mask is None else _numbers(mask, arithmetic(q)))
     b, h, _, d = q.shape
     g = k.shape[1]
+    if unsupported_reason(q, k, v, mask, sink) is None:
+        mask = None if mask is None else _numbers(mask, arithmetic(q))
+        sink = None if sink is None else sink.double().expand(h).contiguous()
+        return query.attend(q, k, v, scale, mask, sink)
+    if sink is not None:
+        k, v, mask = _with_sink(k, v, mask, sink.to(arithmetic(q)))
     if h > g:
         # Query heads that share keys become queries of one head, so that no key is repeated.
         q = q.reshape(b, g, -1, d)
@@ -45,12 +57,15 @@ def one_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None
     return out.view(b, h, 1, -1)
 
 
-def unsupported_reason(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> str | None:
+def unsupported_reason(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, sink: Tensor | None = None
+) -> str | None:
     """Why the C kernel cannot take this query, so that SDPA does; None where it can."""
     if not query.suits(q):
         return str(query.LIBRARY)
     # Of what was learned and made any of these.
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, mask)):
+    tensors = q, k, v, mask, sink
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
         return "with a mask made ready, its kernel for one query has no gradient"
     return None
 
@@ -62,3 +77,16 @@ def _numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)
+
+
+def _with_sink(
+    k: Tensor, v: Tensor, mask: Tensor | None, sink: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with one key more, whose score is the sink and whose value is zero."""
+    if mask is None:
+        mask = sink.new_zeros(1, 1, 1, k.shape[2])
+    mask = _numbers(mask, sink.dtype)
+    rows, heads = mask.shape[0], max(mask.shape[1], sink.shape[0])
+    column = sink.view(1, -1, 1, 1).expand(rows, heads, 1, 1)
+    mask = torch.cat((mask.expand(-1, heads, -1, -1), column), dim=-1)
+    return F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)), mask

@@ -18,8 +18,9 @@ from posenc.plain_layer import Layer, remember
 from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
 
-_TURNS = frozenset({Feature.ROTATION})
-# What comes to a rotation and a mask of numbers.
+# What needs no mask.
+_BARE = frozenset({Feature.ROTATION, Feature.SINK})
+# What comes to a rotation, a mask of numbers and a sink.
 _SHORT = frozenset(
     {
         Feature.ROTATION,
@@ -27,6 +28,7 @@ _SHORT = frozenset(
         Feature.SLOPES,
         Feature.OFFSETS,
         Feature.NETWORK,
+        Feature.SINK,
         Feature.DENSE,
         Feature.MASK,
     }
@@ -36,7 +38,8 @@ _SHORT = frozenset(
 def suits_plain_query(
     q: Tensor, k: Tensor, v: Tensor, encoding: Lowerable, causal: bool | None
 ) -> bool:
-    """Whether this is one query, bare or of lowered terms that come to turning and masking it.
+    """Whether this is one query, bare or of lowered terms that come to turning and masking it, and
+    to a sink.
 
     Raises ShapeError for terms of other heads.
     """
@@ -83,13 +86,13 @@ def plain_query(
 
 def kernel_reason(call: Call) -> str | None:
     """Why `plain_query` leaves a call that suits it to SDPA; None where the C kernel takes it."""
-    return unsupported_reason(*_turned(call))
+    return unsupported_reason(*_turned(call), call.form.sink)
 
 
 def _of_terms(call: Call) -> Tensor:
     """The query turned and masked as its terms say, which come to no more than that."""
     q, k, v, mask = _turned(call)
-    return one_query(q, k, v, call.scale * call.form.scale, mask)
+    return one_query(q, k, v, call.scale * call.form.scale, mask, call.form.sink)
 
 
 def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -100,5 +103,5 @@ def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
         layout, start = form.rotation.layout, form.rotation.start
         q, k = rotated((q, k), cos, sin, layout, start, form)
-    turns = form.features <= _TURNS and form.positions.in_order
-    return q, k, call.v, None if turns else mask_of(call, call.scale * form.scale)[0]
+    bare = form.features <= _BARE and form.positions.in_order
+    return q, k, call.v, None if bare else mask_of(call, call.scale * form.scale)[0]

@@ -2,8 +2,8 @@
 
 A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
 backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
-of biases by distance, of windows and sinks, of lists of these and of no position do, they are made
-for many tokens to come at once.
+of biases by distance, of windows and sinks, learned ones too, of lists of these and of no position
+do, they are made for many tokens to come at once.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ from posenc.tokens_ahead import AHEAD, Ahead, Settings, Step, learned_by
 from posenc.torch_modes import arithmetic, plain, versions_of
 
 _TURNS = frozenset({Feature.ROTATION})
-_ADDS = frozenset({Feature.TABLE, Feature.SLOPES, Feature.MASK})
+_ADDS = frozenset({Feature.TABLE, Feature.SLOPES, Feature.SINK, Feature.MASK})
 
 
 def plain_step(
@@ -74,7 +74,8 @@ def plain_step(
         buffers = k_buffer, v_buffer
     mask = None if step.bias is None else step.bias[None, :, None]
     seen = number + 1 - step.first
-    out = one_query(q, k.narrow(2, step.first, seen), v.narrow(2, step.first, seen), scale, mask)
+    keys, values = k.narrow(2, step.first, seen), v.narrow(2, step.first, seen)
+    out = one_query(q, keys, values, scale, mask, step.sink)
     # Last, so that a call that fails leaves the cache as it was.
     if isinstance(cache, StaticCache):
         cache.count_on(1)
@@ -195,7 +196,9 @@ def _looking_ahead(
     if bias is None and seen.sinks and seen.window is not None:
         # What hides the keys between.
         bias = torch.zeros(1, len(numbers), dtype=dtype, device=q.device)
-    return replace(ahead, bias=bias, window=seen.window, sinks=seen.sinks)
+    # As the kernel reads it, not made anew in every step.
+    sink = None if added.sink is None else added.sink.detach().double()
+    return replace(ahead, bias=bias, sink=sink, window=seen.window, sinks=seen.sinks)
 
 
 def _reads_numbers(part: Part) -> bool:

@@ -4,7 +4,7 @@
 content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
 
     s = scale * (product of Scale) * content + terms outside + CountTable
-    p = softmax(s where visible, else -inf), all zeros in a row that sees nothing
+    p = softmax(s where visible, else -inf; SinkLogit beside), zeros in a row that sees nothing
     out = dropout(p) v + ValueTables(p)
 
 Terms are plain frozen data and a set: their order never matters. Letters: b batch, h heads,
@@ -172,6 +172,17 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
+class SinkLogit:
+    """One more logit in each row of the softmax, of a key without a value; values (1|h,).
+
+    p[i, j] = exp(s[i, j]) / (exp(values[h]) + sum of exp(s[i, n]) over the visible n). Several are
+    one, of the log of the sum of their exp.
+    """
+
+    values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class DenseBias:
     """score += values (1|b, 1|h, tq, tk): the last resort, quadratic memory."""
 
@@ -246,6 +257,7 @@ Term = (
     | Offset
     | CountTable
     | Scale
+    | SinkLogit
     | DenseBias
     | Mask
 )

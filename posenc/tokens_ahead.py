@@ -26,12 +26,14 @@ class Step:
     turn       the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
     first      the first key that it sees
     bias       (1|h, tk), by key from there on; None where nothing is added
+    sink       (1|h,) float64, a logit beside those of the keys
     """
 
     positions: Positions
     turn: tuple[Rotate, CosSin] | None = None
     first: int = 0
     bias: Tensor | None = None
+    sink: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,7 @@ class Ahead:
     rotation   None where nothing turns
     waves      cos and sin (1, 1, 1, r) of each that turns
     bias       what is added to the scores of the last of them, (1|h, tk)
+    sink       the logit beside the scores of each, (1|h,) float64
     window     how many keys they see, themselves included, beside `sinks` first ones; None: all
     plain      False where a number is not enough, and they go the long way
     """
@@ -61,6 +64,7 @@ class Ahead:
     rotation: Rotate | None = None
     waves: tuple[CosSin, ...] = ()
     bias: Tensor | None = None
+    sink: Tensor | None = None
     window: int | None = None
     sinks: int = 0
     plain: bool = True
@@ -94,7 +98,7 @@ class Ahead:
             if self.sinks < far and first < far:
                 bias = bias.clone()
                 bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
-        return Step(positions, turn, first, bias)
+        return Step(positions, turn, first, bias, self.sink)
 
 
 def learned_by(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:

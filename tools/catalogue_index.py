@@ -53,7 +53,7 @@ KINDS: dict[str, dict[Language, str]] = {
         "en": "All scores of a query are multiplied by one number.",
         "zh": "每个查询的全部得分都乘以同一个数。",
     },
-    "none": {"en": "Nothing is added.", "zh": "什么也不加。"},
+    "none": {"en": "Nothing is added to any score.", "zh": "不给任何得分加上什么。"},
 }
 GROUP = """
 ## {title}

@@ -39,6 +39,9 @@ WHAT = {
     "DebertaV2's DisentangledSelfAttention, whole, where sqrt(3d) is a whole number": (
         f"DebertaV2 的 DisentangledSelfAttention，{WHOLE}，sqrt(3d) 是整数"
     ),
+    "GptOssAttention with YaRN, full and in a window, the whole layer, its angles in float64": (
+        f"GptOssAttention 加 YaRN，有窗口和没有窗口，{WHOLE}，其角度改用 float64"
+    ),
     "F.scaled_dot_product_attention with grouped heads, aligned at the last key": (
         "F.scaled_dot_product_attention，头分组共用键，与最后一个键对齐"
     ),

@@ -28,6 +28,7 @@ CAN = frozenset(
         Feature.SLOPES,
         Feature.QUERY_SCALE,
         Feature.OFFSETS,
+        Feature.SINK,
         Feature.MASK,
         Feature.PLACED_DISTANCES,
         Feature.FRACTIONAL_DISTANCES,
@@ -38,7 +39,7 @@ CAN = frozenset(
 def limits(call: Call) -> str | None:
     on_gpu, form = call.q.is_cuda, call.form
     biases = [form.table, form.inside_table, form.slopes, form.inside_slopes, form.offsets]
-    tensors = [call.q, call.k, call.v, *(form.q_waves or ()), form.query_scale]
+    tensors = [call.q, call.k, call.v, *(form.q_waves or ()), form.query_scale, form.sink]
     tensors += [x for bias in biases if bias is not None for x in vars(bias).values()]
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
     if not on_gpu and torch.is_grad_enabled() and learns:
@@ -55,7 +56,8 @@ def declines(call: Call) -> str | None:
 
 
 def attend(call: Call) -> Tensor:
-    return _attended(call).to(call.v.dtype)
+    out = with_lse(call)[0] if call.form.sink is not None else _attended(call)
+    return out.to(call.v.dtype)
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
@@ -66,7 +68,12 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
     else:
         out, beside = _attended(call, return_aux=module.AuxRequest(lse=True))
         lse = beside.lse
-    return out.to(call.v.dtype), lse.to(arithmetic(call.q, call.k, call.v))
+    lse, sink = lse.to(arithmetic(call.q, call.k, call.v)), call.form.sink
+    if sink is not None:
+        # It has no place in a score_mod: what the keys leave to it is taken off afterwards.
+        of_keys, lse = lse, torch.logaddexp(lse, sink.to(lse.dtype)[:, None])
+        out = out * (of_keys - lse).exp()[..., None]
+    return out.to(call.v.dtype), lse
 
 
 def _attended(call: Call, **asked: Any) -> Any:

@@ -37,6 +37,7 @@ CAN = frozenset(
         Feature.QUERY_SCALE,
         Feature.OFFSETS,
         Feature.NETWORK,
+        Feature.SINK,
         Feature.VECTORS,
         Feature.VALUE_VECTORS,
         Feature.COUNTS,
@@ -151,6 +152,8 @@ def _of_terms(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) ->
         fields["k_offset"] = form.offsets.k.double()
     if form.network is not None:
         fields |= _network(form.network, heads)
+    if form.sink is not None:
+        fields["sink"] = form.sink.double().expand(heads)
     seen = form.visibility
     return fields | {
         "q_order": positions.queries.order,
@@ -189,8 +192,8 @@ def limits(call: Call) -> str | None:
 
 def declines(call: Call) -> str | None:
     """Why `auto` leaves a call that it can compute to the next."""
-    if call.lse:
-        # What is left to others is left to SDPA, which has no such sum.
+    if call.lse or call.form.sink is not None:
+        # What is left to others is left to SDPA, which has no such sum and no sink.
         return None
     # A graph would be bound to the lengths that give the same answer.
     if not torch.compiler.is_compiling():

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call
-from posenc.equation import lse_of, output_of, scores_of, weights_of
+from posenc.equation import lse_of, output_of, scores_of, sink_of, weights_of
 
 
 def attend(call: Call) -> Tensor:
@@ -13,11 +13,11 @@ def attend(call: Call) -> Tensor:
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
     scores = scores_of(call.q, call.k, call.lowered, call.scale)
-    return _output(call, scores), lse_of(scores)
+    return _output(call, scores), lse_of(scores, sink_of(call.lowered.terms))
 
 
 def _output(call: Call, scores: Tensor) -> Tensor:
-    p = weights_of(scores)
+    p = weights_of(scores, sink_of(call.lowered.terms))
     if call.dropout:
         p = F.dropout(p, call.dropout)
     return output_of(p, call.v, call.lowered).to(call.v.dtype)

@@ -36,6 +36,7 @@ CAN = frozenset(Feature) - {
     Feature.CHUNK_ZONES,
     Feature.VALUE_VECTORS,
     Feature.COUNTS,
+    Feature.SINK,
 }
 # What is added to scores, so that the mask holds numbers.
 _ADDED = frozenset(

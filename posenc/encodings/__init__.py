@@ -37,6 +37,7 @@ from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.selective_rotary import SelectiveRotary as SelectiveRotary
 from posenc.encodings.self_extend import SelfExtend as SelfExtend
 from posenc.encodings.shaw import Shaw as Shaw
+from posenc.encodings.sink_logits import SinkLogits as SinkLogits
 from posenc.encodings.sinks import Sinks as Sinks
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
 from posenc.encodings.sliding_window import SlidingWindow as SlidingWindow

@@ -27,7 +27,8 @@ struct pe_network {
 };
 
 /* As the tensors, after (slots) each; by_query (slots, batch, queries). Zeros at first. That of
-   output_bias stays so but with `grad_mass`: it moves all scores of a row alike, and no weight. */
+   output_bias stays so but with `grad_mass` and a sink: it moves all scores of a row alike, and no
+   weight. */
 struct pe_network_grads {
     double *by_query, *hidden_weight, *hidden_bias, *output_weight, *output_bias;
 };
@@ -45,7 +46,7 @@ struct pe_tokens {
 /* Distance is order of the key - order of the query.
 
    out = softmax(scale * (q . k + vectors) + table + slopes + offsets + network, where
-   visible) v + values.
+   visible; sink beside) v + values.
 
    Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
    contiguous. The arithmetic is float32, float64 for float64. Pointers
@@ -84,6 +85,8 @@ struct pe_attention {
     void *by_count_grad;
     int64_t by_count_steps;
     struct pe_network network;
+    /* A logit of each head (heads) in the softmax of its rows, of a key without a value. */
+    const double *sink;
 
     struct pe_tokens q_tokens, k_tokens;
     const uint8_t *valid;
@@ -106,7 +109,8 @@ struct pe_attention {
     void *exact_out;
     /* Of both. */
     int64_t out_stride[3];
-    /* Of each row the greatest score, in units of log 16, and the sum of exp(score - greatest). */
+    /* Of each row the greatest score, in units of log 16, and the sum of exp(score - greatest), the
+       sink among them. */
     void *peak, *mass;
 
     const void *grad_out;
@@ -127,6 +131,8 @@ struct pe_attention {
     /* (slots, heads) each, and (chunks, batch, heads, tokens) each, zeros at first. */
     double *past_grad, *future_grad, *q_offset_grad, *k_offset_grad;
     struct pe_network_grads network_grads;
+    /* (slots, heads), zeros at first. */
+    double *sink_grad;
 
     /* Worker w does every workers-th task, so that sums have one order; it adds into slot w, or
        into 0 where there is but one. A task of the backward pass is every chunks-th tile of keys,

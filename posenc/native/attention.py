@@ -1,8 +1,8 @@
 """Attention with position terms by the C kernels, eager: operators are `attention_operators`.
 
 Of each row a call keeps the greatest score in units of log 16, the peak, and the sum of the weights
-relative to it, the mass. The mass has a gradient, as if the peak were a constant: of their log,
-that is the whole.
+relative to it, the mass, a sink among both. The mass has a gradient, as if the peak were a
+constant: of their log, that is the whole.
 """
 
 import ctypes

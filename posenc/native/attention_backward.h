@@ -12,6 +12,14 @@ static void prepare_query(const struct pe_attention *p, struct backward *w, int6
     w->delta[query] = some ? dot(out, grad, values) - of_mass * mass : 0;
 }
 
+/* What a row gives the gradient of its head's sink, which has a weight and no value. */
+static double of_sink(const struct pe_attention *p, const struct backward *w, int64_t head,
+                      int64_t query) {
+    double weight = exp(p->sink[head % p->heads] -
+                        (double)((const REAL *)p->peak)[head * p->queries + query] / LOG16E);
+    return -weight * (double)(w->factor[query] * w->delta[query]);
+}
+
 /* What all queries take into their meetings, and what the far ends of tables give them. */
 static void prepare_head(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                          const struct tile *q, int64_t q_count) {
@@ -32,6 +40,9 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
                   p->out_stride[2], q->count, p->value_width, w->v, values);
         for (int64_t i = 0; i < q->count; i++)
             prepare_query(p, w, head, q->start + i, w->grad_out + i * values, w->v + i * values);
+        /* Each row gives it once, to whichever chunk and zone. */
+        for (int64_t i = 0; p->sink_grad && !w->chunk && !p->in_far && i < q->count; i++)
+            p->sink_grad[w->slot * p->heads + h] += of_sink(p, w, head, q->start + i);
         pack_queries(p, w, b, h, q);
         w->finite[q->start] = all_finite(w->q, q->count * width) &&
                               all_finite(w->grad_out, q->count * values);

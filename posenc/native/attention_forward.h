@@ -71,6 +71,12 @@ INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *
     put(sum, get(sum) + total);
 }
 
+/* A row that has met no key: its peak is the sink, which weighs 1 against itself. */
+INLINE void start_row(double sink, REAL *peak, REAL *sum) {
+    *peak = (REAL)(sink * LOG16E);
+    sum[0] = *peak == -INFINITY ? 0 : 1;
+}
+
 /* A tile of queries, rows `row` on of the block, meets the packed tile of keys. */
 static void forward_meeting(const struct pe_attention *p, struct forward *w,
                             const struct meeting *m, const struct tile *q, const struct tile *k,
@@ -243,7 +249,8 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
     memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
     memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
     memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
-    for (int64_t i = 0; i < rows; i++) w->peak[i] = -INFINITY;
+    for (int64_t i = 0; i < rows; i++)
+        start_row(p->sink ? p->sink[h] : -INFINITY, w->peak + i, w->sum + i * WIDE);
     for (int64_t zone = 0; zone < zones_of(p); zone++) {
         struct pe_attention own = call_of_zone(p, zone);
         forward_keys(&own, w, b, h, q, q_count, k, k_count, rows);

@@ -68,7 +68,8 @@ static void asked_task(const struct pe_query *p, struct asked *w, int64_t b, int
     memset(w->out, 0, (size_t)(heads * values) * sizeof(REAL));
     memset(w->sum, 0, (size_t)(heads * WIDE) * sizeof(REAL));
     memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
-    for (int64_t r = 0; r < heads; r++) w->peak[r] = -INFINITY;
+    for (int64_t r = 0; r < heads; r++)
+        start_row(p->sink ? p->sink[first + r] : -INFINITY, w->peak + r, w->sum + r * WIDE);
     for (int64_t start = 0; start < p->keys; start += TILE) {
         int64_t count = least(TILE, p->keys - start), hidden = 0;
         int packed = 0;

@@ -239,8 +239,9 @@ static void network_gradients(const struct pe_attention *p, struct network *n, i
 }
 
 /* What the segments of a head give to the weights and biases of the units that are on in them.
-   Gradients of the scores of a row sum to zero where the output alone learns, and so do those of all
-   segments, which is taken for granted: their rounding would add up over all rows. */
+   Gradients of the scores of a row sum to zero where the output alone learns and no sink takes a
+   share, and so do those of all segments, which is taken for granted: their rounding would add up
+   over all rows. */
 static void network_finish(const struct pe_attention *p, struct network *n, int64_t slot,
                            int64_t h) {
     const struct pe_network *x = &p->network;
@@ -252,7 +253,7 @@ static void network_finish(const struct pe_attention *p, struct network *n, int6
     double *output_weight = to->output_weight + (slot * p->heads + h) * x->output_weight_units;
     double moment = 0, beyond = 0, beyond_moment = 0, total = 0;
     for (int64_t k = 0; k <= n->count; k++) moment += n->moment[k];
-    for (int64_t k = 0; p->grad_mass && k <= n->count; k++) total += n->sum[k];
+    for (int64_t k = 0; (p->grad_mass || p->sink) && k <= n->count; k++) total += n->sum[k];
     to->output_bias[slot * p->heads + h] += total;
     for (int64_t k = n->used - 1; k >= 0; k--) {
         int64_t u = n->unit[k];

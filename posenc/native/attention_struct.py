@@ -50,9 +50,9 @@ class Inputs(NamedTuple):
     """What posenc::attention takes.
 
     q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) and by_count
-    (b, h, tq, steps) in that of the arithmetic; slopes (h), offsets (1|b, h, t) and a network's
-    tensors float64, by_distance (1, n) and output_weight (h, u); seed () int64, where dropout is
-    above 0.
+    (b, h, tq, steps) in that of the arithmetic; slopes and sink (h), offsets (1|b, h, t) and a
+    network's tensors float64, by_distance (1, n) and output_weight (h, u); seed () int64, where
+    dropout is above 0.
     """
 
     q: Rows
@@ -82,6 +82,7 @@ class Inputs(NamedTuple):
     network_hidden_bias: Slopes = None
     network_output_weight: OfUnits = None
     network_output_bias: Slopes = None
+    sink: Slopes = None
     q_order: OfTokens = None
     q_document: OfTokens = None
     k_order: OfTokens = None
@@ -147,6 +148,7 @@ class CallStruct(ctypes.Structure):
         *_run(ctypes.c_void_p, "past_grad future_grad"),
         *_run(ctypes.c_void_p, "q_offset_grad k_offset_grad"),
         *_run(ctypes.c_void_p, " ".join(f"{name}_grad" for name in NETWORK[1:])),
+        *_run(ctypes.c_void_p, "sink_grad"),
         *_run(ctypes.c_int64, "workers chunks slots in_far"),
         ("memory", ctypes.c_void_p),
     )

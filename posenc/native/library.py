@@ -29,7 +29,7 @@ TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2, torch.float16: 3
 # struct pe_rotation, whose fields are 8 bytes each: 6, and 18 for each of two tensors.
 ROTATION_BYTES = 8 * (6 + 2 * 18)
 # struct pe_query, likewise.
-QUERY_BYTES = 8 * 24
+QUERY_BYTES = 8 * 25
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 

@@ -40,10 +40,11 @@ struct pe_rotation {
 
 /* Attention of one query (batch, heads, 1, width) with keys and values (batch, key_heads, keys, .):
 
-   out = softmax(scale * q . k + mask) v, zeros where the mask is -inf everywhere.
+   out = softmax(scale * q . k + mask; sink beside) v, zeros where the mask is -inf everywhere.
 
    mask (1|batch, 1|heads, 1, keys) is of the arithmetic's type, or NULL; steps are 0 where it is
-   shared. Strides count elements; the last dimension is contiguous, and so is the result. */
+   shared. sink (heads) is a logit of a key without a value, or NULL. Strides count elements; the last
+   dimension is contiguous, and so is the result. */
 struct pe_query {
     int64_t type;
     int64_t batch, heads, key_heads, keys, width, value_width, workers;
@@ -55,6 +56,7 @@ struct pe_query {
     int64_t v_stride[3];
     const void *mask;
     int64_t mask_stride[2];
+    const double *sink;
     double scale;
     void *out;
 };

@@ -3,14 +3,14 @@
 from struct import Struct
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from posenc.native.library import LIBRARY, TYPES
 from posenc.torch_modes import threads
 
 # struct pe_query.
-_PACK = Struct("=22qdq").pack
+_PACK = Struct("=23qdq").pack
 # Products of numbers that are worth a worker of their own.
 _SHARE = 1 << 16
 
@@ -26,8 +26,9 @@ def attend(
     v: Float[Tensor, "b g t d_v"],
     scale: float,
     mask: Float[Tensor, "#b #h 1 t"] | None = None,
+    sink: Float64[Tensor, " h"] | None = None,
 ) -> Float[Tensor, "b h 1 d_v"]:
-    """softmax(scale * q . k + mask) v, zeros where the mask is -inf everywhere.
+    """softmax(scale * q . k + mask; sink beside) v, zeros where the mask is -inf everywhere.
 
     Without a gradient. What the mask hides is not read. It has the dtype of the arithmetic:
     float64 for float64, else float32.
@@ -39,12 +40,12 @@ def attend(
     *k_steps, by_k = k.stride()
     *v_steps, by_v = v.stride()
     if not by_q == by_k == by_v == 1:
-        return attend(q.contiguous(), k.contiguous(), v.contiguous(), scale, mask)
+        return attend(q.contiguous(), k.contiguous(), v.contiguous(), scale, mask, sink)
     address, mask_steps = 0, (0, 0)
     if mask is not None:
         by_row, by_head, _, by_key = mask.stride()
         if by_key != 1:
-            return attend(q, k, v, scale, mask.contiguous())
+            return attend(q, k, v, scale, mask.contiguous(), sink)
         address = mask.data_ptr()
         mask_steps = by_row if mask.shape[0] > 1 else 0, by_head if mask.shape[1] > 1 else 0
     out = q.new_empty(batch, heads, 1, value_width)
@@ -57,6 +58,7 @@ def attend(
         *(k.data_ptr(), *k_steps),
         *(v.data_ptr(), *v_steps),
         *(address, *mask_steps),
+        0 if sink is None else sink.data_ptr(),
         scale,
         out.data_ptr(),
     )

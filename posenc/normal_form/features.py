@@ -22,6 +22,7 @@ class Feature(Enum):
     VECTORS_BESIDE_ROTATION = "GatherTable reads q and k as given, beside a Rotate that turns them"
     VALUE_VECTORS = "ValueTable needs the attention weights"
     COUNTS = "CountTable needs the scores of all keys of a query"
+    SINK = "a SinkLogit stands in the softmax beside the scores of the keys"
     DENSE = "DenseBias is no function of the distance alone"
     MASK = "a Mask hides pairs by their order"
     # Of positions: how a backend may find the distance and the order of a pair.

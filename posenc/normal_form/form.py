@@ -4,7 +4,7 @@
               + inside_table[distance] - inside_slopes * |distance|
     s       = scale * query_scale * content + table[distance] - slopes * |distance|
               + offsets + network + dense + q . counts[number of open gates]
-    out     = softmax(s where visible) (v + on_value[distance])
+    out     = softmax(s where visible; sink beside) (v + on_value[distance])
 
 Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
 tq queries, tk keys, d head dimension, n distances; `1|h` means 1 or h. Distance is
@@ -132,6 +132,7 @@ class NormalForm:
     network      Network; what others add is dense
     counts       vectors (1|h, n, d) by the number of open gates
     dense        (1|b, 1|h, tq, tk)
+    sink         (1|h,), a logit in the softmax of each row beside those of the keys
     made_for     (term, heads): the number of query heads that terms were made for; None: any
     """
 
@@ -154,6 +155,7 @@ class NormalForm:
     network: Network | None = None
     counts: Tensor | None = None
     dense: Tensor | None = None
+    sink: Tensor | None = None
     made_for: tuple[str, int] | None = None
 
     __getstate__ = fields_of
@@ -166,12 +168,15 @@ class NormalForm:
 
     @kept
     def tensors(self) -> tuple[Tensor, ...]:
-        """Those of positions, and of all that is added to scores and to values but by counts."""
+        """Those of positions, of all that is added to scores and to values but by counts, and a
+        sink."""
         parts: list[Any] = [self.positions.queries, self.positions.keys]
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
         parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network]
         fields = [x for part in parts if part is not None for x in vars(part).values()]
-        return tuple([x for x in (*fields, self.query_scale, self.dense) if isinstance(x, Tensor)])
+        return tuple(
+            [x for x in (*fields, self.query_scale, self.dense, self.sink) if isinstance(x, Tensor)]
+        )
 
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
         """cos and sin of queries and keys in this dtype, of Zones those near: what was made when
@@ -240,6 +245,7 @@ class NormalForm:
         yield Feature.VALUE_VECTORS, self.on_value is not None
         yield Feature.COUNTS, self.counts is not None
         yield Feature.DENSE, self.dense is not None
+        yield Feature.SINK, self.sink is not None
         yield Feature.MASK, seen.window is not None or seen.prefix > 0
         yield Feature.PLACED_DISTANCES, distances and not positions.unit_step
         yield (

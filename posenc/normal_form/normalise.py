@@ -1,6 +1,7 @@
 """From terms and positions to the normal form: terms of a kind become one, masks collapse."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -32,6 +33,7 @@ from posenc.terms import (
     Rotate,
     Scale,
     Sink,
+    SinkLogit,
     Slope,
     Term,
     ValueTable,
@@ -122,6 +124,7 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
             "on_value": merged([_expanded(term, dtype) for term in _all(terms, ValueTable)]),
             "counts": _counts(terms, dtype),
             "dense": _dense(terms, positions, dtype),
+            "sink": _summed([x.values for x in _all(terms, SinkLogit)], torch.logaddexp),
         }
     return {"table": merged(outside), "inside_table": merged(inside), **fields}
 
@@ -250,7 +253,7 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
         sizes = _not_one(term.values.shape[1])
     elif isinstance(term, Scale) and isinstance(term.factor, Tensor):
         sizes = _not_one(term.factor.shape[1])
-    elif isinstance(term, DistanceTable):
+    elif isinstance(term, (DistanceTable, SinkLogit)):
         sizes = _not_one(term.values.shape[0])
     elif isinstance(term, Network):
         sizes = _not_one(term.output_weight.shape[0], term.output_bias.shape[0])
@@ -281,8 +284,8 @@ def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype == dtype else x.to(torch.promote_types(x.dtype, dtype))
 
 
-def _summed(tensors: Sequence[Tensor]) -> Tensor | None:
-    return sum(tensors[1:], tensors[0]) if tensors else None
+def _summed(tensors: Sequence[Tensor], add: Any = torch.add) -> Tensor | None:
+    return reduce(add, tensors) if tensors else None
 
 
 def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:

@@ -18,6 +18,7 @@ from posenc.terms import (
     Offset,
     Rotate,
     Scale,
+    SinkLogit,
     Slope,
     Term,
     ValueTable,
@@ -36,6 +37,7 @@ _AXES: dict[type[Term], dict[str, int]] = {
     Offset: {"q": 1, "k": 1},
     CountTable: {"weight": 0},
     Scale: {"factor": 1},
+    SinkLogit: {"values": 0},
     DenseBias: {"values": 1},
 }
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from posenc.attention import attend
+from posenc.equation import sink_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered
 from posenc.merging import merge
@@ -18,7 +20,7 @@ from posenc.normal_form.normalise import normalise
 from posenc.parallel.communication import Communicator, Hold, Program, Receive, Send
 from posenc.parallel.sharded import Sharded
 from posenc.parallel.term_tensors import Path, with_tensors
-from posenc.terms import Term
+from posenc.terms import SinkLogit, Term
 from posenc.torch_modes import fitting
 
 
@@ -54,9 +56,20 @@ class Job:
         k, v, *of_keys = block
         tensors = {**own, **dict(zip(self.keys, of_keys, strict=True))}
         terms = with_tensors(self.terms[number], tensors)
+        # Each rank starts with it, and no part has it.
+        terms = tuple(term for term in terms if not isinstance(term, SinkLogit))
         form = normalise(terms, mine.with_keys(theirs.keys), self.dtype)
         lowered = fitting(Lowered, terms=terms, form=form)
         return attend(q, k, v, lowered, scale=self.scale, backend=self.backend, return_lse=True)
+
+    def nothing_met(
+        self, number: int, q: Tensor, own: Mapping[Path, Tensor]
+    ) -> Float[Tensor, "b h n"]:
+        """The log of the sum of a rank's queries before any key: that of a sink, else -inf."""
+        sink = sink_of(with_tensors(self.terms[number], own))
+        if sink is None:
+            return q.new_full(q.shape[:3], -torch.inf, dtype=self.dtype)
+        return sink.to(self.dtype)[:, None].expand(q.shape[:3])
 
     def before(self, number: int, step: int) -> tuple[int, bool]:
         """Whose keys a rank has at a step, and whether it sees any of them."""
@@ -69,7 +82,7 @@ def _forward(job: Job, number: int, q: Tensor, block: tuple[Tensor, ...], own: A
     """Output, in the dtype of the arithmetic, and log of the sum of a rank."""
     size = job.comm.size
     out = q.new_zeros(*q.shape[:3], block[1].shape[-1], dtype=job.dtype)
-    lse = q.new_full(q.shape[:3], -torch.inf, dtype=job.dtype)
+    lse = job.nothing_met(number, q, own)
     yield Hold((*block, *own.values()))
     for step in range(size):
         source, sees = job.before(number, step)
@@ -109,6 +122,8 @@ def _backward(
         torch.zeros_like(block[n], dtype=torch.promote_types(block[n].dtype, job.dtype))
         for n in moving
     )
+    for name, x in _of_sink(job, number, q, own, found, learned).items():
+        sums[name].add_(x)
     yield Hold((*block, *own.values(), *grads))
     for step in range(size):
         source, sees = job.before(number, step)
@@ -144,6 +159,31 @@ def _backward(
             grads = yield Receive()
     sums |= {names[place]: total for place, total in zip(moving, grads, strict=True)}
     return {name: sums[name] if needs[name] else None for name in ("q", "k", "v", *job.names)}
+
+
+def _of_sink(
+    job: Job,
+    number: int,
+    q: Tensor,
+    own: dict[Path, Tensor],
+    found: tuple[Tensor, Tensor, Tensor],
+    learned: list[Any],
+) -> dict[Any, Tensor]:
+    """What sinks learn, as a part whose output is zero."""
+    out, lse, grad = found
+    names = [name for name in learned if name in own and _is_sink(job, number, name)]
+    if not names:
+        return {}
+    with torch.enable_grad():
+        leaves = {name: own[name].detach().requires_grad_() for name in names}
+        of_sink = job.nothing_met(number, q, own | leaves)
+    cotangent = -(of_sink.detach() - lse).exp() * (grad.to(job.dtype) * out).sum(-1)
+    made = torch.autograd.grad(of_sink, [leaves[name] for name in names], cotangent)
+    return dict(zip(names, made, strict=True))
+
+
+def _is_sink(job: Job, number: int, path: Path) -> bool:
+    return isinstance(job.terms[number][int(path[0])], SinkLogit)
 
 
 class Ring(torch.autograd.Function):

@@ -30,6 +30,7 @@ from posenc.terms import (
     GatherTable,
     Network,
     Rotate,
+    SinkLogit,
     Slope,
     Term,
     ValueTable,
@@ -53,7 +54,7 @@ from posenc.testing.masks import arrangements
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
     "native": (ChunkZones, DenseBias),
-    "sdpa": (ChunkZones, CountTable, ValueTable, Zones),
+    "sdpa": (ChunkZones, CountTable, SinkLogit, ValueTable, Zones),
     "flex": (ChunkZones, CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
 }
 # Backends without factors that grow with position beyond what float32 holds.

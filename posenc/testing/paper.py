@@ -10,7 +10,6 @@ from posenc.analysis.probe_context import embeds
 from posenc.attention import attend
 from posenc.attention_parts import scores
 from posenc.encoding import Context, Encoding, Pairs, Visible
-from posenc.equation import weights_of
 from posenc.positions import Positions
 from posenc.testing.agreement import Case, Peer
 from posenc.testing.fixtures import Trial, attends, causalities, repeated, scattered, shifted
@@ -58,7 +57,8 @@ def output_by_the_paper(
 ) -> Tensor:
     """`reference_output` of the weights that these scores give."""
     pairs = pairs_for(q, positions, context)
-    return encoding.reference_output(weights_of(s), repeated(v, q.shape[1]), pairs)
+    p = encoding.reference_weights(s)
+    return encoding.reference_output(p, repeated(v, q.shape[1]), pairs)
 
 
 def results_by_the_paper(trial: Trial, positions: Positions) -> dict[str, Tensor]:

@@ -98,6 +98,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the key's table reads queries from the first key on": "unknown",
     "distances of the C kernel one too far": "row of a table",
     "the window forgotten by the C kernel": "mask of the encoding missing",
+    "a learned sink forgotten by the C kernel": "unknown",
 }
 
 

@@ -245,7 +245,7 @@ def attend(
     at: Scene,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(scores) v + ValueTables, zero in a row that sees nothing."""
+    """softmax(scores, with sinks) v + ValueTables, zero in a row that sees nothing."""
     all_scores = scores(q, k, terms, at, scale)
     batch, heads, q_len, k_len = all_scores.shape
     v_rows, per_key_head = v.double().tolist(), heads // v.shape[1]
@@ -255,8 +255,9 @@ def attend(
             for i in range(q_len):
                 row = all_scores[b, h, i].tolist()
                 seen = [j for j in range(k_len) if row[j] > -math.inf]
-                top = max((row[j] for j in seen), default=0.0)
-                whole = math.fsum(math.exp(row[j] - top) for j in seen)
+                beside = [entry(x.values.tolist(), h) for x in terms if isinstance(x, t.SinkLogit)]
+                top = max([*(row[j] for j in seen), *beside], default=0.0)
+                whole = math.fsum(math.exp(s - top) for s in [*(row[j] for j in seen), *beside])
                 for j in seen:
                     p = math.exp(row[j] - top) / whole
                     values = list(v_rows[b][h // per_key_head][j])

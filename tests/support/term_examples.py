@@ -127,6 +127,8 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "scale": lambda s, draw: t.Scale(0.6),
     "scale per query": lambda s, draw: t.Scale(draw(s.batch, s.heads, s.q_len)),
     "scale per length": lambda s, draw: t.Scale(draw(1, 1, s.q_len)),
+    "sink logit": lambda s, draw: t.SinkLogit(draw(s.heads)),
+    "sink logit of all heads": lambda s, draw: t.SinkLogit(draw(1)),
     "dense": lambda s, draw: t.DenseBias(draw(s.batch, s.heads, s.q_len, s.k_len)),
     "dense of all": lambda s, draw: t.DenseBias(draw(1, 1, s.q_len, s.k_len)),
     "window": lambda s, draw: t.Mask(t.Window(2)),

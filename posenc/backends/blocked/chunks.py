@@ -79,7 +79,7 @@ def _cutting_window(form: NormalForm) -> int | None:
 
 def spans(form: NormalForm, rows: int) -> Iterator[Span]:
     """Each chunk of queries with the keys that hold all it may see; chunks that see none are left
-    out."""
+    out, but beside a sink."""
     positions, seen = form.positions, form.visibility
     q_len, k_len = positions.q_len, positions.k_len
     window = _cutting_window(form)
@@ -107,6 +107,9 @@ def spans(form: NormalForm, rows: int) -> Iterator[Span]:
         columns = candidates.view(-1, k_len).any(0).nonzero()
         if len(columns):
             yield Span(start, stop, int(columns[0]), int(columns[-1]) + 1)
+        elif form.sink is not None:
+            # It is in the sum of all rows, before a key that is hidden from these.
+            yield Span(start, stop, 0, min(1, k_len))
 
 
 class _ByChunks(torch.autograd.Function):

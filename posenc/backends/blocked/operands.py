@@ -24,6 +24,7 @@ class Operands:
 
     q, k (and far_q, far_k of zones, next_q and beyond_q of zones of chunks)
                                        rotated; queries scaled by what is a number
+    sink                               (1|h,), beside the scores of each row
     read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
     network_*                          the fields of a Network
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
@@ -69,6 +70,8 @@ def operands_of(call: Call) -> Operands:
         tensors["scale"] = form.query_scale[..., None].to(dtype)
     if form.network is not None:
         tensors |= {f"network_{name}": x for name, x in vars(form.network).items()}
+    if form.sink is not None:
+        tensors["sink"] = form.sink.to(dtype)
     if form.dense is not None:
         tensors["dense"] = form.dense
     if form.offsets is not None:

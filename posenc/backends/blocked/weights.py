@@ -65,11 +65,12 @@ def with_lse(
 ) -> tuple[Float[Tensor, "b h r d_v"], Float[Tensor, "b h r"]]:
     """The same, and the log of the sum of exp(score) of each query."""
     s = scores(chunk, x)
-    return _output(chunk, x, s), lse_of(s)
+    return _output(chunk, x, s), lse_of(s, x.get("sink"))
 
 
 def _output(chunk: Chunk, x: dict[str, Tensor], s: Tensor) -> Tensor:
-    p = weights_of(s) if chunk.empty else s.softmax(-1)
+    sink = x.get("sink")
+    p = weights_of(s, sink) if chunk.empty or sink is not None else s.softmax(-1)
     if chunk.dropout:
         generator = torch.Generator(p.device).manual_seed(chunk.seed)
         kept = torch.rand(p.shape, generator=generator, device=p.device) >= chunk.dropout

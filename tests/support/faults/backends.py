@@ -80,6 +80,14 @@ FAULTS = [
         "check_backends",
     ),
     Fault(
+        "a learned sink forgotten by the C kernel",
+        "posenc.backends.native:_of_terms",
+        "if form.sink is not None",
+        "if False",
+        lambda: pe.SinkLogits(4),
+        "check_backends",
+    ),
+    Fault(
         "distances of a chunk one too far",
         "posenc.backends.blocked.operands:Operands._part",
         "positions.k_len - 1",
