@@ -25,6 +25,7 @@ CAN = frozenset(
         Feature.TABLE,
         Feature.SLOPES,
         Feature.QUERY_SCALE,
+        Feature.SINK,
         Feature.MASK,
         Feature.PLACED_DISTANCES,
     }
@@ -62,6 +63,7 @@ def _inputs(call: Call) -> "Inputs":
         table=None if table is None else table.values,
         past=None if slopes is None else slopes.past,
         future=None if slopes is None else slopes.future,
+        sink=None if call.form.sink is None else call.form.sink.expand(q.shape[1]),
         places=[] if plain else _places(call),
         zero=0 if table is None else table.zero,
         scale=scale,
@@ -70,6 +72,7 @@ def _inputs(call: Call) -> "Inputs":
         sinks=seen.sinks,
         prefix=seen.prefix,
         plain=plain,
+        lse=call.lse,
     )
 
 
@@ -90,7 +93,7 @@ def limits(call: Call) -> str | None:
 def declines(call: Call) -> str | None:
     if call.q.device.type == "cpu":
         return "in Triton's interpreter it is for tests"
-    if not call.form.by_distance:
+    if not call.form.by_distance and call.form.sink is None:
         return "without a bias there is nothing that it does better than SDPA"
     return None
 

@@ -1,8 +1,9 @@
 """Flash attention with a table or slopes over the distance, forward and backward.
 
 The score of a pair is scale q . k + table[h, clamp(k - q + zero)] + slope[h] * -|k - q|, where
-the second and third may be missing; see `posenc.terms`. Memory grows with the length, not with
-its square, and nothing is added by atomics: two runs give the same bits.
+the second and third may be missing, and a sink may stand beside the scores of a row; see
+`posenc.terms`. Memory grows with the length, not with its square, and nothing is added by atomics:
+two runs give the same bits.
 """
 
 import math
@@ -21,7 +22,7 @@ from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, tile_m
 def attend(x: Inputs) -> Tensor:
     """out (b, h, tq, e) in the dtype of q."""
     tracked = torch.is_grad_enabled() and any(
-        tensor is not None and tensor.requires_grad for tensor in (x.q, x.k, x.v, x.table)
+        tensor is not None and tensor.requires_grad for tensor in (x.q, x.k, x.v, x.table, x.sink)
     )
     if tracked or torch.compiler.is_compiling():
         return torch.ops.posenc.triton_attend(*x)[0]
@@ -45,10 +46,10 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     grid = (triton.cdiv(args.q_len, bm), args.batch * args.heads)
     with on_device(x.q):
         forward_kernel[grid](
-            x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, *args.places,
-            *tile_map(args, bm, bn), x.scale * LOG2_E, *args.sizes,
-            **args.constants, BM=bm, BN=bn, num_warps=warps, num_stages=stages,
-            enable_fp_fusion=True,
+            x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, args.sink,
+            *args.places, *tile_map(args, bm, bn), x.scale * LOG2_E, *args.sizes,
+            **args.constants, SINK=x.sink is not None, BM=bm, BN=bn, num_warps=warps,
+            num_stages=stages, enable_fp_fusion=True,
         )  # fmt: skip
     return out, lse
 
@@ -61,16 +62,16 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 def _backward(
     dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dq, dk, dv and the table's gradient, empty where it is not asked for.
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """dq, dk, dv and the gradients of table and sink, empty where they are not asked for.
 
     lse, dlse  in units of log 2; None where nothing was made of it
     """
     x = Inputs(*inputs)
     args = KernelArgs(x)
-    dq, dk, dv, dtable = _gradients(dout, out, lse, dlse, with_table, *inputs)
+    dq, dk, dv, dtable, dsink = _gradients(dout, out, lse, dlse, with_table, *inputs)
     if out.numel() == 0:
-        return dq, dk.zero_(), dv.zero_(), dtable.zero_()
+        return dq, dk.zero_(), dv.zero_(), dtable.zero_(), dsink.zero_()
     delta, of_rows = torch.empty_like(lse), None
     if dlse is not None:
         # The gradient of the natural logarithm, which the kernel takes off the mean of dp.
@@ -92,8 +93,13 @@ def _backward(
             *dk.stride(), *dv.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
             **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
+        if x.sink is not None:
+            of_sink = ((args.sink[:, None] - lse).exp2() * delta).sum((0, 2))
+            dsink = -of_sink.to(x.sink.dtype)
+            # What it takes, the scores of the keys give.
+            of_rows = of_sink if of_rows is None else of_rows + of_sink
         if x.table is None or not with_table:
-            return dq, dk, dv, dtable
+            return dq, dk, dv, dtable, dsink
         lowest, count = args.near_diagonals(bm)
         sums = lse.new_empty(args.batch, args.heads, count, 2, bm)
         if count:
@@ -103,15 +109,16 @@ def _backward(
                 **args.constants, B=bm, **launch,
             )  # fmt: skip
     first = (lowest - 1) * bm - (args.k_len - args.q_len) + x.zero
-    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table, of_rows)
+    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table, of_rows), dsink
 
 
 def _gradients(
     dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     x = Inputs(*inputs)
     dtable = torch.empty_like(x.table) if with_table and x.table is not None else lse.new_empty(0)
-    return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), dtable
+    dsink = lse.new_empty(0) if x.sink is None else torch.empty_like(x.sink)
+    return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), dtable, dsink
 
 
 def _table_gradient(sums: Tensor, first: int, table: Tensor, of_rows: Tensor | None) -> Tensor:
@@ -140,28 +147,29 @@ def _table_gradient(sums: Tensor, first: int, table: Tensor, of_rows: Tensor | N
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, table, past, future, places, *ctx.settings = inputs
+    q, k, v, table, past, future, places, *ctx.settings, sink, ctx.asks_lse = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*output, q, k, v, table, past, future, *places)
+    ctx.save_for_backward(*output, q, k, v, table, past, future, sink, *places)
 
 
 def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
-    out, lse, q, k, v, table, past, future, *places = ctx.saved_tensors
+    out, lse, q, k, v, table, past, future, sink, *places = ctx.saved_tensors
     dout = torch.zeros_like(out) if dout is None else dout
     with_table = table is not None and ctx.needs_input_grad[3]
-    dq, dk, dv, dtable = torch.ops.posenc.triton_attend_backward(
-        dout, out, lse, dlse, with_table, q, k, v, table, past, future, places, *ctx.settings
+    inputs = q, k, v, table, past, future, places, *ctx.settings, sink, ctx.asks_lse
+    dq, dk, dv, dtable, dsink = torch.ops.posenc.triton_attend_backward(
+        dout, out, lse, dlse, with_table, *inputs
     )
     nothing = [None] * len(ctx.settings)
-    dtable = dtable if with_table else None
-    return (dq, dk, dv, dtable, None, None, [None] * len(places), *nothing)
+    dtable, dsink = dtable if with_table else None, None if sink is None else dsink
+    return (dq, dk, dv, dtable, None, None, [None] * len(places), *nothing, dsink, None)
 
 
 _library = torch.library.Library("posenc", "FRAGMENT")
 _library.define(f"triton_attend({SCHEMA}) -> (Tensor, Tensor)")
 _library.define(
     "triton_attend_backward(Tensor dout, Tensor out, Tensor lse, Tensor? dlse, bool with_table, "
-    f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor)"
+    f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 for _key in ("CPU", "CUDA"):
     _library.impl("triton_attend", _forward, _key)

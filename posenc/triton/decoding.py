@@ -12,7 +12,7 @@ from torch import Tensor
 
 from posenc.triton import on_device
 from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs
-from posenc.triton.tiles import add_tile, finish, product
+from posenc.triton.tiles import add_tile, finish, product, with_sink
 
 # Programs that occupy a GPU of 132 cores; splits are no shorter than _SHORTEST keys.
 _PROGRAMS = 528
@@ -39,9 +39,9 @@ def decode(x: Inputs) -> Tensor:
     names = ("DIM", "VALUE_DIM", "DP", "EP", "WIDTH", "SINKS", "TABLE", "SLOPE", "PRECISION")
     with on_device(x.q):
         decode_kernel[splits, groups](
-            x.q, x.k, x.v, parts, levels, *args.strides, *args.bias[:5],
+            x.q, x.k, x.v, parts, levels, *args.strides, *args.bias[:5], args.sink,
             x.scale * LOG2_E, args.heads, args.group, args.k_len, begin, each,
-            **{name: args.constants[name] for name in names},
+            **{name: args.constants[name] for name in names}, SINK=x.sink is not None,
             BN=block, num_warps=4, num_stages=3, enable_fp_fusion=True,
         )  # fmt: skip
     if splits == 1:
@@ -53,10 +53,10 @@ def decode(x: Inputs) -> Tensor:
 @triton.jit
 def decode_kernel(
     q, k, v, parts, levels, qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd,
-    table, table_stride, size, zero, past, scale, heads, group, k_len, begin, each,
+    table, table_stride, size, zero, past, sink, scale, heads, group, k_len, begin, each,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
     WIDTH: tl.constexpr, SINKS: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
-    PRECISION: tl.constexpr, BN: tl.constexpr,
+    PRECISION: tl.constexpr, SINK: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """One split of the keys of one key head: parts (b, h, splits, e) and levels, in log 2."""
     split = tl.program_id(0)
@@ -72,6 +72,9 @@ def decode_kernel(
     v += batch * vb + key_head * vh + e[None, :] * vd
     top = tl.full((16,), float("-inf"), levels.dtype.element_ty)
     total = tl.zeros((16,), levels.dtype.element_ty)
+    # Of all splits the first counts it.
+    if SINK and split == 0:
+        top, total = with_sink(tl.load(sink + head, mask=r < group, other=0.0), top, total)
     acc = tl.zeros((16, EP), levels.dtype.element_ty)
     first = begin + split * each
     for n0 in range(first, tl.minimum(first + each, k_len), BN):

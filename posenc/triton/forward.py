@@ -3,18 +3,18 @@
 import triton
 import triton.language as tl
 
-from posenc.triton.tiles import add_tile, finish, key_span, product, tile_scores
+from posenc.triton.tiles import add_tile, finish, key_span, product, tile_scores, with_sink
 
 
 @triton.jit
 def forward_kernel(
     q, k, v, out, lse, qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, ob, oh, ot, od,
-    table, table_stride, size, zero, past, future,
+    table, table_stride, size, zero, past, future, sink,
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, at_stride,
     tile_map, map_stride, scale, heads, group, q_len, k_len,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
-    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr,
+    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr, SINK: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """out (b, h, tq, e) and lse (b, h, tq) in units of log 2, +inf for a row that sees nothing."""
@@ -35,6 +35,8 @@ def forward_kernel(
     v += batch * vb + (far // group) * vh + e[None, :] * vd
     top = tl.full((BM,), float("-inf"), lse.dtype.element_ty)
     total = tl.zeros((BM,), lse.dtype.element_ty)
+    if SINK:
+        top, total = with_sink(tl.load(sink + head), top, total)
     acc = tl.zeros((BM, EP), lse.dtype.element_ty)
     lo, hi, sinks = key_span(m0, q_len, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, BM, BN)
     for step in range(0, sinks + hi - lo):

@@ -20,6 +20,8 @@ class Inputs(NamedTuple):
                   valid (bool), each (1|b, t); empty where `plain`
     width         of the window; 0 is none
     plain         keys count from 0, and the queries are the last of them
+    sink          (h,), beside the scores of a row, differentiable
+    lse           whether the log of the sum is read too
     """
 
     q: Tensor
@@ -36,6 +38,8 @@ class Inputs(NamedTuple):
     sinks: int
     prefix: int
     plain: bool
+    sink: Tensor | None = None
+    lse: bool = False
 
     @property
     def exact(self) -> torch.dtype:
@@ -45,7 +49,8 @@ class Inputs(NamedTuple):
 
 SCHEMA = (
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? past, Tensor? future, Tensor[] places, "
-    "SymInt zero, float scale, bool causal, SymInt width, SymInt sinks, SymInt prefix, bool plain"
+    "SymInt zero, float scale, bool causal, SymInt width, SymInt sinks, SymInt prefix, bool plain, "
+    "Tensor? sink, bool lse"
 )
 
 
@@ -58,9 +63,9 @@ class KernelArgs:
         self.k_len, self.value_dim = x.k.shape[2], x.v.shape[3]
         self.group = self.heads // x.k.shape[1]
         # A missing tensor is passed as q, which is then not read.
-        table, past, future = (
+        table, past, future, self.sink = (
             x.q if bias is None else (bias.detach().to(x.exact) * LOG2_E).contiguous()
-            for bias in (x.table, x.past, x.future)
+            for bias in (x.table, x.past, x.future, x.sink)
         )
         size = 0 if x.table is None else x.table.shape[-1]
         stride = 0 if x.table is None or x.table.shape[0] == 1 else size
@@ -83,8 +88,8 @@ class KernelArgs:
             "TABLE": x.table is not None,
             "SLOPE": x.past is not None,
             # A query that sees only keys before it may add slope * k: slope * (k - q) differs from
-            # that by one number per row, which softmax ignores.
-            "KEY_ONLY": x.plain and x.causal and x.prefix == 0,
+            # that by one number per row, which softmax ignores; its sum and a sink do not.
+            "KEY_ONLY": x.plain and x.causal and x.prefix == 0 and not x.lse and x.sink is None,
             "PRECISION": _precision(x.q),
         }
 

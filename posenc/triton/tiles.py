@@ -41,6 +41,17 @@ def add_tile(s, v, mask, top, total, acc, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def with_sink(sink, top, total):
+    """The running softmax of rows that have met no key but a sink, which weighs 1 against itself.
+
+    One of -inf weighs nothing.
+    """
+    return tl.full(top.shape, 0.0, top.dtype) + sink, total + tl.where(
+        sink == float("-inf"), 0.0, 1.0
+    )
+
+
+@triton.jit
 def finish(top, total, acc, EMPTY: tl.constexpr):
     """The output of a running softmax and its log-sum-exp, EMPTY for a row that saw nothing."""
     empty = total == 0.0

@@ -48,6 +48,23 @@ def test_a_table_and_its_gradient(causal: bool) -> None:
     both(table, (1, 2, 1, 37, 53, 10, 6), (values,), causal=causal)
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_sink_beside_slopes_and_a_table_that_learns(heads: int) -> None:
+    """Of whose row 0 the gradient is what the others and the sink leave to it."""
+    sink, values = draw(heads).requires_grad_(), draw(2, 9).requires_grad_()
+    table = t.DistanceTable(values, 5, saturates=True)
+    terms = [t.SinkLogit(sink), table, t.Slope(draw(2).abs()), t.Mask(t.Window(30))]
+    both(terms, (1, 2, 1, 37, 53, 10, 6), (sink, values), causal=True)
+
+
+def test_one_query_counts_a_sink_once_for_all_splits_of_its_keys() -> None:
+    q, k, v = (draw(1, heads, count, 16) for heads, count in ((4, 1), (2, 700), (2, 700)))
+    encoding = [t.SinkLogit(draw(4) + 5), t.Slope(draw(4).abs() / 99)]
+    with torch.no_grad():
+        out = attend(q, k, v, encoding, causal=True, backend="triton")
+        close(out, attend(q, k, v, encoding, causal=True, backend="reference"))
+
+
 @pytest.mark.parametrize("zero", [0, 1, 7])
 def test_a_table_of_one_side_or_one_row(zero: int) -> None:
     values = draw(1, 8 if zero else 1).requires_grad_()
@@ -232,16 +249,18 @@ def test_compiled_graphs_hold_one_node() -> None:
 
 
 @pytest.mark.parametrize("arrangement", ["plain", "packed"])
-@pytest.mark.parametrize("kind", ["none", "table", "slopes that learn"])
+@pytest.mark.parametrize("kind", ["none", "table", "slopes", "slopes that learn", "sink"])
 def test_the_log_of_the_sum_learns(kind: str, arrangement: str) -> None:
-    bias = draw(4, 9).requires_grad_() if kind == "table" else draw(4).abs().requires_grad_()
+    bias = draw(4, 9) if kind == "table" else draw(4).abs()
+    bias.requires_grad_(kind != "slopes")
     terms = {"none": [], "table": [t.DistanceTable(bias, 6, saturates=True)]}
+    terms["sink"] = [t.SinkLogit(bias), t.Slope(draw(4).abs())]
     encoding = terms.get(kind, [t.Slope(bias)])
     documents = torch.arange(40)[None] // 17
     packed = Positions.build(40, documents=documents, causal=True)
     call = {"positions": packed} if arrangement == "packed" else {"causal": True}
     leaves = [draw(2, heads, 40, 16, seed=heads).requires_grad_() for heads in (4, 2, 2)]
-    learned = [*leaves, bias] if encoding else leaves
+    learned = [*leaves, bias] if encoding and bias.requires_grad else leaves
     results = []
     for name in ("triton", "reference"):
         out, lse = attend(*leaves, encoding, **call, backend=name, return_lse=True)

@@ -105,7 +105,8 @@ def test_attention(bias: str, notes: dict[str, int]) -> None:
     valid = torch.ones(1, 256, dtype=torch.bool)
     places = [*[long] * 6, valid] if bias == "packed" else []
     width = 64 if bias == "slope" else 0
-    x = Inputs(q, k, k, table, past, past, places, 128, 0.1, True, width, 4, 0, not places)
+    sink = None if table is None else torch.empty(4)
+    x = Inputs(q, k, k, table, past, past, places, 128, 0.1, True, width, 4, 0, not places, sink)
     out, lse = attention._forward(*x)
     attention._backward(q, out, lse, lse if bias == "packed" else None, table is not None, *x)
     assert len(notes) == (3 if table is None else 4)
@@ -117,5 +118,6 @@ def test_decoding(notes: dict[str, int]) -> None:
 
     q, k = (torch.empty(1, *size, 128, dtype=torch.bfloat16) for size in ((8, 1), (2, 4096)))
     table, past = torch.empty(8, 129), torch.empty(8)
-    decoding.decode(Inputs(q, k, k, table, past, past, [], 128, 0.1, True, 100, 4, 0, plain=True))
+    sizes = 128, 0.1, True, 100, 4, 0
+    decoding.decode(Inputs(q, k, k, table, past, past, [], *sizes, plain=True, sink=past))
     assert notes.keys() == {"decode_kernel"}
