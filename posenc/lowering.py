@@ -12,7 +12,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import ChunkZones, Rotate, Term, Zones
+from posenc.terms import ChunkZones, Rotate, SinkLogit, Term, Zones
 from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
@@ -47,6 +47,13 @@ class Lowered:
         rotations = [term for term in terms if isinstance(term, (Rotate, ChunkZones))]
         rotation = rotations[0] if rotations else None
         return altered(self, terms=terms, form=altered(self.form, rotation=rotation, k_waves=None))
+
+    def with_sink(self, values: Tensor) -> "Lowered":
+        """The same with one SinkLogit more, of a layer that has its own; all else is shared."""
+        own = self.form.sink
+        sink = values if own is None else torch.logaddexp(own, values)
+        terms = (*self.terms, SinkLogit(values))
+        return altered(self, terms=terms, form=altered(self.form, sink=sink))
 
 
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")

@@ -132,11 +132,11 @@ def decompose(
     may hold relative encodings besides: a table that p meets is filed under position_position, one
     that the rest meets under interaction.
 
-    causal, scale, positions and context are those of `posenc.scores`. Value tables are no part of
-    the scores; hidden pairs are 0 in every part. Arguments before the star go by position. Raises
-    UnsupportedError where embeddings are to be told from q and k, for a norm that does not split
-    and where the parts are not those of `scores`; ShapeError for projections, biases and scores
-    that do not fit, and what `posenc.scores` raises.
+    causal, scale, positions and context are those of `posenc.scores`. Value tables and sink logits
+    are no part of the scores; hidden pairs are 0 in every part. Arguments before the star go by
+    position. Raises UnsupportedError where embeddings are to be told from q and k, for a norm that
+    does not split and where the parts are not those of `scores`; ShapeError for projections, biases
+    and scores that do not fit, and what `posenc.scores` raises.
 
         parts = decompose(x, Sinusoidal(64), w_q, w_k, norm=layer_norm, b_q=b_q, b_k=b_k)
         parts.share()["position_position"]   # of each head

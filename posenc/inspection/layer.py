@@ -12,6 +12,7 @@ from posenc.analysis.inspect.pair_norms import pair_norms
 from posenc.analysis.inspect.score_split import score_split
 from posenc.analysis.inspect.text_exchange import TextExchange
 from posenc.attention_parts import scores
+from posenc.equation import sink_of, weights_of
 from posenc.errors import PosencError
 from posenc.inspection.numbers import as_json, as_lists
 from posenc.models.collect import LayerCall
@@ -44,7 +45,7 @@ def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, 
     """What is read off the scores, text by text: one text's are held at a time."""
     uses, exchange, off, parts = [], TextExchange(), 0.0, []
     for rows, s in _scores(call):
-        weights = torch.softmax(s, dim=-1).nan_to_num(0.0)
+        weights = weights_of(s, sink_of(call.lowered.terms))
         v = call.v[rows].repeat_interleave(call.q.shape[1] // call.v.shape[1], dim=1)
         off = max(off, (weights @ v - call.out[rows]).abs().max().item())
         found = decompose(call.q[rows], call.k[rows], call.lowered, scale=call.spec.scale)
@@ -61,9 +62,7 @@ def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, 
         "attention": None,
     }
     if off > REBUILT * call.out.abs().max().item():
-        notes.append(
-            "its attention is not softmax of these scores alone (capped scores, sink logits)"
-        )
+        notes.append("its attention is not softmax of these scores alone (capped scores)")
     else:
         use = AttentionUse.mean(uses)
         data["attention"] = as_lists(use) | {

@@ -14,6 +14,7 @@ from posenc.inspection.run import inspect_model
 from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.positions import Positions, Tokens
+from tests.support.families import FAMILIES
 from tests.support.small_models import bert, gemma2, llama, looking_back
 
 transformers = pytest.importorskip("transformers")
@@ -118,6 +119,16 @@ def test_capped_scores_are_not_taken_for_attention() -> None:
     (layer,) = looked_at(gemma2(attn_logit_softcapping=0.05), tokens=16)["layers"]
     assert layer["attention"] is None
     assert "not softmax of these scores alone" in layer["notes"][0]
+
+
+def test_what_learned_sinks_take_is_missing_from_the_tokens() -> None:
+    model = FAMILIES["gpt oss"].build()
+    model.model.layers[1].self_attn.sinks.data.fill_(20.0)
+    small, large = looked_at(model, tokens=16)["layers"][:2]
+    assert small["notes"] == large["notes"] == []
+    # Of scores that are far below 20 nearly nothing is left.
+    assert max(large["attention"]["itself"]) < 0.01
+    assert max(small["attention"]["itself"]) > 0.05
 
 
 def test_a_scale_of_the_models_own() -> None:

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from posenc.attention import build_call
 from posenc.encoding import Context, Encoding
-from posenc.equation import output_of, scores_of, weights_of
+from posenc.equation import output_of, scores_of, sink_of, weights_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered, Part
 from posenc.positions import Positions
@@ -153,7 +153,8 @@ class Computation:
         s = scores_of(q, k, lowered, self.scale)
         if self.kind == "scores":
             return (s,)
-        return (output_of(weights_of(s), self.v, lowered),)
+        p = weights_of(s, sink_of(lowered.terms))
+        return (output_of(p, self.v, lowered),)
 
     def _rotated(self, rotate: Rotate) -> tuple[Tensor, Tensor]:
         dtype = arithmetic(self.q, self.k)

@@ -52,7 +52,7 @@ class AttentionUse:
 
     @classmethod
     def of(cls, weights: Float[Tensor, "h t t"]) -> "AttentionUse":
-        """Of the weights of one text; each row adds up to 1.
+        """Of the weights of one text; each row adds up to 1, or to what a sink logit leaves.
 
         Raises ShapeError for less than two tokens.
         """

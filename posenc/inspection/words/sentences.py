@@ -102,8 +102,8 @@ PHRASES = {
     "position_ids that count from the first token are not its own.": (
         "它自己的 position_ids 不是从第一个词元数起的。"
     ),
-    "its attention is not softmax of these scores alone (capped scores, sink logits)": (
-        "它的注意力不只是这些得分的 softmax（设了上限的得分、汇点的 logit）"
+    "its attention is not softmax of these scores alone (capped scores)": (
+        "它的注意力不只是这些得分的 softmax（设了上限的得分）"
     ),
     "its scores were not split: ": "它的得分没有拆分：",
 }

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from posenc.attention import attend
 from posenc.attention_parts import scores
+from posenc.equation import sink_of, weights_of
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered
 from posenc.models.attach.mask import slots
 from posenc.models.attach.sight import Plan, Sight
 from posenc.positions import Positions, Tokens, as_positions
+from posenc.terms import SinkLogit
 from posenc.torch_modes import arithmetic
 
 _PLAIN = Plan()
@@ -40,24 +42,25 @@ def posenc_attention(
     sight = _sight(module, query, key, attention_mask, is_causal, plan.given.before)
     softcap, sinks = told.get("softcap"), told.get("s_aux")
     if plan.given.cache is not None:
-        if softcap is not None or sinks is not None:
+        if softcap is not None:
             raise UnsupportedError(
-                f"{type(module).__name__} with posenc's caches: its scores are capped, or a logit "
-                "of their own takes part in the softmax, which no encoding says; give a cache of "
-                "transformers"
+                f"{type(module).__name__} with posenc's caches: its scores are capped, which no "
+                "encoding says; give a cache of transformers"
             )
         own = plan.given.cache.of_layer(module.layer_idx)
         # Later tokens are counted on from what the first call told.
         positions = None if len(own) else sight.positions
-        parts = [*plan.parts, *sight.mask()]
+        parts = [*plan.parts, *sight.mask(), *([] if sinks is None else [SinkLogit(sinks)])]
         out = attend(
             query, key, value, parts, causal=True, positions=positions, cache=own, scale=scaling
         )
         return out.transpose(1, 2).contiguous(), None
     lowered = sight.lowered(plan, arithmetic(query, key))
+    if sinks is not None:
+        lowered = lowered.with_sink(sinks)
     watch = getattr(module, "posenc_watch", None)
-    if softcap is not None or sinks is not None:
-        out = _dense(query, key, value, lowered, sight, scaling, dropout, softcap, sinks)
+    if softcap is not None:
+        out = _dense(query, key, value, lowered, sight, scaling, dropout, softcap)
     else:
         out = attend(query, key, value, lowered, scale=scaling, dropout=dropout)
     if watch is not None:
@@ -107,27 +110,21 @@ def _dense(
     sight: Sight,
     scaling: float | None,
     dropout: float,
-    softcap: float | None,
-    sinks: Tensor | None,
+    softcap: float,
 ) -> Tensor:
-    """With what no term says: scores capped before masks (Gemma 2), a learned logit (gpt-oss).
+    """With what no term says: scores capped before masks (Gemma 2).
 
-        s = c tanh(scores / c) + numbers of a user's mask,   p = softmax([s, sink])
+        s = c tanh(scores / c) + numbers of a user's mask
 
     All pairs are held in memory, as in transformers' own "eager".
     """
-    if softcap is not None and sight.pairs is not None:
+    if sight.pairs is not None:
         # Behind the cap, which would make of the least number one that is seen.
         lowered = lowered.with_terms([x for x in lowered.terms if x is not sight.pairs])
     s = scores(query, key, lowered, scale=scaling)
-    if softcap is not None:
-        hidden = s == -torch.inf
-        s = (softcap * torch.tanh(s / softcap)).masked_fill(hidden, -torch.inf)
-        s = s if sight.pairs is None else s + sight.pairs.values
-    if sinks is not None:
-        column = sinks.to(s.dtype).view(1, -1, 1, 1).expand(*s.shape[:3], 1)
-        s = torch.cat([s, column], dim=-1)
-    # Rows that see nothing are zero.
-    p = torch.softmax(s, dim=-1).nan_to_num(0.0)[..., : key.shape[2]]
+    hidden = s == -torch.inf
+    s = (softcap * torch.tanh(s / softcap)).masked_fill(hidden, -torch.inf)
+    s = s if sight.pairs is None else s + sight.pairs.values
+    p = weights_of(s, sink_of(lowered.terms))
     p = nn.functional.dropout(p, dropout, training=dropout > 0.0).to(value.dtype)
     return p @ value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)

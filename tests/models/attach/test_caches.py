@@ -7,6 +7,7 @@ import torch
 
 import posenc as pe
 from posenc.errors import PosencError
+from tests.support.families import FAMILIES
 
 transformers = pytest.importorskip("transformers")
 
@@ -94,3 +95,16 @@ def test_without_posenc_in_the_model_nothing_is_read_from_it(model: Any) -> None
         # Its own attention is given the new keys alone, and says so.
         with pytest.raises((RuntimeError, PosencError)):
             model(ids[:, :1], past_key_values=cache)
+
+
+@pytest.mark.parametrize("raw_keys", [False, True])
+def test_learned_sinks_stand_beside_what_posencs_caches_hold(raw_keys: bool) -> None:
+    theirs, ours = FAMILIES["gpt oss"].pair()
+    prompt = {"input_ids": torch.randint(3, 97, (2, 9), generator=torch.manual_seed(1))}
+    expected, expected_scores = generated(theirs, prompt)
+    pe.attach(ours, raw_keys=raw_keys)
+    policy: Any = "raw" if raw_keys else "rotated"
+    for settings in ({}, {"past_key_values": posenc_cache(ours, lambda: pe.Cache(policy))}):
+        tokens, scores = generated(ours, prompt, **settings)
+        assert torch.equal(tokens, expected)
+        torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
