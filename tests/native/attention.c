@@ -156,6 +156,10 @@ static int check(const struct shape *s, int64_t type) {
         p.by_count_grad = filled(queries * s->steps, real, NAN);
         p.by_count_steps = s->steps;
     }
+    if ((s - shapes) % 3) {
+        p.sink = numbers(h, PE_FLOAT64, 2);
+        p.sink_grad = filled(slots * h, PE_FLOAT64, 0);
+    }
     int64_t g = s->key_heads;
     /* Where heads of results lie, in turns. */
     const int inside = (int)(s - shapes) % 2;
@@ -201,6 +205,7 @@ static int check(const struct shape *s, int64_t type) {
 
     double *out = filled(queries * e, PE_FLOAT64, 0), *v_grad = filled(keys * e, PE_FLOAT64, 0);
     double *steps_grad = filled(queries * s->steps, PE_FLOAT64, 0);
+    double *sink_grad = filled(h, PE_FLOAT64, 0);
     double *q_grads[2], *k_grads[2];
     for (int zone = 0; zone < 2; zone++) {
         q_grads[zone] = filled(queries * d, PE_FLOAT64, 0);
@@ -210,7 +215,7 @@ static int check(const struct shape *s, int64_t type) {
         for (int64_t n = 0; n < h; n++)
             for (int64_t i = 0; i < s->queries; i++)
                 by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grads,
-                         k_grads, v_grad, steps_grad);
+                         k_grads, v_grad, steps_grad, sink_grad);
 
     run(&p);
     p.backward = 1;
@@ -235,6 +240,9 @@ static int check(const struct shape *s, int64_t type) {
                  wrong("k_grad", s, type, p.k_grad, k_grads[0], keys * d, bound) |
                  wrong("v_grad", s, type, p.v_grad, v_grad, keys * e, bound);
     if (s->steps) failed |= wrong("by_count_grad", s, real, p.by_count_grad, steps_grad, queries * s->steps, real == type ? bound : 1e-4);
+    for (int64_t n = h; p.sink && n < slots * h; n++) p.sink_grad[n % h] += p.sink_grad[n];
+    /* A sum over all queries. */
+    if (p.sink) failed |= wrong("sink_grad", s, PE_FLOAT64, p.sink_grad, sink_grad, h, 10 * bound);
     if (s->zone)
         failed |= wrong("q_far_grad", s, type, p.q_far_grad, q_grads[1], queries * d, bound) |
                   wrong("k_far_grad", s, type, p.k_far_grad, k_grads[1], keys * d, bound);

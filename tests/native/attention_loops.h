@@ -89,7 +89,7 @@ static double network(const struct pe_network *n, int64_t b, int64_t i, int64_t 
 /* Output and gradients of one query of one head, by loops; gradients are added to. */
 static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
                      double *out, double *q_grads[2], double *k_grads[2], double *v_grad,
-                     double *steps_grad) {
+                     double *steps_grad, double *sink_grad) {
     const void *qs[] = {p->q, p->q_far}, *ks[] = {p->k, p->k_far};
     int64_t g = h / (p->heads / p->key_heads), d = p->width, e = p->value_width, t = p->type;
     int64_t query = (b * p->heads + h) * p->queries + i, key = (b * p->key_heads + g) * p->keys;
@@ -97,7 +97,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
     double *score = malloc((size_t)(p->keys * 3 + count) * sizeof(double)), *pull = score + p->keys;
     double *scaled = pull + p->keys, *steps = scaled + p->keys;
     for (int64_t n = 0; n < count; n++) steps[n] = read_one(p->by_count, real, query * count + n);
-    double top = -INFINITY, mass = 0, mean = 0;
+    double sink = p->sink ? p->sink[h] : -INFINITY, top = sink, mass = 0, mean = 0;
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
         double content = 0;
@@ -119,6 +119,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
     for (int64_t j = 0; j < p->keys; j++)
         if (score[j] > top) top = score[j];
     for (int64_t j = 0; j < p->keys; j++) mass += score[j] = top == -INFINITY ? 0 : exp(score[j] - top);
+    if (p->sink) mass += sink = exp(sink - top);
     for (int64_t c = 0; c < e; c++) out[c] = 0;
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];
@@ -136,6 +137,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
         mean += score[j] * pull[j];
     }
     for (int64_t j = 0; j < p->keys; j++) pull[j] = score[j] * (pull[j] - mean);
+    if (p->sink) sink_grad[h] -= sink / mass * mean;
     if (count) count_gradients(scaled, p->keys, steps, count, pull, steps_grad + query * count);
     for (int64_t j = 0; j < p->keys; j++) {
         int64_t x = p->k_tokens.order[b * p->keys + j] - p->q_tokens.order[b * p->queries + i];

@@ -44,6 +44,9 @@ static int check(const struct shape *s, int64_t type) {
                         s->mask_heads > 1 ? s->keys : 0},
         .scale = 0.3, .out = x[4],
     };
+    double sink[64];
+    for (int64_t h = 0; h < s->heads; h++) sink[h] = 2 * draw();
+    if ((s - shapes) % 2) p.sink = sink;
     int of_double = type == PE_FLOAT64, failed = 0;
     int64_t bytes = s->workers * (of_double ? pe_query_double_scratch : pe_query_float_scratch)(&p);
     void *memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
@@ -58,7 +61,7 @@ static int check(const struct shape *s, int64_t type) {
     for (int64_t row = 0; row < s->batch * s->heads; row++) {
         int64_t b = row / s->heads, h = row % s->heads;
         int64_t keys = (b * s->key_heads + h / (s->heads / s->key_heads)) * s->keys;
-        double peak = -INFINITY, mass = 0;
+        double peak = p.sink ? sink[h] : -INFINITY, mass = 0;
         for (int64_t j = 0; j < s->keys; j++) {
             double score = 0;
             for (int64_t c = 0; c < s->width; c++)
@@ -70,6 +73,7 @@ static int check(const struct shape *s, int64_t type) {
         }
         for (int64_t j = 0; j < s->keys; j++)
             mass += weights[j] = peak == -INFINITY ? 0 : exp(weights[j] - peak);
+        if (p.sink) mass += exp(sink[h] - peak);
         for (int64_t c = 0; c < s->value_width; c++) {
             double sum = 0;
             for (int64_t j = 0; j < s->keys; j++)
