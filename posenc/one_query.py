@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import pad
 
 from posenc.native import query
 from posenc.torch_modes import FLOATS, arithmetic, autocasts, plain
@@ -89,4 +90,4 @@ def _with_sink(
     rows, heads = mask.shape[0], max(mask.shape[1], sink.shape[0])
     column = sink.view(1, -1, 1, 1).expand(rows, heads, 1, 1)
     mask = torch.cat((mask.expand(-1, heads, -1, -1), column), dim=-1)
-    return F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)), mask
+    return pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1)), mask
