@@ -2,8 +2,8 @@
 
 A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
 backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
-of biases by distance, of windows and sinks, learned ones too, of lists of these and of no position
-do, they are made for many tokens to come at once.
+of biases by distance, of windows, chunks and sinks, learned ones too, of lists of these and of no
+position do, they are made for many tokens to come at once.
 """
 
 from dataclasses import replace
@@ -187,6 +187,8 @@ def _looking_ahead(
         return long_way
     if not added.features <= _ADDS or added.scale != 1.0 or seen.prefix:
         return long_way
+    if seen.chunk is not None and seen.sinks:
+        return long_way
     if isinstance(form.rotation, Rotate) and form.q_waves is not None:
         cos, sin = (x.split(1, dim=2) for x in form.q_waves)
         waves = tuple(zip(cos, sin, strict=True))
@@ -198,7 +200,9 @@ def _looking_ahead(
         bias = torch.zeros(1, len(numbers), dtype=dtype, device=q.device)
     # As the kernel reads it, not made anew in every step.
     sink = None if added.sink is None else added.sink.detach().double()
-    return replace(ahead, bias=bias, sink=sink, window=seen.window, sinks=seen.sinks)
+    return replace(
+        ahead, bias=bias, sink=sink, window=seen.window, sinks=seen.sinks, chunk=seen.chunk
+    )
 
 
 def _reads_numbers(part: Part) -> bool:

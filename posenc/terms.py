@@ -235,7 +235,23 @@ class Prefix:
             object.__setattr__(self, "count", WIDEST)
 
 
-MaskRule = Window | Sink | Prefix
+@dataclass(frozen=True)
+class Chunk:
+    """See keys of one's own chunk of `width` orders: those with the same order // width.
+
+    A width beyond WIDEST is taken for that, as of a Window.
+    Raises SettingError for a width that is no whole number, 1 or more.
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        whole("Chunk", width=self.width)
+        if self.width > WIDEST:
+            object.__setattr__(self, "width", WIDEST)
+
+
+MaskRule = Window | Sink | Prefix | Chunk
 
 
 @dataclass(frozen=True)

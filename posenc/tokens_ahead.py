@@ -51,6 +51,7 @@ class Ahead:
     bias       what is added to the scores of the last of them, (1|h, tk)
     sink       the logit beside the scores of each, (1|h,) float64
     window     how many keys they see, themselves included, beside `sinks` first ones; None: all
+    chunk      how many keys share a chunk, beyond which they see none; None: all
     plain      False where a number is not enough, and they go the long way
     """
 
@@ -67,6 +68,7 @@ class Ahead:
     sink: Tensor | None = None
     window: int | None = None
     sinks: int = 0
+    chunk: int | None = None
     plain: bool = True
 
     def tells(self, parts: tuple[Part, ...], settings: Settings, number: int) -> bool:
@@ -90,6 +92,8 @@ class Ahead:
         if self.rotation is not None:
             turn = self.rotation, self.waves[number - self.first]
         far = 0 if self.window is None else max(0, keys - self.window)
+        if self.chunk is not None:
+            far = max(far, number // self.chunk * self.chunk)
         first = 0 if self.sinks else far
         bias = None
         if self.bias is not None:

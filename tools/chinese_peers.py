@@ -156,6 +156,9 @@ WHAT = {
     "get_axial_freqs and apply_rotary_emb over images and videos, then attention": (
         "get_axial_freqs 与 apply_rotary_emb，用于图像和视频，再做注意力"
     ),
+    "masking_utils' chunks of Llama 4: of several widths, left padded, fewer queries": (
+        "masking_utils 中 Llama 4 的分块：各种宽度、左侧填充、查询较少"
+    ),
     "masking_utils' sliding windows: causal, both ways, left padded, packed, fewer queries": (
         "masking_utils 的滑动窗口：因果、双向、左侧填充、打包、查询较少"
     ),

@@ -206,9 +206,9 @@ def dtype_of(q: Tensor, k: Tensor) -> torch.dtype | None:
 
 
 def hides_most(form: NormalForm, keys: int) -> bool:
-    """Whether a window hides so many keys that a few queries pay for skipping them."""
-    window = form.visibility.window
-    return window is not None and 4 * window <= keys
+    """Whether a window or a chunk hides so many keys that a few queries pay for skipping them."""
+    seen = form.visibility
+    return any(width is not None and 4 * width <= keys for width in (seen.window, seen.chunk))
 
 
 def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -214,6 +214,7 @@ def _mask(
     """Who sees whom by index, or None where everyone sees everyone, and whether rows differ."""
     positions, rules = form.positions, form.visibility
     width, causal, sinks, prefix = rules.window, rules.causal, rules.sinks, rules.prefix
+    chunk = rules.chunk
     orders = positions.queries.order, positions.keys.order
     shift = positions.k_len - positions.q_len
     # Counted, not read: a graph cannot hand a tensor that it made itself to a block mask.
@@ -222,7 +223,7 @@ def _mask(
     documents = positions.queries.document, positions.keys.document
     q_document, k_document = (None if x is None else _reader(x) for x in documents)
     valid = None if positions.keys.valid is None else _reader(positions.keys.valid)
-    if not (causal or width is not None or q_document or valid):
+    if not (causal or width is not None or chunk is not None or q_document or valid):
         return None, False
 
     def mask_mod(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -235,6 +236,8 @@ def _mask(
         if width is not None:
             near = step.abs() < width
             seen = seen & (near | (key < sinks) if sinks else near)
+        if chunk is not None:
+            seen = seen & (key // chunk == q_order(b, i) // chunk)
         if q_document is not None and k_document is not None:
             seen = seen & (q_document(b, i) == k_document(b, j))
         return seen if valid is None else seen & valid(b, j)

@@ -166,6 +166,7 @@ def _of_terms(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) ->
         "window": -1 if seen.window is None else seen.window,
         "sinks": seen.sinks,
         "prefix": seen.prefix,
+        "chunk": seen.chunk or 0,
     }
 
 

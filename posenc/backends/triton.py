@@ -53,7 +53,8 @@ def _inputs(call: Call) -> "Inputs":
 
     q, k, v, scale = operands(call)
     table, slopes = _biases(call, scale)
-    seen, plain = call.form.visibility, call.form.plain
+    seen = call.form.visibility
+    plain = call.form.plain and seen.chunk is None
     # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
     width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
     return Inputs(
@@ -136,6 +137,11 @@ def _places(call: Call) -> list[Tensor]:
     q_document, k_document = positions.queries.document, positions.keys.document
     if q_document is None or k_document is None:
         q_document, k_document = torch.zeros_like(orders[0]), torch.zeros_like(orders[1])
+    chunk = call.form.visibility.chunk
+    if chunk is not None:
+        # A chunk is to the kernels a document of its own.
+        chunks = orders[0] // chunk, orders[1] // chunk
+        q_document, k_document = _both((q_document, k_document), chunks)
     valid = positions.keys.valid
     if valid is None:
         valid = torch.ones_like(orders[1], dtype=torch.bool)
@@ -144,6 +150,25 @@ def _places(call: Call) -> list[Tensor]:
     )
     each = (*coordinates, *orders, q_document, k_document, valid)
     return [x.view(-1, x.shape[-1]) for x in each]
+
+
+def _both(*told: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """One number for each query and key (1|b, t), the same where all that is told is the same.
+
+    What is told may be any whole number; ranks among those of the keys are small.
+    """
+    q_id = k_id = torch.zeros((1, 1), dtype=torch.int64, device=told[0][0].device)
+    for q, k in told:
+        rows = max(x.numel() // x.shape[-1] for x in (q, k))
+        q, k = (x.view(-1, x.shape[-1]).expand(rows, -1).contiguous() for x in (q, k))
+        held, ranks = k.sort(-1).values, 2 * k.shape[-1] + 1
+        # How many keys are below, and how many not above: what no key has gets a number of its own.
+        below, within = (
+            [torch.searchsorted(held, x, right=on) for x in (q, k)] for on in (False, True)
+        )
+        q, k = below[0] + within[0], below[1] + within[1]
+        q_id, k_id = q_id * ranks + q, k_id * ranks + k
+    return q_id, k_id
 
 
 BACKEND = Backend(attend, CAN, dropout=False, limits=limits, declines=declines, with_lse=with_lse)

@@ -1,4 +1,4 @@
-"""The cache of a sliding window with sinks: it holds what later queries can see, and no more."""
+"""The cache of a window with sinks, or of a chunk: what later queries can see, and no more."""
 
 import torch
 from torch import Tensor
@@ -6,27 +6,30 @@ from torch import Tensor
 from posenc.caches.cache import Cache, Policy
 from posenc.caches.cached_positions import selected
 from posenc.equation import mask_rules
-from posenc.errors import CacheError, positive
+from posenc.errors import CacheError, SettingError, positive
 from posenc.lowering import Lowered
 from posenc.positions import Positions, as_positions
 from posenc.positions.rolling import kept
-from posenc.terms import Sink, Window
+from posenc.terms import Chunk, Sink, Window
 
 
 class RollingCache(Cache):
-    """A cache of constant size: the first `sinks` tokens and the last of a window.
+    """A cache of bounded size: the first `sinks` tokens and the last of a window or a chunk.
 
     window  tokens that a query sees, itself included, as in SlidingWindow(window)
+    chunk   tokens that see each other, as in Chunked(chunk): none is kept of a chunk that is full
     sinks   first tokens that stay visible, as in Sinks(sinks)
     policy  as in Cache; StreamingLLM's Sinks(count, window, rotary) and LMInfinite need "raw"
     length  as in Cache
 
-    Give the masks as you would without a cache, [encoding, SlidingWindow(window), Sinks(sinks)]:
+    Give the masks as you would without a cache, [encoding, SlidingWindow(window), Sinks(sinks)]
+    or [encoding, Chunked(chunk)]:
     what is evicted is what they hide from every later query, so that decoding equals the full
     forward under the same masks. Tokens keep their positions and orders; sinks are the first real
     tokens of each row, and of the last document. A payload is evicted alike where it adds up.
 
-    Raises CacheError for an encoding that could see evicted keys, SettingError for window < 1.
+    Raises CacheError for an encoding that could see evicted keys, SettingError for window < 1,
+    chunk < 1 and neither of them.
 
     Example: `attend(q, k, v, [Rotary(64), SlidingWindow(256), Sinks(4)], causal=True,
     cache=RollingCache(256, sinks=4))`.
@@ -38,16 +41,24 @@ class RollingCache(Cache):
 
     def __init__(
         self,
-        window: int,
+        window: int | None = None,
         sinks: int = 0,
         policy: Policy = "rotated",
         length: int | None = None,
+        chunk: int | None = None,
     ) -> None:
         super().__init__(policy, length)
-        positive("RollingCache", window=window)
+        widths = {"window": window, "chunk": chunk}
+        given = {name: width for name, width in widths.items() if width is not None}
+        if not given:
+            raise SettingError(
+                "RollingCache() of no size: give the window or the chunk that a query sees, "
+                "RollingCache(256) or RollingCache(chunk=8192), or take Cache() for all tokens"
+            )
+        positive("RollingCache", **given)
         if sinks < 0:
             raise CacheError(f"RollingCache(sinks={sinks}): sinks must be at least 0")
-        self.window, self.sinks = window, sinks
+        self.window, self.sinks, self.chunk = window, sinks, chunk
         # Tokens so far, and which of them are held; None: all of them.
         self.seen = 0
         self.columns: Tensor | None = None
@@ -114,26 +125,39 @@ class RollingCache(Cache):
     def _check_masks(self, lowered: Lowered) -> None:
         rules = mask_rules(lowered.terms)
         widths = [rule.width for rule in rules if isinstance(rule, Window)]
+        chunks = [rule.width for rule in rules if isinstance(rule, Chunk)]
         counts = [rule.count for rule in rules if isinstance(rule, Sink)]
-        if not widths or min(widths) > self.window or max(counts, default=0) > self.sinks:
+        wide = self.window is not None and (not widths or min(widths) > self.window)
+        # A key that is evicted with its chunk is seen by no later query, sink or not.
+        beyond = self.chunk is not None and not any(self.chunk % width == 0 for width in chunks)
+        if wide or beyond or (widths and max(counts, default=0) > self.sinks):
             seen = f"a window of {min(widths)}" if widths else "every token"
+            seen = f"a chunk of {min(chunks)}" if chunks and not widths else seen
             sinks = f" and {max(counts)} sinks" if counts else ""
+            masks = ", ".join(self._masks())
             raise CacheError(
                 f"{self!r} evicts all else, but these terms see {seen}{sinks}: give the masks "
-                f"too, [encoding, SlidingWindow({self.window}), Sinks({max(1, self.sinks)})], or "
-                "make the cache as large as they are"
+                f"too, [encoding, {masks}], or make the cache as large as they are"
             )
+
+    def _masks(self) -> list[str]:
+        """What is to be given beside an encoding."""
+        masks = [] if self.chunk is None else [f"Chunked({self.chunk})"]
+        if self.window is None:
+            return masks
+        return [*masks, f"SlidingWindow({self.window})", f"Sinks({max(1, self.sinks)})"]
 
     def _needed(self, positions: Positions) -> Tensor | None:
         """Columns of the keys that a later query of any row can see; None: all of them."""
-        # The newest stays in any case, so that a payload is never without a token to fold into.
-        recent, count = max(self.window - 1, 1), positions.k_len
-        order, device = positions.orders()[1], positions.device
+        count, device = positions.k_len, positions.device
+        order = positions.orders()[1]
         keys = positions.keys
         counted = keys.order is None or positions.unit_step
         alike = order.ndim == 1 and keys.valid is None and keys.document is None
+        # The newest stays in any case, so that a payload is never without a token to fold into.
+        recent = None if self.window is None else max(self.window - 1, 1)
         # Then the first columns are the sinks, and no value need be read.
-        if counted and alike:
+        if recent is not None and self.chunk is None and counted and alike:
             keep = kept(count, self.sinks, recent, device)
             return None if len(keep) == count else keep
         order = order.view(-1, count)
@@ -145,7 +169,11 @@ class RollingCache(Cache):
             newest = (real * torch.arange(1, count + 1, device=device)).argmax(-1, keepdim=True)
             real = real & (document == document.gather(1, newest))
         last = torch.where(real, order, -1).amax(dim=-1, keepdim=True)
-        needed = real & ((order < self.sinks) | (order > last - recent))
+        needed = real
+        if recent is not None:
+            needed = needed & ((order < self.sinks) | (order > last - recent))
+        if self.chunk is not None:
+            needed = needed & (order // self.chunk == (last + 1) // self.chunk)
         needed[:, -1] = True
         keep = needed.any(dim=0).nonzero()[:, 0]
         return None if len(keep) == count else keep

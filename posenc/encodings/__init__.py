@@ -12,6 +12,7 @@ from posenc.encodings.alibi import ALiBi as ALiBi
 from posenc.encodings.axial import AxialRotary as AxialRotary
 from posenc.encodings.binary import Binary as Binary
 from posenc.encodings.cable import CABLE as CABLE
+from posenc.encodings.chunked import Chunked as Chunked
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.dual_chunk import DualChunk as DualChunk

@@ -96,6 +96,8 @@ struct pe_attention {
     double scale;
     /* window < 0 where there is none, and at most 2**62. */
     int64_t causal, window, sinks, prefix;
+    /* Tokens see those whose order // chunk is their own; 0 where all are one chunk. */
+    int64_t chunk;
     /* The share of the weights that are zero for the values; the others are scaled by
        1 / (1 - dropout). */
     double dropout;

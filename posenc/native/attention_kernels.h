@@ -35,8 +35,8 @@ static void plan_scratch(const struct pe_attention *p, struct scratch *memory, s
     int64_t steps = q->order_step | q->document_step | k->order_step | k->document_step |
                     p->valid_step;
     plan->rows = steps ? p->batch : 1;
-    plan->q_most = tiles_at_most(q, 0, p->queries);
-    plan->k_most = tiles_at_most(k, p->valid, p->keys);
+    plan->q_most = tiles_at_most(q, 0, p->chunk, p->queries);
+    plan->k_most = tiles_at_most(k, p->valid, p->chunk, p->keys);
     int64_t tile = (int64_t)sizeof(struct tile), number = (int64_t)sizeof(int64_t);
     plan->q = take_bytes(memory, plan->rows * plan->q_most * tile);
     plan->k = take_bytes(memory, plan->rows * plan->k_most * tile);

@@ -94,6 +94,7 @@ class Inputs(NamedTuple):
     window: int = -1
     sinks: int = 0
     prefix: int = 0
+    chunk: int = 0
     dropout: float = 0.0
     # Whether a gradient may be asked for, which needs the output before it is rounded.
     learns: bool = False

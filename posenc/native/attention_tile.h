@@ -13,9 +13,9 @@ enum {
     REACH = 2 * TILE + 16,
 };
 
-/* `count` tokens from `start` on, of one document, whose orders rise by 1. */
+/* `count` tokens from `start` on, of one document and chunk, whose orders rise by 1. */
 struct tile {
-    int64_t start, count, order, document;
+    int64_t start, count, order, document, chunk;
     int64_t hidden, in_prefix, in_sinks;
 };
 
@@ -32,9 +32,16 @@ INLINE int64_t value_at(const int64_t *x, int64_t step, int64_t b, int64_t i, in
 }
 
 /* At most this many tiles: one for each token where the tokens come in no order. */
-static int64_t tiles_at_most(const struct pe_tokens *x, const uint8_t *valid, int64_t count) {
+static int64_t tiles_at_most(const struct pe_tokens *x, const uint8_t *valid, int64_t chunk,
+                             int64_t count) {
     int64_t regular = !x->order && !x->document && !valid;
-    return regular ? count / TILE + 4 : count;
+    int64_t chunks = chunk ? count / chunk + 2 : 0;
+    return regular ? least(count, count / TILE + 4 + chunks) : count;
+}
+
+/* Rounded down, of negative orders too. */
+INLINE int64_t chunk_of(int64_t order, int64_t chunk) {
+    return chunk ? order / chunk - (order % chunk < 0) : 0;
 }
 
 static int64_t cut(const struct pe_attention *p, int64_t b, int of_keys, struct tile *tiles) {
@@ -45,6 +52,7 @@ static int64_t cut(const struct pe_attention *p, int64_t b, int of_keys, struct 
         struct tile t = {.start = i, .count = 1};
         t.order = value_at(x->order, x->order_step, b, i, i + shift);
         t.document = value_at(x->document, x->document_step, b, i, 0);
+        t.chunk = chunk_of(t.order, p->chunk);
         if (of_keys) {
             t.hidden = p->valid && !p->valid[b * p->valid_step + i];
             /* Orders may be negative, and without a prefix none is in it. */
@@ -53,7 +61,7 @@ static int64_t cut(const struct pe_attention *p, int64_t b, int of_keys, struct 
         }
         struct tile *last = tiles + count - 1;
         if (count && last->count < TILE && t.order == last->order + last->count && t.document == last->document &&
-            t.hidden == last->hidden && t.in_prefix == last->in_prefix &&
+            t.chunk == last->chunk && t.hidden == last->hidden && t.in_prefix == last->in_prefix &&
             t.in_sinks == last->in_sinks)
             last->count++;
         else
@@ -73,7 +81,7 @@ struct meeting {
 
 static int meet(const struct pe_attention *p, const struct tile *q, const struct tile *k,
                 struct meeting *m) {
-    if (k->hidden || q->document != k->document) return 0;
+    if (k->hidden || q->document != k->document || q->chunk != k->chunk) return 0;
     int64_t step = k->order - q->order;
     struct band band = {1 - q->count, k->count - 1};
     if (p->causal && !k->in_prefix) band.last = least(band.last, -step);

@@ -72,7 +72,8 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->v_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
     w->grad_words = take(memory, paired(p) ? rows * halves(p->value_width) : 0);
     w->key_sum = take(memory, 2 * TILE);
-    count_scratch(p, memory, BLOCK_ROWS, tiles_at_most(&p->k_tokens, p->valid, p->keys), &w->counting);
+    count_scratch(p, memory, BLOCK_ROWS,
+                  tiles_at_most(&p->k_tokens, p->valid, p->chunk, p->keys), &w->counting);
     network_scratch(p, memory, &w->network);
 }
 

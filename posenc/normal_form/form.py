@@ -100,6 +100,7 @@ class Visibility:
     window  None, or the narrowest width, 1 to 2**62
     sinks   the first tokens of a document that are seen in spite of the window; 0: none
     prefix  the first tokens of a document that are seen in spite of causality; 0: none
+    chunk   None, or the width of chunks of orders, beyond which no key is seen
 
     Orders may be negative: ask sinks > 0 and prefix > 0 before order < sinks or order < prefix.
     """
@@ -108,6 +109,7 @@ class Visibility:
     window: int | None = None
     sinks: int = 0
     prefix: int = 0
+    chunk: int | None = None
 
     @property
     def past_only(self) -> bool:
@@ -246,7 +248,8 @@ class NormalForm:
         yield Feature.COUNTS, self.counts is not None
         yield Feature.DENSE, self.dense is not None
         yield Feature.SINK, self.sink is not None
-        yield Feature.MASK, seen.window is not None or seen.prefix > 0
+        hides = seen.window is not None or seen.chunk is not None
+        yield Feature.MASK, hides or seen.prefix > 0
         yield Feature.PLACED_DISTANCES, distances and not positions.unit_step
         yield (
             Feature.FRACTIONAL_DISTANCES,

@@ -18,6 +18,7 @@ from posenc.normal_form.form import (
     rotations_of,
 )
 from posenc.normal_form.pairs import through_network
+from posenc.normal_form.visibility import visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
 from posenc.terms import (
@@ -29,15 +30,12 @@ from posenc.terms import (
     Mask,
     Network,
     Offset,
-    Prefix,
     Rotate,
     Scale,
-    Sink,
     SinkLogit,
     Slope,
     Term,
     ValueTable,
-    Window,
     Zones,
 )
 from posenc.torch_modes import autocast_off, fitting
@@ -127,19 +125,6 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
             "sink": _summed([x.values for x in _all(terms, SinkLogit)], torch.logaddexp),
         }
     return {"table": merged(outside), "inside_table": merged(inside), **fields}
-
-
-def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
-    """The narrowest window, the most sinks and the longest prefix."""
-    rules = [term.rule for term in _all(terms, Mask)]
-    if not rules:
-        return Visibility(causal)
-    widths = [rule.width for rule in rules if isinstance(rule, Window)]
-    sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
-    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
-    return Visibility(
-        causal, min(widths, default=None), max(sinks, default=0), max(prefixes, default=0)
-    )
 
 
 def check_heads(form: NormalForm, heads: int) -> None:

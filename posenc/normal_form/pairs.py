@@ -12,7 +12,7 @@ from torch import Tensor
 
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.positions import Positions
-from posenc.terms import MaskRule, Network, Prefix, Sink, Window
+from posenc.terms import Chunk, MaskRule, Network, Prefix, Sink, Window
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def visible(form: NormalForm, span: Span | None = None) -> Bool[Tensor, "#b 1 #r
     rules: list[MaskRule] = [] if seen.window is None else [Window(seen.window)]
     rules += [Sink(seen.sinks)] if seen.sinks else []
     rules += [Prefix(seen.prefix)] if seen.prefix else []
+    rules += [] if seen.chunk is None else [Chunk(seen.chunk)]
     positions = form.positions if span is None else positions_of(form.positions, span)
     return positions.visible(rules)
 

@@ -97,6 +97,9 @@ def _meetings(parts: tuple[Positions, ...], seen: Visibility) -> Bool[Tensor, "s
     if seen.window is not None:
         near = (k_high > q_low - seen.window) & (k_low < q_high + seen.window)
         some = some & (near | (k_low < seen.sinks) if seen.sinks else near)
+    if seen.chunk is not None:
+        some = some & (q_low // seen.chunk <= k_high // seen.chunk)
+        some = some & (k_low // seen.chunk <= q_high // seen.chunk)
     documents = [(part.queries.document, part.keys.document) for part in parts]
     if all(q is not None and k is not None for q, k in documents):
         q_low, q_high = _bounds([q for q, _ in documents if q is not None], queries=True)

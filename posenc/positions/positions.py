@@ -5,7 +5,6 @@ A *position* is the coordinate an encoding reads; *order* is the index of a toke
 sequence, which causality, windows and sinks read. Distance is always k_position - q_position.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,7 +30,7 @@ from posenc.positions.tokens import (
     whole_or_double,
 )
 from posenc.positions.varlen import varlen
-from posenc.terms import MaskRule, Prefix, Sink, Window
+from posenc.positions.visible import pairs, visible
 from posenc.torch_modes import kept
 
 
@@ -79,6 +78,7 @@ class Positions:
     unshard = classmethod(unshard_positions)
     with_keys = with_keys
     planes = planes
+    visible = visible
 
     def __post_init__(self) -> None:
         for name, side in (("queries", self.queries), ("keys", self.keys)):
@@ -138,7 +138,7 @@ class Positions:
     def distance(self) -> Tensor:
         """k - q, as (1|b, 1, tq, tk); for one coordinate only."""
         q, k = self.one_axis("a distance")
-        return _pairs(k, q)
+        return pairs(k, q)
 
     def one_axis(self, reader: str) -> tuple[Tensor, Tensor]:
         """The one coordinate of queries and of keys; PositionsError where there are several."""
@@ -148,7 +148,7 @@ class Positions:
         """k_order - q_order, as (1|b, 1, tq, tk)."""
         if self.queries.order is None and self.q_len > self.k_len:
             raise PositionsError(more_queries(self.q_len, self.k_len))
-        return _pairs(*reversed(self.orders()))
+        return pairs(*reversed(self.orders()))
 
     def orders(self) -> tuple[Tensor, Tensor]:
         """The orders of queries and keys, made where they are the default."""
@@ -210,40 +210,6 @@ class Positions:
             return whole, whole
         return q.view(-1, self.q_len), k.view(-1, self.k_len)
 
-    def visible(self, rules: Sequence[MaskRule] = ()) -> Tensor | None:
-        """Who sees whom, bool (1|b, 1, 1|tq, tk); None where everyone sees everyone.
-
-            visible = valid and same document and (causal order or in the prefix)
-                      and (in the narrowest window or a sink)
-
-        Rules read order, never coordinates: tied or permuted coordinates open no future.
-        """
-        if not rules and self.in_order and (not self.causal or self.q_len == 1):
-            return None
-        windows = [rule.width for rule in rules if isinstance(rule, Window)]
-        sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
-        prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
-        k_order = self.orders()[1]
-        k_order = k_order.view(-1, 1, 1, self.k_len)
-        parts: list[Tensor] = []
-        if self.causal and not (self.in_order and self.q_len == 1):
-            past = self.order_distance() <= 0
-            parts.append(past | (k_order < max(prefixes)) if prefixes else past)
-        if windows:
-            step = self.order_distance()
-            near = step.abs() < min(windows)
-            parts.append(near | (k_order < max(sinks)) if sinks else near)
-        if self.queries.document is not None and self.keys.document is not None:
-            parts.append(_pairs(self.keys.document, self.queries.document) == 0)
-        if self.keys.valid is not None:
-            parts.append(self.keys.valid[:, None, None, :])
-        if not parts:
-            return None
-        visible = parts[0]
-        for part in parts[1:]:
-            visible = visible & part
-        return visible
-
     def with_extent(self, extent: int) -> "Positions":
         """The same positions with a bound that covers at least `extent`, for every row alike."""
         extent = max(extent, self.extent or 0)
@@ -257,11 +223,6 @@ class Positions:
 
 
 torch.export.register_dataclass(Positions, serialized_type_name="posenc.Positions")
-
-
-def _pairs(k: Tensor, q: Tensor) -> Tensor:
-    k, q = k.view(-1, 1, 1, k.shape[-1]), q.view(-1, 1, q.shape[-1], 1)
-    return k - q
 
 
 def as_positions(

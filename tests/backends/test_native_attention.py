@@ -95,6 +95,8 @@ def test_any_terms_and_any_arrangement_agree_with_the_reference(data: st.DataObj
         [t.Window(1)],
         [t.Window(20), t.Sink(3)],
         [t.Window(70)],
+        [t.Chunk(70), t.Window(20), t.Sink(3)],
+        [t.Chunk(11), t.Prefix(40)],
         [t.Prefix(33)],
         [t.Window(9), t.Sink(70), t.Prefix(5)],
     ],

@@ -138,7 +138,8 @@ def test_orders_and_windows_beyond_32_bits(far: int) -> None:
     order = torch.arange(24, device=DEVICE)
     order = torch.where(order < 12, order, order + far)
     positions = Positions(Tokens(order, order=order), Tokens(order, order=order), causal=True)
-    for rules in ([t.Window(2**33)], [t.Window(5), t.Sink(3)], [t.Prefix(3)], [t.Window(2**62)]):
+    windows = [t.Window(2**33)], [t.Window(5), t.Sink(3)], [t.Window(2**62)]
+    for rules in (*windows, [t.Prefix(3)], [t.Chunk(7)]):
         both([t.Mask(rule) for rule in rules], (1, 2, 1, 24, 24, 8, 8), positions=positions)
 
 

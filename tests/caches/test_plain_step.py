@@ -67,6 +67,8 @@ LISTS = {
     "window": pe.SlidingWindow(20),
     "rotary, window": [pe.Rotary(DIM), pe.SlidingWindow(3)],
     "rotary, window, sinks": [pe.SlidingWindow(9), [pe.Rotary(DIM), pe.Sinks(4)]],
+    "rotary, chunk": [pe.Rotary(DIM), pe.Chunked(13)],
+    "chunk, window": [pe.ALiBi(HEADS), pe.Chunked(40), pe.SlidingWindow(9)],
     "rotary, bias": (pe.Rotary(DIM), pe.ALiBi(HEADS)),
     "two biases, window, sinks": [
         pe.T5Bias(HEADS), pe.ALiBi(HEADS, inside=True), pe.SlidingWindow(30), pe.Sinks(2)],

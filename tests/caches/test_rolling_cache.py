@@ -66,6 +66,35 @@ def test_every_size_of_window_and_sinks(window: int, sinks: int, chunks: Any) ->
     assert cache.k.untyped_storage().nbytes() == cache.k.nbytes
 
 
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize(("chunk", "window"), [(1, None), (4, None), (8, 3), (30, None)])
+def test_nothing_is_held_of_a_chunk_that_is_full(
+    chunk: int, window: int | None, chunks: Any
+) -> None:
+    masks = [pe.Chunked(chunk), *([SlidingWindow(window)] if window else [])]
+    cache = RollingCache(window, chunk=chunk)
+    got = stream([pe.Rotary(DIM), *masks], cache, chunks)
+    torch.testing.assert_close(got, attend(*qkv(), [pe.Rotary(DIM), *masks], causal=True))
+    # The newest token stays in any case.
+    recent = TOKENS % chunk
+    assert len(cache) == max(1, recent if window is None else min(recent, window - 1))
+
+
+def test_rows_of_different_padding_are_in_different_chunks() -> None:
+    model = model_for(pe.Rotary(8), masks=[pe.Chunked(4)], depth=1)
+    caches = require_same(model, partial(RollingCache, chunk=4), (5, 1, 1, 1, 6), ragged())
+    # 11 tokens of one row and 14 of the other.
+    assert len(caches[0]) == 3
+
+
+def test_chunks_that_are_not_masked_so_are_refused() -> None:
+    cache = RollingCache(chunk=6)
+    with pytest.raises(CacheError, match=r"a chunk of 4: give the masks too, .*Chunked\(6\)\]"):
+        stream([pe.Chunked(4)], cache, (5,))
+    with pytest.raises(SettingError, match=r"RollingCache\(\) of no size"):
+        RollingCache()
+
+
 def test_tables_reach_as_far_as_positions_do() -> None:
     """Not as far as there are keys: sinks are long ago."""
     parts = [pe.KERPLE(HEADS).double(), SlidingWindow(3), Sinks(2)]
@@ -228,5 +257,5 @@ def test_its_settings_and_length() -> None:
     stream(masks, cache, (5, 2))
     with pytest.raises(CacheError, match=r"saw 7 and was asked for 2 more.*length=8 at most"):
         attend(*(x[:, :, :2] for x in qkv()), masks, causal=True, cache=cache)
-    said = "RollingCache(window=3, sinks=0, policy='rotated', length=8) holding 2 tokens"
-    assert repr(cache) == said
+    said = "RollingCache(window=3, sinks=0, policy='rotated', length=8, chunk=None)"
+    assert repr(cache) == f"{said} holding 2 tokens"

@@ -44,6 +44,8 @@ def calls(draw: st.DrawFn) -> Call:
         masks.append(pe.SlidingWindow(draw(st.sampled_from([1, 3, 10, 64, 2**40]))))
     if masks and draw(st.booleans()):
         masks.append(pe.Sinks(draw(st.integers(1, 4))))
+    if draw(st.booleans()):
+        masks.append(pe.Chunked(draw(st.sampled_from([1, 7, 64]))))
     return Call(
         encoding,
         tuple(masks),

@@ -15,6 +15,8 @@ struct shape {
     double dropout;
     /* The width of the near zone; 0 where there are no zones. */
     int64_t zone;
+    /* The width of chunks; 0 where all is one. */
+    int64_t chunk;
 };
 
 static const struct shape shapes[] = {
@@ -37,6 +39,10 @@ static const struct shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0, 3, 0, 0},
     {2, 4, 2, 90, 131, 24, 16, 1, -1, 0, 0, 0, 0, 2, 1, 0, 0, 0.3, 0},
     {2, 2, 2, 130, 130, 8, 64, 0, 70, 65, 0, 1, 1, 3, 3, 0, 5, 0.7, 0},
+    /* Chunks: that cut tiles, that lie below zero, and with all else. */
+    {1, 2, 1, 130, 200, 24, 16, 1, -1, 0, 0, 0, 0, 2, 1, -90, 0, 0, 0, 40},
+    {2, 2, 2, 90, 130, 17, 8, 0, 30, 3, 5, 1, 1, 2, 2, 0, 0, 0.3, 0, 70},
+    {1, 2, 1, 1, 150, 32, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 64},
     /* Zones: whose border crosses tiles, that leave far sinks alone, with groups and chunks. */
     {1, 2, 2, 130, 130, 24, 16, 1, -1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 50},
     {2, 4, 2, 90, 200, 17, 24, 1, 20, 70, 3, 0, 1, 2, 1, 0, 0, 0, 20},
@@ -140,6 +146,7 @@ static int check(const struct shape *s, int64_t type) {
                           filled(slots * 13, PE_FLOAT64, 0), filled(slots * 13, PE_FLOAT64, 0),
                           filled(slots * h * 13, PE_FLOAT64, 0), filled(slots * h, PE_FLOAT64, 0)},
         .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
+        .chunk = s->chunk,
         .seed = &seed, .dropout = s->dropout,
         .q_grad = filled(queries * d, type, NAN), .k_grad = filled(keys * d, type, NAN),
         .v_grad = filled(keys * e, type, NAN),

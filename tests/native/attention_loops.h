@@ -14,6 +14,8 @@ static int sees(const struct pe_attention *p, int64_t b, int64_t i, int64_t j) {
     int in_prefix = p->prefix && k < p->prefix, in_sinks = p->sinks && k < p->sinks;
     if (p->causal && k > q && !in_prefix) return 0;
     if (p->window >= 0 && step >= p->window && !in_sinks) return 0;
+    /* Rounded down, of orders below zero too. */
+    if (p->chunk && floor((double)q / (double)p->chunk) != floor((double)k / (double)p->chunk)) return 0;
     if (!p->valid[b * p->valid_step + j]) return 0;
     return p->q_tokens.document[b * p->queries + i] == p->k_tokens.document[b * p->keys + j];
 }

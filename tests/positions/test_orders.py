@@ -1,4 +1,4 @@
-"""Orders that are negative or far: causality, windows, sinks and prefixes hold for any of them."""
+"""Orders that are negative or far: every rule of masks holds for any of them."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, SettingError, Tokens, attend
 from posenc.native.library import LIBRARY
-from posenc.terms import Mask, Prefix, Sink, Window
+from posenc.terms import Chunk, Mask, Prefix, Sink, Window
 
 FAR = 2**60
 NATIVE = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
@@ -39,6 +39,7 @@ def scenes(draw: st.DrawFn) -> dict[str, Any]:
         "width": draw(st.none() | st.integers(1, 6) | st.just(sys.maxsize)),
         "sinks": draw(st.integers(0, 3)),
         "prefix": draw(st.integers(0, 3)),
+        "chunk": draw(st.none() | st.integers(1, 6) | st.just(sys.maxsize)),
     }
 
 
@@ -47,7 +48,8 @@ def sees(q: int, k: int, scene: dict[str, Any]) -> bool:
     past = not scene["causal"] or k <= q or (scene["prefix"] > 0 and k < scene["prefix"])
     width = scene["width"]
     near = width is None or abs(q - k) < width or (scene["sinks"] > 0 and k < scene["sinks"])
-    return past and near
+    chunk = scene["chunk"]
+    return past and near and (chunk is None or q // chunk == k // chunk)
 
 
 def by_loop(q: Tensor, k: Tensor, v: Tensor, scene: dict[str, Any]) -> Tensor:
@@ -72,6 +74,7 @@ def test_every_order_is_as_good_as_another(backend: str, scene: dict[str, Any]) 
     rules = [Window(scene["width"])] if scene["width"] is not None else []
     rules += [Sink(scene["sinks"])] if scene["sinks"] else []
     rules += [Prefix(scene["prefix"])] if scene["prefix"] else []
+    rules += [Chunk(scene["chunk"])] if scene["chunk"] else []
     draw = torch.Generator().manual_seed(0)
     k, v = (torch.randn(len(order), 2, order.shape[1], 4, generator=draw).double() for _ in "kv")
     q = torch.randn(len(order), 2, queries.count, 4, generator=draw).double()
@@ -106,6 +109,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     r"Window\(width=-3\)": lambda: Window(-3),
     r"Window\(width=0\)": lambda: Window(0),
     r"Window\(width=2.5\)": lambda: Window(2.5),
+    r"Chunk\(width=0\)": lambda: Chunk(0),
     r"Sink\(count=-1\)": lambda: Sink(-1),
     r"Prefix\(count=1.0\)": lambda: Prefix(1.0),
     r"Prefix\(count=True\)": lambda: Prefix(True),

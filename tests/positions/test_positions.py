@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from posenc import Documents, Positions, PositionsError, Tokens
 from posenc.positions import as_positions
-from posenc.terms import Prefix, Sink, Window
+from posenc.terms import Chunk, Prefix, Sink, Window
 from tests.support.oracles import Rows, Scene, scene, visible
 
 LENGTHS = st.integers(1, 9)
@@ -82,14 +82,15 @@ RULES = st.tuples(
     st.lists(st.integers(1, 5), max_size=2),
     st.lists(st.integers(1, 4), max_size=2),
     st.lists(st.integers(1, 6), max_size=2),
+    st.lists(st.integers(1, 6), max_size=2),
 )
 
 
 def rules_of(drawn: Drawn) -> list:
-    """Windows, sinks and prefixes of these widths and counts."""
+    """Windows, sinks, prefixes and chunks of these widths and counts."""
     return [
         kind(size)
-        for kind, sizes in zip((Window, Sink, Prefix), drawn, strict=True)
+        for kind, sizes in zip((Window, Sink, Prefix, Chunk), drawn, strict=True)
         for size in sizes
     ]
 

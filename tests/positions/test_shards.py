@@ -11,10 +11,10 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, PositionsError
 from posenc.positions.plans import PLANS
-from posenc.terms import Prefix, Sink, Window
+from posenc.terms import Chunk, Prefix, Sink, Window
 from tests.positions.test_positions import documents, masks
 
-RULES = [[], [Window(3)], [Window(2), Sink(1)], [Prefix(2)]]
+RULES = [[], [Window(3)], [Window(2), Sink(1)], [Prefix(2)], [Chunk(3)]]
 
 
 def mixed(tokens: int, size: int) -> Tensor:

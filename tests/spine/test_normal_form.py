@@ -89,11 +89,11 @@ def test_any_terms_and_any_arrangement(data: st.DataObject) -> None:
 
 def test_masks_collapse_and_terms_of_a_kind_are_one() -> None:
     draw = drawing()
-    rules = [t.Window(9), t.Window(5), t.Sink(1), t.Sink(3), t.Prefix(2)]
+    rules = [t.Window(9), t.Window(5), t.Sink(1), t.Sink(3), t.Prefix(2), t.Chunk(8), t.Chunk(4)]
     tables = [ADDITIONS[name](SQUARE, draw) for name in ("table", "whole table", "whole table")]
     form = lower([*map(t.Mask, rules), *tables, t.Scale(2.0), t.Scale(3.0)], 7).form
     seen = form.visibility
-    assert (seen.window, seen.sinks, seen.prefix, form.scale) == (5, 3, 2, 6.0)
+    assert (seen.window, seen.sinks, seen.prefix, seen.chunk, form.scale) == (5, 3, 2, 4, 6.0)
     assert form.table is not None
     assert form.inside_table is None
     assert form.table.values.shape == (6, 13)

@@ -31,6 +31,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "window one too wide": "width of the window",
     "a window wider than its encoding says": "width of the window",
     "a window of coordinates": "unknown",
+    "chunks by position value": "unknown",
     "sinks forgotten by the C kernel": "mask of the encoding missing",
     "the sinks of a Lambda-shaped mask forgotten": "mask of the encoding missing",
     # The kernel's sinks, by which the zones of scores differ too: less of an output is explained.
@@ -99,6 +100,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "distances of the C kernel one too far": "row of a table",
     "the window forgotten by the C kernel": "mask of the encoding missing",
     "a learned sink forgotten by the C kernel": "unknown",
+    "chunks forgotten by the C kernel": "mask of the encoding missing",
 }
 
 

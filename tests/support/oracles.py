@@ -69,9 +69,10 @@ def scene(
 
 
 def visible(where: Scene, rules: Sequence[t.MaskRule], b: int, i: int, j: int) -> bool:
-    """Valid, of one document, not later unless in the prefix, and near unless a sink."""
+    """Valid, of one document and chunk, not later unless in the prefix, and near unless a sink."""
     q, k = where.q_order[b][i], where.k_order[b][j]
     widths = [rule.width for rule in rules if isinstance(rule, t.Window)]
+    chunks = [rule.width for rule in rules if isinstance(rule, t.Chunk)]
     in_prefix = any(isinstance(rule, t.Prefix) and k < rule.count for rule in rules)
     is_sink = any(isinstance(rule, t.Sink) and k < rule.count for rule in rules)
     return (
@@ -79,6 +80,7 @@ def visible(where: Scene, rules: Sequence[t.MaskRule], b: int, i: int, j: int) -
         and where.q_document[b][i] == where.k_document[b][j]
         and (not where.causal or k <= q or in_prefix)
         and (not widths or abs(k - q) < min(widths) or is_sink)
+        and all(math.floor(k / c) == math.floor(q / c) for c in chunks)
     )
 
 

@@ -135,6 +135,7 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "wide window": lambda s, draw: t.Mask(t.Window(4)),
     "sink": lambda s, draw: t.Mask(t.Sink(1)),
     "prefix": lambda s, draw: t.Mask(t.Prefix(3)),
+    "chunk": lambda s, draw: t.Mask(t.Chunk(4)),
 }
 
 TERMS = TURNS | ADDITIONS

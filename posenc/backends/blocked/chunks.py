@@ -85,7 +85,8 @@ def spans(form: NormalForm, rows: int) -> Iterator[Span]:
     window = _cutting_window(form)
     documents, valid = (positions.queries.document, positions.keys.document), positions.keys.valid
     unordered = positions.queries.order is None and q_len > k_len
-    free = not seen.past_only and window is None and documents[0] is None and valid is None
+    rules = seen.past_only or window is not None or seen.chunk is not None
+    free = not rules and documents[0] is None and valid is None
     everything = torch.ones(1, k_len, dtype=torch.bool, device=positions.device)
     for start in range(0, q_len, rows):
         stop = min(start + rows, q_len)
@@ -100,6 +101,10 @@ def spans(form: NormalForm, rows: int) -> Iterator[Span]:
         if window is not None:
             candidates = candidates & (k_order > q_order.amin(-1, keepdim=True) - window)
             candidates = candidates & (k_order < q_order.amax(-1, keepdim=True) + window)
+        if seen.chunk is not None:
+            first, last = (f(-1, keepdim=True) // seen.chunk for f in (q_order.amin, q_order.amax))
+            own = k_order // seen.chunk
+            candidates = candidates & (own >= first) & (own <= last)
         if documents[0] is not None and documents[1] is not None:
             own = documents[0][..., start:stop]
             candidates = candidates & (documents[1] >= own.amin(-1, keepdim=True))

@@ -108,7 +108,7 @@ def _by_chunks(
 def line_hides(form: NormalForm) -> bool:
     """Whether who sees whom follows from the distance alone, so that a line of biases tells it."""
     seen = form.visibility
-    return form.plain and not seen.sinks and not seen.prefix
+    return form.plain and not seen.sinks and not seen.prefix and seen.chunk is None
 
 
 def _biases(

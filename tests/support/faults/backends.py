@@ -88,6 +88,14 @@ FAULTS = [
         "check_backends",
     ),
     Fault(
+        "chunks forgotten by the C kernel",
+        "posenc.backends.native:_of_terms",
+        '"chunk": seen.chunk or 0',
+        '"chunk": 0',
+        lambda: pe.Chunked(3),
+        "check_backends",
+    ),
+    Fault(
         "distances of a chunk one too far",
         "posenc.backends.blocked.operands:Operands._part",
         "positions.k_len - 1",

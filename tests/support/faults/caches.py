@@ -40,8 +40,8 @@ FAULTS = [
     Fault(
         "a rolling cache evicts a token too early",
         "posenc.caches.rolling:RollingCache._needed",
-        "recent, count = max(self.window - 1, 1)",
-        "recent, count = max(self.window - 2, 1)",
+        "max(self.window - 1, 1)",
+        "max(self.window - 2, 1)",
         rope,
         "check_rolling_cache",
         alone=True,

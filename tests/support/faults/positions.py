@@ -8,8 +8,8 @@ FAULTS = [
     Fault(
         "distance with the opposite sign",
         "posenc.positions.positions:Positions.distance",
-        "return _pairs(k, q)",
-        "return -_pairs(k, q)",
+        "return pairs(k, q)",
+        "return -pairs(k, q)",
         shaw,
         "check_reference_scores",
     ),
@@ -44,6 +44,14 @@ FAULTS = [
         "< max(windows)",
         alibi,
         "check_masks",
+    ),
+    Fault(
+        "chunks by position value",
+        "posenc.positions.positions:Positions.visible",
+        "q, k = self.ordered().orders()",
+        "q, k = self.queries.position, self.keys.position",
+        lambda: pe.Chunked(3),
+        "check_reference_visible",
     ),
     Fault(
         "causality by position value",
