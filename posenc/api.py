@@ -11,6 +11,7 @@ from posenc.attention import explain_backend as explain_backend
 from posenc.attention_parts import rotate as rotate
 from posenc.attention_parts import scores as scores
 from posenc.caches.cache import Cache as Cache
+from posenc.caches.latent import LatentCache as LatentCache
 from posenc.caches.rerotation import rerotate as rerotate
 from posenc.caches.rolling import RollingCache as RollingCache
 from posenc.caches.static import StaticCache as StaticCache
@@ -40,6 +41,7 @@ from posenc.errors import SettingError as SettingError
 from posenc.errors import ShapeError as ShapeError
 from posenc.errors import UnknownNameError as UnknownNameError
 from posenc.errors import UnsupportedError as UnsupportedError
+from posenc.latent import LatentAttention as LatentAttention
 from posenc.linear.attention import linear_attention as linear_attention
 from posenc.linear.scan import LinearState as LinearState
 from posenc.linear.step import linear_step as linear_step

@@ -227,7 +227,7 @@ def build_call(
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
-    k, v = _without_padding(k, v, lowered.positions, cache is not None)
+    k, v = without_padding(k, v, lowered.positions, cache is not None)
     if lowered.keys_prerotated and cache is None:
         raise PositionsError(
             "these terms rotate the queries' own tokens only, the other keys being rotated in a "
@@ -239,7 +239,7 @@ def build_call(
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout, lse)
 
 
-def _without_padding(
+def without_padding(
     k: Tensor, v: Tensor, positions: Positions, has_cache: bool
 ) -> tuple[Tensor, Tensor]:
     """New keys and values, zero where they are padding: a weight of zero would let NaN through.

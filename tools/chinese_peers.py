@@ -48,6 +48,12 @@ WHAT = {
     "FalconAttention, the whole layer, its bfloat16 bias in float64": (
         f"FalconAttention，{WHOLE}，其 bfloat16 的偏置改用 float64"
     ),
+    "DeepseekV2Attention, LatentAttention in both forms, its float32 steps in float64": (
+        f"DeepseekV2Attention，LatentAttention 的两种形式，{IN_FLOAT64}"
+    ),
+    "DeepseekV3Attention, LatentAttention in both forms, its float32 steps in float64": (
+        f"DeepseekV3Attention，LatentAttention 的两种形式，{IN_FLOAT64}"
+    ),
     "GPTJAttention, the whole layer, interleaved and in part, its float32 steps in float64": (
         f"GPTJAttention，交错布局，部分旋转，{IN_FLOAT64}"
     ),

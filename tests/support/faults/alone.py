@@ -178,7 +178,7 @@ ALONE = [
     ),
     Fault(
         "NaN of padding kept",
-        "posenc.attention:_without_padding",
+        "posenc.attention:without_padding",
         "valid is None or",
         "True or",
         alibi,
