@@ -14,7 +14,7 @@ from torch import Tensor
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.positions import Positions
-from posenc.rotation import per_query_head, rotate_both
+from posenc.rotation import cos_sin, per_query_head, rotate_both, rotate_pairs
 from posenc.terms import (
     ChunkZones,
     CountTable,
@@ -26,6 +26,7 @@ from posenc.terms import (
     Network,
     Offset,
     Rotate,
+    RotateValues,
     Scale,
     SinkLogit,
     Slope,
@@ -107,8 +108,17 @@ def _with_sink(
 def output_of(
     p: Float[Tensor, "b h tq tk"], v: Float[Tensor, "b g tk d"], lowered: Lowered
 ) -> Float[Tensor, "b h tq d"]:
-    """p v + ValueTables(p), in the dtype of p."""
-    out = p @ group(v.to(p.dtype), p.shape[1])
+    """unturn(p turn(v)) + ValueTables(p), in the dtype of p."""
+    v = v.to(p.dtype)
+    turns = [term.rotation for term in lowered.terms if isinstance(term, RotateValues)]
+    for term in turns:
+        if term.k_angle is not None:
+            cos, sin = cos_sin(term.k_angle, 1.0, p.dtype)
+            v = rotate_pairs(v, cos, sin, term.layout, term.start)
+    out = p @ group(v, p.shape[1])
+    for term in turns:
+        cos, sin = cos_sin(term.q_angle, 1.0, p.dtype)
+        out = rotate_pairs(out, cos, -sin, term.layout, term.start)
     for term in lowered.terms:
         if isinstance(term, ValueTable):
             rows = rows_of(term, lowered.positions).expand(p.shape)

@@ -12,7 +12,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import ChunkZones, Rotate, SinkLogit, Term, Zones
+from posenc.terms import ChunkZones, Rotate, RotateValues, SinkLogit, Term, Zones
 from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
@@ -46,7 +46,12 @@ class Lowered:
         terms = tuple(_with_rotated_keys(term) for term in self.terms)
         rotations = [term for term in terms if isinstance(term, (Rotate, ChunkZones))]
         rotation = rotations[0] if rotations else None
-        return altered(self, terms=terms, form=altered(self.form, rotation=rotation, k_waves=None))
+        form = altered(self.form, rotation=rotation, k_waves=None)
+        if form.value_rotation is not None:
+            value_waves = None if form.value_waves is None else (form.value_waves[0], None)
+            own = altered(form.value_rotation, k_angle=None)
+            form = altered(form, value_rotation=own, value_waves=value_waves)
+        return altered(self, terms=terms, form=form)
 
     def with_sink(self, values: Tensor) -> "Lowered":
         """The same with one SinkLogit more, of a layer that has its own; all else is shared."""
@@ -154,6 +159,10 @@ def lower(
             f"{len(rotations)} rotations in one call ({encoding!r}): "
             "queries and keys can be rotated once, choose one rotary encoding"
         )
+    if len([term for term in terms if isinstance(term, RotateValues)]) > 1:
+        raise UnsupportedError(
+            f"two rotations of values in one call ({encoding!r}): values can be rotated once"
+        )
     by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
     return fitting(
         Lowered,
@@ -167,7 +176,7 @@ def lower(
 def _with_rotated_keys(term: Term) -> Term:
     if isinstance(term, ChunkZones):
         return altered(term, same=altered(term.same, k_angle=None))
-    return altered(term, k_angle=None) if isinstance(term, Rotate) else term
+    return altered(term, k_angle=None) if isinstance(term, (Rotate, RotateValues)) else term
 
 
 def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
@@ -201,7 +210,7 @@ def _of_own_keys(
         return None
     own = altered(positions, keys=positions.queries, extent=positions.bound)
     made = part.lower(own, context, dtype=dtype)
-    return made if all(isinstance(term, Rotate) for term in made) else None
+    return made if all(isinstance(term, (Rotate, RotateValues)) for term in made) else None
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:

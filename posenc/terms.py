@@ -5,7 +5,7 @@ content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
 
     s = scale * (product of Scale) * content + terms outside + CountTable
     p = softmax(s where visible, else -inf; SinkLogit beside), zeros in a row that sees nothing
-    out = dropout(p) v + ValueTables(p)
+    out = unturn(dropout(p) turn(v)) + ValueTables(p)
 
 Terms are plain frozen data and a set: their order never matters. Letters: b batch, h heads,
 tq queries, tk keys, d head dimension, r rotated pairs, n rows; `1|b` means 1 or b. Distance is
@@ -49,6 +49,28 @@ class Rotate:
     def grows(self) -> bool:
         """Whether factors beside the angles grow with position, and cancel in pairs only."""
         return self.q_log_scale is not None or self.k_log_scale is not None
+
+
+@dataclass(frozen=True, eq=False)
+class RotateValues:
+    """Rotate pairs of v, and the sums of them back by the query's own angle.
+
+        output = rotate_back(sum of p * rotate(v))
+
+    so that a value comes turned by the difference of two float64 angles: of queries (1|b, 1|h, tq,
+    r), and of values (1|b, 1|g, tk, r), for g key heads. layout and start as in Rotate; k_angle is
+    None where the values come rotated, out of a cache.
+    """
+
+    q_angle: Tensor
+    k_angle: Tensor | None
+    layout: Layout
+    start: int = 0
+
+    @property
+    def rotation(self) -> Rotate:
+        """The same as of queries and keys."""
+        return Rotate(self.q_angle, self.k_angle, self.layout, self.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +285,7 @@ class Mask:
 
 Term = (
     Rotate
+    | RotateValues
     | Zones
     | ChunkZones
     | DistanceTable

@@ -54,6 +54,9 @@ WHAT = {
     "DeepseekV3Attention, LatentAttention in both forms, its float32 steps in float64": (
         f"DeepseekV3Attention，LatentAttention 的两种形式，{IN_FLOAT64}"
     ),
+    "DeepseekV4Attention of a sliding layer, whole, without sinks, its float32 steps in float64": (
+        f"DeepseekV4Attention 的滑动窗口层，{WHOLE}，不带汇点，{IN_FLOAT64}"
+    ),
     "GPTJAttention, the whole layer, interleaved and in part, its float32 steps in float64": (
         f"GPTJAttention，交错布局，部分旋转，{IN_FLOAT64}"
     ),

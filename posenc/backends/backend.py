@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from posenc.torch_modes import (
     exporting_to_onnx,
     transformed,
 )
+from posenc.value_rotation import around
 
 # Keys of a query head from which on packing them is paid for where SDPA is slow, and how many query
 # heads may share them there: in SDPA those are rows of one product, which is faster.
@@ -69,6 +71,7 @@ class Backend:
     onnx        whether an export to ONNX can hold it
     limits      why it cannot compute a call for another reason, or None
     declines    why `auto` leaves to others what it could compute, or None
+    reads_terms whether it reads terms, and turns values itself
     with_lse    the output and the log of the sum of exp(score) of each row (b, h, tq), in the dtype
                 of the arithmetic and -inf where nothing is seen; None: it cannot tell that
     """
@@ -82,16 +85,24 @@ class Backend:
     limits: Reason = lambda call: None
     declines: Reason = lambda call: None
     with_lse: Callable[[Call], tuple[Tensor, Tensor]] | None = None
+    reads_terms: bool = False
     _lacks: tuple[Feature, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Values are turned around it, and so is all that it adds to them turned back.
+        can = self.can | {Feature.VALUE_ROTATION}
+        if not self.reads_terms:
+            can = can - {Feature.VALUE_VECTORS_BESIDE_ROTATION}
         # torch 2.7 traces neither a loop over an enumeration nor a frozen set of the outside.
-        lacks = tuple(feature for feature in Feature if feature not in self.can)
+        lacks = tuple(feature for feature in Feature if feature not in can)
         object.__setattr__(self, "_lacks", lacks)
 
     def run(self, call: Call) -> Callable[[Call], Any]:
         """What computes this call, which `unsupported_reason` has nothing against."""
-        return self.with_lse if call.lse and self.with_lse is not None else self.attend
+        run = self.with_lse if call.lse and self.with_lse is not None else self.attend
+        if call.form.value_rotation is None or self.reads_terms:
+            return run
+        return partial(around, run)
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""

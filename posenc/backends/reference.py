@@ -23,4 +23,4 @@ def _output(call: Call, scores: Tensor) -> Tensor:
     return output_of(p, call.v, call.lowered).to(call.v.dtype)
 
 
-BACKEND = Backend(attend, with_lse=with_lse)
+BACKEND = Backend(attend, with_lse=with_lse, reads_terms=True)

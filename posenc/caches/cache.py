@@ -28,6 +28,7 @@ from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import ChunkZones, Rotate
 from posenc.torch_modes import arithmetic
+from posenc.value_rotation import turned
 
 Policy = Literal["rotated", "raw"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -166,7 +167,7 @@ class Cache:
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Lowered]:
         """All keys and values so far, and terms that know whether these keys are turned."""
-        k, lowered = self._ready(k, v, lowered)
+        k, v, lowered = self._ready(k, v, lowered)
         if self.k is not None and self.v is not None:
             k, v = self._joined(self.k, k, self.v, v)
         self.k, self.v, self.payload = k, v, payload
@@ -260,26 +261,28 @@ class Cache:
         self.buffers = k_buffer, v_buffer
         return k, v
 
-    def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
-        """New keys as they will be kept, and their terms, or the error that keeps them out."""
+    def _ready(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, Lowered]:
+        """New keys and values as they will be kept, and terms, or the error that keeps them out."""
         check_alike(self, "keys", self.k, k)
         check_alike(self, "values", self.v, v)
         check_prefix(self, lowered)
         if self.policy == "rotated":
-            return self._rotate_new(k, lowered)
+            return self._rotate_new(k, v, lowered)
         if lowered.keys_prerotated:
             raise CacheError(
                 f"these terms rotate the new keys only, but {self!r} keeps none rotated: "
                 "lower them without keys_prerotated=True"
             )
-        return k, lowered
+        return k, v, lowered
 
-    def _rotate_new(self, k: Tensor, lowered: Lowered) -> tuple[Tensor, Lowered]:
+    def _rotate_new(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, Lowered]:
         check_reads_rotated(self, lowered.terms, k.shape[1])
         found = [term for term in lowered.terms if isinstance(term, (Rotate, ChunkZones))]
         turns = [term.same if isinstance(term, ChunkZones) else term for term in found]
         rotate = turns[0] if turns else None
         signature = () if rotate is None else signature_of(rotate)
+        of_values = lowered.form.value_rotation
+        signature += () if of_values is None else ("values", *signature_of(of_values))
         if self.rotation_signature not in (None, signature):
             raise CacheError(
                 f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "
@@ -290,9 +293,11 @@ class Cache:
         if rotate is not None and k_waves is not None:
             cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
             k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
+        v = turned(v, lowered.form)
+        if k_waves is not None or of_values is not None:
             lowered = lowered.with_rotated_keys
         self.rotation_signature = signature
-        return k, lowered
+        return k, v, lowered
 
     def _of_new(self, wave: Tensor, new: int) -> Tensor:
         """cos or sin of the new keys, out of those of all keys that the terms turn."""

@@ -66,7 +66,7 @@ class StaticCache(Cache):
             )
         if not self.started:
             return self._first(k, v, lowered, payload)
-        k, lowered = self._ready(k, v, lowered)
+        k, v, lowered = self._ready(k, v, lowered)
         slots = self._slots(k.shape[-2])
         assert self.k is not None
         assert self.v is not None
@@ -181,7 +181,7 @@ class StaticCache(Cache):
         fits = self.k is not None and self.v is not None and alike(self.k, k) and alike(self.v, v)
         if not fits:
             self.k = self.v = self.position = None
-        k, lowered = self._ready(k, v, lowered)
+        k, v, lowered = self._ready(k, v, lowered)
         if self.k is None or self.v is None:
             self.k, self.v = (
                 x.new_zeros((*x.shape[:2], self.capacity, x.shape[-1])) for x in (k, v)

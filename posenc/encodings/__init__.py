@@ -34,6 +34,7 @@ from posenc.encodings.recurrent import Recurrent as Recurrent
 from posenc.encodings.rerope import ReRoPE as ReRoPE
 from posenc.encodings.rope_pp import RoPEPlusPlus as RoPEPlusPlus
 from posenc.encodings.rotary import Rotary as Rotary
+from posenc.encodings.rotary_values import RotaryValues as RotaryValues
 from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.selective_rotary import SelectiveRotary as SelectiveRotary
 from posenc.encodings.self_extend import SelfExtend as SelfExtend

@@ -21,6 +21,10 @@ class Feature(Enum):
     VECTORS = "GatherTable reads more than a score and its place"
     VECTORS_BESIDE_ROTATION = "GatherTable reads q and k as given, beside a Rotate that turns them"
     VALUE_VECTORS = "ValueTable needs the attention weights"
+    VALUE_ROTATION = "RotateValues turns values, and their sums back"
+    VALUE_VECTORS_BESIDE_ROTATION = (
+        "ValueTable adds vectors that are not turned back, beside RotateValues"
+    )
     COUNTS = "CountTable needs the scores of all keys of a query"
     SINK = "a SinkLogit stands in the softmax beside the scores of the keys"
     DENSE = "DenseBias is no function of the distance alone"

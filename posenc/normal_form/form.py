@@ -4,7 +4,8 @@
               + inside_table[distance] - inside_slopes * |distance|
     s       = scale * query_scale * content + table[distance] - slopes * |distance|
               + offsets + network + dense + q . counts[number of open gates]
-    out     = softmax(s where visible; sink beside) (v + on_value[distance])
+    p       = softmax(s where visible; sink beside)
+    out     = unturn(p turn(v)) + p on_value[distance]
 
 Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
 tq queries, tk keys, d head dimension, n distances; `1|h` means 1 or h. Distance is
@@ -129,6 +130,9 @@ class NormalForm:
                  where float32 does not hold them
     k_waves      the same of keys; None also where keys come rotated out of a cache
     far_waves    both of the far rotation of Zones
+    value_rotation  Rotate, of values and back at the query
+    value_waves  cos and sin of queries and of values, as those above; None of values that come
+                 rotated out of a cache
     scale        product of the scales that are numbers, without the call's own
     query_scale  product of those that are tensors, (1|b, 1|h, tq)
     network      Network; what others add is dense
@@ -144,6 +148,8 @@ class NormalForm:
     q_waves: CosSin | None = None
     k_waves: CosSin | None = None
     far_waves: tuple[CosSin, CosSin | None] | None = None
+    value_rotation: Rotate | None = None
+    value_waves: tuple[CosSin, CosSin | None] | None = None
     scale: float = 1.0
     query_scale: Tensor | None = None
     table: Table | None = None
@@ -196,6 +202,13 @@ class NormalForm:
             return self.far_waves
         return waves_of(rotations_of(self.rotation)[1], dtype)
 
+    def waves_of_values(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
+        """The same of the rotation of values."""
+        if self.value_waves is not None and self.value_waves[0][0].dtype == dtype:
+            return self.value_waves
+        assert self.value_rotation is not None
+        return waves_of(self.value_rotation, dtype)
+
     def biases(self, scale: float) -> tuple[Table | None, Slopes | None]:
         """All that is added by distance: what is inside the scale, a number, with the rest."""
         tables = (self.table, 1.0), (self.inside_table, scale)
@@ -245,6 +258,9 @@ class NormalForm:
         yield Feature.VECTORS, vectors
         yield Feature.VECTORS_BESIDE_ROTATION, vectors and rotation is not None
         yield Feature.VALUE_VECTORS, self.on_value is not None
+        yield Feature.VALUE_ROTATION, self.value_rotation is not None
+        both = self.value_rotation is not None and self.on_value is not None
+        yield Feature.VALUE_VECTORS_BESIDE_ROTATION, both
         yield Feature.COUNTS, self.counts is not None
         yield Feature.DENSE, self.dense is not None
         yield Feature.SINK, self.sink is not None

@@ -31,6 +31,7 @@ from posenc.terms import (
     Network,
     Offset,
     Rotate,
+    RotateValues,
     Scale,
     SinkLogit,
     Slope,
@@ -42,7 +43,7 @@ from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
 _ROTATIONS = (Rotate, Zones, ChunkZones)
-_NOTHING_ADDED = (*_ROTATIONS, Mask, Scale)
+_NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
@@ -75,6 +76,8 @@ def normalise(
             waves = []
             break
         waves.append(waves_of(one, dtype, growth))
+    of_values = _first(terms, RotateValues)
+    value_rotation = None if of_values is None else of_values.rotation
     scale = 1.0
     query_scale: Tensor | None = None
     for term in _all(terms, Scale):
@@ -91,6 +94,8 @@ def normalise(
         q_waves=waves[0][0] if waves else None,
         k_waves=waves[0][1] if waves else None,
         far_waves=waves[1] if len(waves) == 2 else None,
+        value_rotation=value_rotation,
+        value_waves=None if value_rotation is None else waves_of(value_rotation, dtype),
         scale=scale,
         query_scale=query_scale,
         made_for=made_for[0] if made_for else None,
@@ -228,7 +233,7 @@ def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
 def _made_for(term: Term) -> list[tuple[str, int]]:
     """The numbers of query heads that a term was made for; one of all heads fits any."""
     sizes: list[int] = []
-    if isinstance(term, (Rotate, Mask)):
+    if isinstance(term, (Rotate, RotateValues, Mask)):
         return []
     if isinstance(term, Offset):
         sizes = [term.q.shape[1], term.k.shape[1]]

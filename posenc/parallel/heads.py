@@ -17,6 +17,7 @@ from posenc.terms import (
     Network,
     Offset,
     Rotate,
+    RotateValues,
     Scale,
     SinkLogit,
     Slope,
@@ -29,6 +30,7 @@ from posenc.torch_modes import altered
 # Where the heads are in each tensor of a term that may have some; a size of 1 is for all of them.
 _AXES: dict[type[Term], dict[str, int]] = {
     Rotate: {"q_angle": 1, "k_angle": 1, "q_log_scale": 1, "k_log_scale": 1},
+    RotateValues: {"q_angle": 1, "k_angle": 1},
     DistanceTable: {"values": 0},
     Slope: {"past": 0, "future": 0},
     GatherTable: {"weight": 0, "bias": 0},

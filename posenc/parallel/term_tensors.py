@@ -9,12 +9,16 @@ from typing import Any
 
 from torch import Tensor
 
-from posenc.terms import Offset, Rotate, Term, turns_in
+from posenc.terms import Offset, Rotate, RotateValues, Term, turns_in
 from posenc.torch_modes import altered
 
 # Where a tensor is: the number of its term, then names.
 Path = tuple[int | str, ...]
-_BY_KEY: dict[type, tuple[str, ...]] = {Rotate: ("k_angle", "k_log_scale"), Offset: ("k",)}
+_BY_KEY: dict[type, tuple[str, ...]] = {
+    Rotate: ("k_angle", "k_log_scale"),
+    RotateValues: ("k_angle",),
+    Offset: ("k",),
+}
 
 
 def tensors_of(terms: Sequence[Term]) -> dict[Path, Tensor]:

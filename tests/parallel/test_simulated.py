@@ -68,6 +68,7 @@ def test_documents_padding_windows_and_sinks_hold_across_ranks(kind: str, size: 
         pe.SlidingWindow(3),
         pe.Sinks(2, window=3, rotary=pe.Rotary(8)),
         pe.Shaw(8, clip=4),
+        pe.RotaryValues(8),
         pe.XPos(8),
         pe.ForgetGate(16, heads=4),
         pe.FIRE(4, width=8, initial_threshold=6.0),

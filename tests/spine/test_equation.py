@@ -21,6 +21,7 @@ from tests.support.term_examples import (
     CAUSAL,
     TERMS,
     TURNS,
+    VALUE_TURNS,
     Sizes,
     arranged,
     inputs,
@@ -69,6 +70,7 @@ def test_each_term_is_what_its_sentence_says(name: str, causal: bool) -> None:
 def test_terms_are_a_set_that_adds_up(data: st.DataObject) -> None:
     additions = data.draw(st.lists(st.sampled_from(list(ADDITIONS)), max_size=6))
     turns = data.draw(st.lists(st.sampled_from(list(TURNS)), max_size=1))
+    turns += data.draw(st.lists(st.sampled_from(list(VALUE_TURNS)), max_size=1))
     causal = True if {*turns} & {*CAUSAL} else data.draw(st.booleans())
     s = data.draw(st.sampled_from([Sizes(), SHAPES["one query"], SHAPES["square"]]))
     names = data.draw(st.permutations(additions + turns))

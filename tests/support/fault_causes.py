@@ -13,6 +13,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "sine of one side flipped, so that turning stretches": "sign of one sine",
     "partial rotary counts frequencies over the whole head": "frequencies of a partial width",
     "the first dimensions turned, not those from start on": "which dimensions turn",
+    "sums of turned values not turned back": "unknown",
     "slopes of a power of two at 12 heads": "slopes",
     "slope rewards distance": "sign of the bias",
     "bucket off by one": "buckets",

@@ -239,6 +239,23 @@ def scores(
     return out
 
 
+def turned_value(
+    term: t.RotateValues, values: list[float], b: int, h: int, g: int, i: int, j: int
+) -> list[float]:
+    """A value turned by the angle of its key, less that of the query."""
+    assert term.k_angle is not None
+    q_angles, k_angles = entry(term.q_angle.tolist(), b, h), entry(term.k_angle.tolist(), b, g)
+    out, pairs = list(values), len(q_angles[i])
+    for r in range(pairs):
+        one, two = (r, r + pairs) if term.layout == "half" else (2 * r, 2 * r + 1)
+        one, two = term.start + one, term.start + two
+        angle = k_angles[j][r] - q_angles[i][r]
+        cos, sin = math.cos(angle), math.sin(angle)
+        out[one] = values[one] * cos - values[two] * sin
+        out[two] = values[one] * sin + values[two] * cos
+    return out
+
+
 def attend(
     q: Tensor,
     k: Tensor,
@@ -247,7 +264,7 @@ def attend(
     at: Scene,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(scores, with sinks) v + ValueTables, zero in a row that sees nothing."""
+    """softmax(scores, with sinks) turned v + ValueTables, zero in a row that sees nothing."""
     all_scores = scores(q, k, terms, at, scale)
     batch, heads, q_len, k_len = all_scores.shape
     v_rows, per_key_head = v.double().tolist(), heads // v.shape[1]
@@ -263,6 +280,10 @@ def attend(
                 for j in seen:
                     p = math.exp(row[j] - top) / whole
                     values = list(v_rows[b][h // per_key_head][j])
+                    for term in terms:
+                        if isinstance(term, t.RotateValues):
+                            place = h, h // per_key_head
+                            values = turned_value(term, values, b, *place, i, j)
                     for term in terms:
                         if isinstance(term, t.ValueTable):
                             row_at = row_of(term, at.k_at[b][j] - at.q_at[b][i])

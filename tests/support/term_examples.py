@@ -48,6 +48,21 @@ def rotate_log(s: Sizes, draw: Draw, **settings) -> t.Rotate:
     return rotate(s, draw, **settings, **grown)
 
 
+def rotate_values(
+    s: Sizes,
+    draw: Draw,
+    *,
+    batch: int = 1,
+    heads: int = 1,
+    pairs: int = 1,
+    layout: t.Layout = "interleaved",
+    start: int = 0,
+) -> t.RotateValues:
+    key_heads = 1 if heads == 1 else s.key_heads
+    q_angle, k_angle = draw(batch, heads, s.q_len, pairs), draw(batch, key_heads, s.k_len, pairs)
+    return t.RotateValues(q_angle, k_angle, layout, start)
+
+
 def zones(s: Sizes, draw: Draw) -> t.Zones:
     near, far = rotate(s, draw, heads=s.heads), rotate(s, draw, pairs=2, layout="interleaved")
     return t.Zones(near, far, width=3)
@@ -101,6 +116,13 @@ TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "zones of chunks": chunk_zones,
 }
 
+VALUE_TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
+    "rotate values": lambda s, draw: rotate_values(s, draw, pairs=s.value_dim // 2, layout="half"),
+    "rotate values per row and head": lambda s, draw: rotate_values(
+        s, draw, batch=s.batch, heads=s.heads, start=s.value_dim - 2
+    ),
+}
+
 ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "table": lambda s, draw: t.DistanceTable(draw(s.heads, 4), 2, saturates=True),
     "table of one head inside": lambda s, draw: t.DistanceTable(draw(1, 5), 4, True, True),
@@ -138,7 +160,7 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "chunk": lambda s, draw: t.Mask(t.Chunk(4)),
 }
 
-TERMS = TURNS | ADDITIONS
+TERMS = TURNS | VALUE_TURNS | ADDITIONS
 # Defined for causal attention only.
 CAUSAL = ("zones", "zones of chunks")
 

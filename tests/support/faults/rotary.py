@@ -62,6 +62,22 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "sums of turned values not turned back",
+        "posenc.value_rotation:turned_back",
+        "(-sin,)",
+        "(0 * sin,)",
+        lambda: pe.RotaryValues(16),
+        "check_reference_output",
+    ),
+    Fault(
+        "values turned again at each step of a cache",
+        "posenc.caches.cache:Cache._rotate_new",
+        "if k_waves is not None or of_values is not None:",
+        "if k_waves is not None:",
+        lambda: pe.RotaryValues(16),
+        "check_decoding",
+    ),
+    Fault(
         "a length taken from the buffer",
         "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",
