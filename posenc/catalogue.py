@@ -22,6 +22,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "mixed_rotary": ("rope_mixed",),
     "none": ("no_position",),
     "ordinal": ("integer", "integers"),
+    "path": ("path_attention",),
     "rotary": ("rope", "roformer"),
     "shaw": ("rpr",),
     "sinks": ("attention_sinks", "streaming_llm"),

@@ -14,6 +14,7 @@ from torch import Tensor
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.positions import Positions
+from posenc.reflections import at_once, by_head
 from posenc.rotation import cos_sin, per_query_head, rotate_both, rotate_pairs
 from posenc.terms import (
     ChunkZones,
@@ -21,6 +22,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Householder,
     Mask,
     MaskRule,
     Network,
@@ -221,7 +223,24 @@ def rotated_content(
             return torch.where(near, near_content, _rotated_product(q, k, term.far, dtype))
         if isinstance(term, ChunkZones):
             return _by_chunks(q, k, term, positions, dtype)
+        if isinstance(term, Householder):
+            return _reflected(q, k, term, dtype)
     return q @ group(k, q.shape[1]).mT
+
+
+def _reflected(q: Tensor, k: Tensor, term: Householder, dtype: torch.dtype) -> Tensor:
+    """q . H .. H k: each query is carried back from token to token, and meets every key there."""
+    k, w, beta = by_head(term, k, dtype)
+    if torch.compiler.is_compiling():
+        return at_once(q, k, w, beta)
+    k, w, beta = (group(x, q.shape[1]) for x in (k, w, beta[..., None]))
+    own = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)[:, None]
+    met: list[Tensor] = []
+    for j in range(k.shape[2] - 1, -1, -1):
+        met.append(q @ k[:, :, j, :, None])
+        at = w[:, :, j : j + 1]
+        q = torch.where(own >= j, q - beta[:, :, j : j + 1] * (q @ at.mT) * at, q)
+    return torch.cat(met[::-1], dim=-1)
 
 
 def _by_chunks(

@@ -9,10 +9,19 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import ChunkZones, Rotate, RotateValues, SinkLogit, Term, Zones
+from posenc.terms import (
+    ChunkZones,
+    Householder,
+    Rotate,
+    RotateValues,
+    SinkLogit,
+    Term,
+    Zones,
+)
 from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
@@ -145,15 +154,17 @@ def lower(
     keys_prerotated = keys_prerotated and positions.q_len < positions.k_len
     own_only = False
     terms: list[Term] = []
-    for part in parts:
+    contexts = own_contexts(parts, context)
+    for part, own in zip(parts, contexts, strict=True):
         if isinstance(part, Encoding):
-            _check_needs(part, positions, context)
-            made = _of_own_keys(part, positions, context, dtype) if keys_prerotated else None
+            _check_needs(part, positions, own)
+            made = _of_own_keys(part, positions, own, dtype) if keys_prerotated else None
             own_only = own_only or made is not None
-            terms.extend(part.lower(positions, context, dtype=dtype) if made is None else made)
+            terms.extend(part.lower(positions, own, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
             terms.append(part)
-    rotations = [term for term in terms if isinstance(term, (Rotate, Zones, ChunkZones))]
+    turning = (Rotate, Zones, ChunkZones, Householder)
+    rotations = [term for term in terms if isinstance(term, turning)]
     if len(rotations) > 1:
         raise UnsupportedError(
             f"{len(rotations)} rotations in one call ({encoding!r}): "

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from posenc.caches.cache import Cache
 from posenc.encoding import Context, Encoding
-from posenc.errors import ShapeError, UnsupportedError
+from posenc.errors import ShapeError
+from posenc.joint_payload import joined
 from posenc.lowering import Lowerable, Lowered, flatten
 
 
@@ -45,7 +46,4 @@ def _payload(encoding: Lowerable, x: Tensor) -> Tensor | None:
     if isinstance(encoding, Lowered):
         return None
     made = [part.payload(x) for part in flatten(encoding) if isinstance(part, Encoding)]
-    made = [payload for payload in made if payload is not None]
-    if len(made) > 1:
-        raise UnsupportedError("two encodings of one call keep a payload per key: choose one")
-    return made[0] if made else None
+    return joined([payload for payload in made if payload is not None])

@@ -105,6 +105,22 @@ class ChunkZones:
 
 
 @dataclass(frozen=True, eq=False)
+class Householder:
+    """Keys multiplied by what the tokens after them say, up to the query. Causal only.
+
+        content = q[i] . H[i] H[i - 1] .. H[j + 1] k[j],   H[s] = I - beta[s] w[s] w[s]^T
+
+    w (1|b, 1|g, tk, d) and beta (1|b, 1|g, tk) of every key, in the order of the keys, of which
+    the queries are the last; where no token is between, q[i] . k[j]. `heads` is the number of
+    query heads that they were made for, None: any.
+    """
+
+    w: Tensor
+    beta: Tensor
+    heads: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class DistanceTable:
     """score += values[h, distance + zero]; values (1|h, n)."""
 
@@ -288,6 +304,7 @@ Term = (
     | RotateValues
     | Zones
     | ChunkZones
+    | Householder
     | DistanceTable
     | Slope
     | GatherTable

@@ -66,6 +66,12 @@ WHAT = {
     "dual_chunk_rope.py of vLLM and its steps of decoding, told again": (
         "vLLM 的 dual_chunk_rope.py 及其逐步解码，另行写成"
     ),
+    "layers/path_attn.py of fla-org/flash-linear-attention, by its step of decoding": (
+        "fla-org/flash-linear-attention 的 layers/path_attn.py，按其逐步解码写成"
+    ),
+    "layers/path_attn.py with use_forget_gate, of which it multiplies the logarithms by scale": (
+        "同一文件，加 use_forget_gate，它把门的对数也乘以 scale"
+    ),
     "GPTNeoXAttention, the whole layer, turned in part, its float32 steps in float64": (
         f"GPTNeoXAttention，部分旋转，{IN_FLOAT64}"
     ),

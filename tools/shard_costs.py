@@ -38,7 +38,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "row": ("encoding", "terms, ring", "beside each key", "terms, Ulysses", "from other ranks"),
         "gather": "all keys gathered",
         "refused": "no ring",
-        "counts": "counts over all keys",
+        "counts": "all keys",
         "sums": "sums of gates",
     },
     "zh": {
@@ -46,7 +46,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "row": ("编码", "项（环）", "每个键附带", "项（Ulysses）", "需要其他 rank 的"),
         "gather": "收集全部的键",
         "refused": "不能用环",
-        "counts": "对所有键的计数",
+        "counts": "所有的键",
         "sums": "门的累积和",
     },
 }

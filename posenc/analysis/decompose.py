@@ -35,6 +35,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Householder,
     Network,
     Offset,
     Rotate,
@@ -244,7 +245,7 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
     def add(name: str, value: Tensor) -> None:
         part[name] = part[name] + value
 
-    if any(isinstance(term, (Rotate, Zones, ChunkZones)) for term in terms):
+    if any(isinstance(term, (Rotate, Zones, ChunkZones, Householder)) for term in terms):
         whole = q.whole(), k.whole()
         add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
     for term in terms:

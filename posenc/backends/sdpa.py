@@ -34,6 +34,7 @@ CAN = frozenset(Feature) - {
     Feature.GROWING_ROTATION,
     Feature.ZONES,
     Feature.CHUNK_ZONES,
+    Feature.REFLECTIONS,
     Feature.VALUE_VECTORS,
     Feature.COUNTS,
     Feature.SINK,

@@ -30,6 +30,7 @@ from posenc.encodings.mixed_rotary import MixedRotary as MixedRotary
 from posenc.encodings.mrope import MRoPE as MRoPE
 from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal
+from posenc.encodings.path import PaTH as PaTH
 from posenc.encodings.recurrent import Recurrent as Recurrent
 from posenc.encodings.rerope import ReRoPE as ReRoPE
 from posenc.encodings.rope_pp import RoPEPlusPlus as RoPEPlusPlus

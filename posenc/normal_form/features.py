@@ -10,6 +10,7 @@ class Feature(Enum):
     GROWING_ROTATION = "factors that grow with position leave the range of float32"
     ZONES = "Zones rotate queries and keys twice"
     CHUNK_ZONES = "ChunkZones rotate a query once for each zone of chunks"
+    REFLECTIONS = "Householder multiplies keys by a product over the tokens after them"
     TABLE = "a DistanceTable adds to scores by distance"
     SLOPES = "a Slope adds to scores by distance"
     INSIDE_QUERY_SCALE = (

@@ -27,6 +27,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Householder,
     Mask,
     Network,
     Offset,
@@ -42,7 +43,7 @@ from posenc.terms import (
 from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
-_ROTATIONS = (Rotate, Zones, ChunkZones)
+_ROTATIONS = (Rotate, Zones, ChunkZones, Householder)
 _NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
@@ -65,10 +66,10 @@ def normalise(
                 "construct what comes together for the same heads"
             )
     rotation = _first(terms, _ROTATIONS)
-    if isinstance(rotation, (Zones, ChunkZones)) and not positions.causal:
-        raise UnsupportedError("zones are defined for causal attention only: pass causal=True")
+    if isinstance(rotation, _ROTATIONS[1:]) and not positions.causal:
+        kind = "products" if isinstance(rotation, Householder) else "zones"
+        raise UnsupportedError(f"{kind} are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
-    # Of chunks those of keys, and of queries before keys of their own.
     for one in rotations_of(rotation)[: 1 if isinstance(rotation, ChunkZones) else 2]:
         growth = growth_held(one) if one.grows else None
         if one.grows and growth is None:
@@ -235,7 +236,9 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
     sizes: list[int] = []
     if isinstance(term, (Rotate, RotateValues, Mask)):
         return []
-    if isinstance(term, Offset):
+    if isinstance(term, Householder):
+        sizes = _not_one(term.heads or 1)
+    elif isinstance(term, Offset):
         sizes = [term.q.shape[1], term.k.shape[1]]
     elif isinstance(term, Slope):
         sizes = [x.shape[0] for x in (term.past, term.future) if x is not None]

@@ -14,6 +14,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Householder,
     Network,
     Offset,
     Rotate,
@@ -37,6 +38,7 @@ _AXES: dict[type[Term], dict[str, int]] = {
     ValueTable: {"weight": 0},
     Network: {"output_weight": 0, "output_bias": 0},
     Offset: {"q": 1, "k": 1},
+    Householder: {"w": 1, "beta": 1},
     CountTable: {"weight": 0},
     Scale: {"factor": 1},
     SinkLogit: {"values": 0},
@@ -101,6 +103,8 @@ def key_heads_of(first: int, count: int, heads: int, key_heads: int) -> tuple[in
 def _heads(terms: tuple[Term, ...]) -> int:
     """How many heads these terms tell apart; 1 where they hold for all."""
     sizes = [x.shape[axis] for term in terms for _, x, axis in _per_head(term)]
+    # Its rows may be of key heads, which query heads share.
+    sizes += [term.heads or 1 for term in terms if isinstance(term, Householder)]
     return max(sizes, default=1)
 
 
@@ -117,7 +121,7 @@ def _cut(term: Term, first: int, count: int, heads: int) -> Term:
     turns = {name: _cut(turn, first, count, heads) for name, turn in turns_in(term).items()}
     if turns:
         return cast(Term, altered(term, **turns))
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {"heads": count} if isinstance(term, Householder) else {}
     # By identity, so that queries and keys that share angles go on to share them.
     parts: dict[int, Tensor] = {}
     for name, x, axis in _per_head(term):

@@ -23,13 +23,14 @@ from posenc.parallel.sharded import Sharded, check_part, fitted
 from posenc.parallel.term_tensors import key_paths, tensors_of
 from posenc.positions import Positions
 from posenc.positions.plans import Plan
-from posenc.terms import CountTable, DenseBias, GatherTable, Rotate, Term
+from posenc.terms import CountTable, DenseBias, GatherTable, Householder, Rotate, Term
 from posenc.torch_modes import arithmetic
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 _REFUSED: dict[type[Term], str] = {
+    Householder: "keys are multiplied by a product over tokens of other ranks",
     CountTable: "counts of a query go over its keys on all ranks",
     DenseBias: "it has numbers for pairs of this rank's tokens, and none for other ranks' keys",
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from posenc.terms import Offset, Rotate, RotateValues, Term, turns_in
+from posenc.terms import Householder, Offset, Rotate, RotateValues, Term, turns_in
 from posenc.torch_modes import altered
 
 # Where a tensor is: the number of its term, then names.
@@ -18,6 +18,7 @@ _BY_KEY: dict[type, tuple[str, ...]] = {
     Rotate: ("k_angle", "k_log_scale"),
     RotateValues: ("k_angle",),
     Offset: ("k",),
+    Householder: ("w", "beta"),
 }
 
 

@@ -28,6 +28,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    Householder,
     Network,
     Rotate,
     SinkLogit,
@@ -53,9 +54,18 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (ChunkZones, DenseBias),
-    "sdpa": (ChunkZones, CountTable, SinkLogit, ValueTable, Zones),
-    "flex": (ChunkZones, CountTable, DenseBias, GatherTable, Network, ValueTable, Zones),
+    "native": (ChunkZones, DenseBias, Householder),
+    "sdpa": (ChunkZones, CountTable, Householder, SinkLogit, ValueTable, Zones),
+    "flex": (
+        ChunkZones,
+        CountTable,
+        DenseBias,
+        GatherTable,
+        Householder,
+        Network,
+        ValueTable,
+        Zones,
+    ),
 }
 # Backends without factors that grow with position beyond what float32 holds.
 UNSCALED = ("native", "sdpa", "flex")

@@ -80,7 +80,7 @@ def test_parts_of_relative_encodings_are_what_zeros_leave(example: Encoding) -> 
             close(parts["token_position"], of_q - none, "token_position")
             close(parts["position_token"], of_k - none, "position_token")
             close(parts["token_token"] + parts["interaction"], both, "token_token, interaction")
-            if encoding.family in ("rotary", "scale"):
+            if encoding.family in ("rotary", "scale") or isinstance(encoding, pe.PaTH):
                 plain = scores(q, k, positions=positions).masked_fill(f(q, k) == 0, 0.0)
                 if getattr(encoding, "kind", None) != "yarn":
                     close(parts["token_token"], plain)

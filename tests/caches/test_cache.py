@@ -53,9 +53,11 @@ def test_a_refused_call_leaves_the_cache_as_it_was() -> None:
     torch.testing.assert_close(got, expected[:, :, 4:])
 
 
-def test_two_payloads_are_one_too_many() -> None:
+def test_of_two_payloads_each_must_tell_of_what_width_it_is_made() -> None:
     (q, k, v), x = qkv(), drawing(3)(2, LENGTH, 5)
     gates = [Gated(5, HEADS).double(), Gated(5, HEADS).double()]
+    attend(q, k, v, gates, causal=True, context=Context(x))
+    gates[1].model_dim = None
     with pytest.raises(pe.UnsupportedError, match="two encodings of one call keep a payload"):
         attend(q, k, v, gates, causal=True, context=Context(x))
 

@@ -287,5 +287,3 @@ def test_models_that_it_does_not_fit() -> None:
         Transformer(**sizes, encoding=ForgetGate(24, 2))
     with pytest.raises(UnsupportedError, match="defined for causal attention only"):
         Transformer(**sizes, encoding=ForgetGate(24, HEADS), causal=False)(tokens)
-    with pytest.raises(UnsupportedError, match="two encodings of one call keep a payload"):
-        Transformer(**sizes, encoding=[ForgetGate(24, HEADS), ForgetGate(24, HEADS)])(tokens)

@@ -65,6 +65,8 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the gate of the key is summed too": "gate of the key",
     "the gate of the query is left out": "constant per row",
     "gates of the new tokens alone": "unknown",
+    "a token reflects itself too": "unknown",
+    "a convolution across documents": "unknown",
     "CoPE counts keys that are hidden": "gates of the count",
     "CoPE's gates without the scale": "gates of the count",
     "CoPE's gates with biases": "gates of the count",

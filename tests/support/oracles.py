@@ -126,6 +126,17 @@ def turned_dot(rotate: t.Rotate, q: list[float], k: list[float], where: tuple[in
     return total
 
 
+def reflected(term: t.Householder, k: list[float], tokens: range, b: int, h: int) -> list[float]:
+    """k after one reflection for each of these tokens."""
+    group = 1 if term.heads is None else term.heads // term.w.shape[1]
+    directions = entry(term.w.tolist(), b, h // group)
+    betas = entry(term.beta.tolist(), b, h // group)
+    for s in tokens:
+        far = betas[s] * dot(directions[s], k)
+        k = [x - far * y for x, y in zip(k, directions[s], strict=True)]
+    return k
+
+
 def row_of(term: Any, distance: int) -> int:
     if isinstance(term, t.DistanceTable):
         return clamped(distance + term.zero, term.values.shape[-1], term.saturates)
@@ -151,6 +162,9 @@ def content(
             ahead = at.q_at[b][i] // term.width - at.k_at[b][j] // term.width
             turn = term.same if ahead < 1 else term.next if ahead == 1 else term.beyond
             total = turned_dot(replace(turn, k_angle=term.same.k_angle), q, k, w)
+        if isinstance(term, t.Householder):
+            own = len(at.k_at[b]) - len(at.q_at[b]) + i
+            total = dot(q, reflected(term, k, range(j + 1, own + 1), b, h))
     total = dot(q, k) if total is None else total
     for term in terms:
         if isinstance(term, t.GatherTable):

@@ -12,7 +12,7 @@ from posenc.parallel.communication import Communicator
 from posenc.parallel.ring import ring
 from posenc.parallel.sharded import Sharded
 from posenc.parallel.ulysses import ulysses
-from posenc.terms import CountTable, DenseBias
+from posenc.terms import CountTable, DenseBias, Householder
 from posenc.testing.fixtures import Trial, context_for
 
 Way = Callable[..., list[Tensor]]
@@ -43,7 +43,7 @@ def refused(encoding: Encoding, positions: Positions) -> bool:
     """Whether it lowers to what ring attention refuses."""
     context = context_for(encoding, positions.k_len)
     terms = lower(encoding, positions, context=context).terms
-    return any(isinstance(term, CountTable | DenseBias) for term in terms)
+    return any(isinstance(term, CountTable | DenseBias | Householder) for term in terms)
 
 
 def shared_out(qkv: Sequence[Tensor], size: int) -> bool:

@@ -74,6 +74,12 @@ def chunk_zones(s: Sizes, draw: Draw, width: int = 2) -> t.ChunkZones:
     return t.ChunkZones(same, *(replace(x, k_angle=None) for x in others), width=width)
 
 
+def householder(s: Sizes, draw: Draw) -> t.Householder:
+    # A sigmoid, for products of what stretches would leave every range.
+    w = draw(s.batch, s.key_heads, s.k_len, s.dim) / s.dim**0.5
+    return t.Householder(w, 2 * draw(1, s.key_heads, s.k_len).sigmoid(), s.heads)
+
+
 def whole_table(s: Sizes, draw: Draw, inside: bool) -> t.DistanceTable:
     return t.DistanceTable(draw(s.heads, 2 * s.reach - 1), s.reach - 1, inside)
 
@@ -114,6 +120,7 @@ TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     ),
     "zones": zones,
     "zones of chunks": chunk_zones,
+    "products of reflections": householder,
 }
 
 VALUE_TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
@@ -162,7 +169,7 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
 
 TERMS = TURNS | VALUE_TURNS | ADDITIONS
 # Defined for causal attention only.
-CAUSAL = ("zones", "zones of chunks")
+CAUSAL = ("zones", "zones of chunks", "products of reflections")
 
 ARRANGEMENTS = ("plain", "padded", "packed", "packed and padded", "explicit")
 

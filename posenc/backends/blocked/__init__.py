@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call
+from posenc.terms import Householder
 
-_FEW, _LONG = 2**20, 1024
+_FEW, _LONG, _MANY = 2**20, 1024, 64
 
 
 def attend(call: Call) -> Tensor:
@@ -28,11 +29,16 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
 def limits(call: Call) -> str | None:
     if torch.compiler.is_compiling():
         return "the number of chunks depends on the length, which a graph leaves open"
+    if isinstance(call.form.rotation, Householder) and call.q.shape[2] > call.k.shape[2]:
+        return "queries of a Householder must be among the keys"
     return None
 
 
 def declines(call: Call) -> str | None:
     """Why `auto` leaves a call to others: of few scores, chunks cost more than they save."""
+    if isinstance(call.form.rotation, Householder) and call.k.shape[2] > _MANY:
+        # The reference solves one system of all tokens.
+        return None
     b, h, q_len = call.q.shape[:3]
     size = b * h * q_len * call.k.shape[2]
     # Against a long cache whose keys are shared, it is the one that does not repeat them.

@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 
 from posenc.backends.backend import Call
+from posenc.backends.blocked.reflections import reflected
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span, aligned, line
 from posenc.rotation import per_query_head, rotate_both
-from posenc.terms import ChunkZones, Zones
+from posenc.terms import ChunkZones, Householder, Zones
 from posenc.torch_modes import arithmetic
 
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
-_BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2}
-_BY_KEY = {"k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
+_BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2, "own_block": 2, "given_q": 2}
+_BY_KEY = {"k": 2, "given_k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Operands:
     q, k (and far_q, far_k of zones, next_q and beyond_q of zones of chunks)
                                        rotated; queries scaled by what is a number
     sink                               (1|h,), beside the scores of each row
+    own_block, given_*, reflect_*      of reflections, see `reflections`
     read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
     network_*                          the fields of a Network
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
@@ -86,6 +88,8 @@ def _rotated(
         return {"q": q * scale, "k": k}
     if isinstance(form.rotation, Zones):
         rotations = {"": form.rotation.near, "far_": form.rotation.far}
+    elif isinstance(form.rotation, Householder):
+        return reflected(form, form.rotation, q, k, scale, dtype)
     elif isinstance(form.rotation, ChunkZones):
         return _by_chunks(form.rotation, q, k, scale, dtype)
     else:

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.backends.blocked.products import product, summed
+from posenc.backends.blocked.reflections import reflected_scores
 from posenc.equation import chunks_ahead, counted, lse_of, weights_of
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import (
@@ -24,7 +26,7 @@ from posenc.normal_form.pairs import (
     vectors_by_distance,
     visible,
 )
-from posenc.terms import ChunkZones, CountTable, Network, Zones
+from posenc.terms import ChunkZones, CountTable, Householder, Network, Zones
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ def _output(chunk: Chunk, x: dict[str, Tensor], s: Tensor) -> Tensor:
         kept = torch.rand(p.shape, generator=generator, device=p.device) >= chunk.dropout
         p = p * kept / (1 - chunk.dropout)
     v = x["v"]
-    out = (_by_key_head(p, v.shape[1]) @ v.flatten(0, 1)).view(*p.shape[:3], v.shape[-1])
+    out = summed(p, v)
     if "on_value" not in x:
         return out
     return out + _values(chunk, p, _of(chunk.form.on_value, x["on_value"]))
@@ -89,11 +91,13 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
     if isinstance(form.rotation, ChunkZones):
         positions = positions_of(form.positions, chunk.span)
         s = _by_chunks(x, chunks_ahead(positions, form.rotation.width))
+    elif isinstance(form.rotation, Householder):
+        s = reflected_scores(form, chunk.span, x)
     else:
-        s = _product(x["q"], x["k"])
+        s = product(x["q"], x["k"])
     if isinstance(form.rotation, Zones):
         order = positions_of(form.positions, chunk.span).order_distance()
-        s = torch.where(-order < form.rotation.width, s, _product(x["far_q"], x["far_k"]))
+        s = torch.where(-order < form.rotation.width, s, product(x["far_q"], x["far_k"]))
     s = s.to(dtype)
     if "on_query" in x:
         s = s + _vectors(chunk, x["read_q"], _of(form.on_query, x["on_query"]))
@@ -118,11 +122,6 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
     return s if seen is None else s.masked_fill(~seen, -torch.inf)
 
 
-def _product(q: Tensor, k: Tensor) -> Tensor:
-    """q . k of every pair, no key repeated: query heads of a key head are rows of one matrix."""
-    return (_by_key_head(q, k.shape[1]) @ k.flatten(0, 1).mT).view(*q.shape[:3], k.shape[2])
-
-
 def _by_chunks(x: dict[str, Tensor], ahead: Tensor) -> Tensor:
     """Products of each zone, of those keys alone that some query has in it."""
     k, zones = x["k"], ahead.clamp(0, 2)
@@ -132,15 +131,9 @@ def _by_chunks(x: dict[str, Tensor], ahead: Tensor) -> Tensor:
         columns = inside.flatten(0, 2).any(0).nonzero()
         if len(columns):
             some = slice(int(columns[0]), int(columns[-1]) + 1)
-            product = _product(x[name], k[:, :, some])
-            s[..., some] = torch.where(inside[..., some], product, s[..., some])
+            met = product(x[name], k[:, :, some])
+            s[..., some] = torch.where(inside[..., some], met, s[..., some])
     return s
-
-
-def _by_key_head(x: Tensor, key_heads: int) -> Tensor:
-    """(b, h, r, n) as (b g, r h / g, n)."""
-    b, h, r, n = x.shape
-    return x.reshape(b * key_heads, h // key_heads * r, n)
 
 
 def _hidden(chunk: Chunk, content: Tensor) -> Tensor:

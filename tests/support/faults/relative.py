@@ -54,6 +54,23 @@ FAULTS = [
         "check_compiles",
     ),
     Fault(
+        "a token reflects itself too",
+        "posenc.equation:_reflected",
+        "met.append(q @ k[:, :, j, :, None])",
+        "met.append((q - beta[:, :, j : j + 1] * (q @ w[:, :, j, :, None]) * w[:, :, j : j + 1])"
+        " @ k[:, :, j, :, None])",
+        lambda: pe.PaTH(16, heads=4),
+        "check_reference_scores",
+    ),
+    Fault(
+        "a convolution across documents",
+        "posenc.encodings.path:_earlier",
+        "found = found & (own.gather(-1, at) == own)",
+        "pass",
+        lambda: pe.PaTH(16, heads=4),
+        "check_packed",
+    ),
+    Fault(
         "the gate of the key is summed too",
         "posenc.encodings.forget_gate:ForgetGate.lower",
         "own), -total)",
