@@ -45,10 +45,19 @@ def waves_of(
         q_waves = cos_sin(term.q_angle, term.gain, torch.float64)
         k_waves = q_waves if same else cos_sin(term.k_angle, term.gain, torch.float64)
         return _grown(q_waves, logs[0], dtype), _grown(k_waves, logs[1], dtype)
-    q_waves = cos_sin(term.q_angle, term.gain, dtype)
+    q_waves = _scaled(term.q_angle, term.q_log_scale, term.gain, dtype)
     if term.k_angle is None:
         return q_waves, None
-    return q_waves, q_waves if same else cos_sin(term.k_angle, term.gain, dtype)
+    if same and term.k_log_scale is term.q_log_scale:
+        return q_waves, q_waves
+    return q_waves, _scaled(term.k_angle, term.k_log_scale, term.gain, dtype)
+
+
+def _scaled(angle: Tensor, log_scale: Tensor | None, gain: float, dtype: torch.dtype) -> CosSin:
+    """cos and sin times factors that are bounded."""
+    if log_scale is None:
+        return cos_sin(angle, gain, dtype)
+    return _grown(cos_sin(angle, gain, torch.float64), log_scale, dtype)
 
 
 def _grown(waves: CosSin, log_scale: Tensor | None, dtype: torch.dtype) -> CosSin:
@@ -130,15 +139,16 @@ def rotate_both(q: Tensor, k: Tensor, term: Rotate, dtype: torch.dtype) -> tuple
     """q and k rotated straight from the angles of the term: the specification of Rotate."""
     # Factors that grow with position cancel in q . k only; float64 and one origin keep them finite.
     dtype = torch.float64 if term.grows else dtype
-    q_factor, k_factor = 1.0, 1.0
+    q_log, k_log = term.q_log_scale, term.k_log_scale
     if term.grows:
-        q_factor, k_factor = (x.exp() for x in _rebased(term, q.shape[1], k.shape[1]))
-    q_cos, q_sin = (wave * q_factor for wave in cos_sin(term.q_angle, term.gain, dtype))
+        q_log, k_log = _rebased(term, q.shape[1], k.shape[1])
+    q_cos, q_sin = _scaled(term.q_angle, q_log, term.gain, dtype)
     rotated_q = rotate_pairs(q, q_cos, q_sin, term.layout, term.start)
     if term.k_angle is None:
         return rotated_q, k.to(dtype)
     k_angle = _for_heads(term.k_angle, k.shape[1])
-    k_cos, k_sin = (wave * k_factor for wave in cos_sin(k_angle, term.gain, dtype))
+    k_log = None if k_log is None else _for_heads(k_log, k.shape[1])
+    k_cos, k_sin = _scaled(k_angle, k_log, term.gain, dtype)
     return rotated_q, rotate_pairs(k, k_cos, k_sin, term.layout, term.start)
 
 

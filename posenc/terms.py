@@ -33,7 +33,8 @@ class Rotate:
     layout        "half" pairs (i, i + r), "interleaved" pairs (2i, 2i + 1)
     start         first rotated dimension; the others pass
     gain          multiplies the rotated dimensions of q and of k
-    *_log_scale   log of a factor per pair; rebased to one origin per call
+    *_log_scale   log of a factor per pair; rebased to one origin per call, unless it is
+    bounded       which factors are that float32 holds of each token by itself
     k_angle       None where the keys come rotated, out of a cache
     """
 
@@ -44,11 +45,13 @@ class Rotate:
     gain: float = 1.0
     q_log_scale: Tensor | None = None
     k_log_scale: Tensor | None = None
+    bounded: bool = False
 
     @property
     def grows(self) -> bool:
         """Whether factors beside the angles grow with position, and cancel in pairs only."""
-        return self.q_log_scale is not None or self.k_log_scale is not None
+        scales = self.q_log_scale is not None or self.k_log_scale is not None
+        return scales and not self.bounded
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,6 +88,9 @@ WHAT = {
         f"Ministral3Attention 加精确的 RoPE，{IN_FLOAT64}"
     ),
     "MptAttention, the whole layer, its float32 steps in float64": f"MptAttention，{IN_FLOAT64}",
+    "What vLLM's fope.py makes of the queries and keys of Intern-S1-Pro, in own words": (
+        "vLLM 的 fope.py 对 Intern-S1-Pro 的查询和键所做的，用自己的代码重写"
+    ),
     "What OpenMOSS/rope_pp's modeling_llama_rope_pp.py computes, in own words: queries doubled": (
         "OpenMOSS/rope_pp 的 modeling_llama_rope_pp.py 所算的，用自己的代码重写：查询加倍"
     ),

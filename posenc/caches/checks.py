@@ -139,7 +139,7 @@ def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) 
         elif isinstance(term, (Rotate, ChunkZones)):
             turn = term.same if isinstance(term, ChunkZones) else term
             per_query_head = turn.k_angle is not None and turn.k_angle.shape[1] > key_heads
-            raw = turn.k_log_scale is not None or per_query_head
+            raw = turn.grows or per_query_head
         if raw:
             kind = type(cache).__name__
             raise CacheError(

@@ -33,9 +33,10 @@ def rerotate(
     is in k. Keys of later layers depend on positions by their content too, which nothing here
     changes: it is exact for one layer's keys, not for a model that would have read `new`.
 
-    Raises UnsupportedError for an encoding that is not one rotation, for factors that grow with
-    position (XPos), and PositionsError where the numbers of keys differ, and for frequencies that
-    depend on a length that bare coordinates do not tell: give Positions.build(ids=..., extent=...).
+    Raises UnsupportedError for an encoding that is not one rotation, for factors that differ by
+    position (XPos, FoPE), and PositionsError where the numbers of keys differ, and for frequencies
+    that depend on a length that bare coordinates do not tell: give
+    Positions.build(ids=..., extent=...).
 
     Example: `rerotate(cache.k, torch.arange(8), torch.arange(8) - 3, Rotary(64))`.
 
@@ -70,7 +71,7 @@ def _rotation(k: Tensor, positions: Positions | Tensor, rotary: Encoding, name: 
         raise UnsupportedError(f"{call}: it lowers to {kinds}, and only one Rotate can be undone")
     if term.k_log_scale is not None:
         raise UnsupportedError(
-            f"{call}: its factors grow with position, and keys are never kept multiplied by them: "
-            'keep keys as they are, Cache("raw"), and nothing need be turned again'
+            f"{call}: its factors differ by position, so that turning alone moves no key: keep "
+            'keys as they are, Cache("raw"), and nothing need be turned again'
         )
     return term

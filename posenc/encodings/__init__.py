@@ -18,6 +18,7 @@ from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.dual_chunk import DualChunk as DualChunk
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.floater import FLOATER as FLOATER
+from posenc.encodings.fope import FoPE as FoPE
 from posenc.encodings.forget_gate import ForgetGate as ForgetGate
 from posenc.encodings.grid_sinusoidal import GridSinusoidal as GridSinusoidal
 from posenc.encodings.hard_alibi import HardALiBi as HardALiBi

@@ -97,8 +97,9 @@ def attended(encoding: Encoding, reach: int) -> dict[str, Any]:
 
 
 def simple(term: Rotate) -> bool:
-    """Whether angles and a gain are all that it turns by."""
-    return term.start == 0 and term.q_log_scale is None
+    """Whether angles, of q and k alike, and a gain are all that it turns by."""
+    alike = term.k_angle is term.q_angle and term.q_log_scale is None
+    return term.start == 0 and alike
 
 
 def exact(encoding: Encoding, terms: tuple[Term, ...]) -> bool:

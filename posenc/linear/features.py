@@ -125,7 +125,7 @@ def _one_rotation(rotary: Lowerable, positions: Positions, q: Tensor) -> Lowered
     for term in terms:
         assert isinstance(term, Rotate)
         if term.q_log_scale is not None or term.k_log_scale is not None:
-            raise _refusal(rotary, "its factors grow with position, and are bounded in pairs only")
+            raise _refusal(rotary, "it has factors that differ by position, which may grow with it")
         if term.k_angle is None:
             raise _refusal(rotary, "its keys come turned out of a cache")
     return lowered

@@ -174,10 +174,10 @@ def _turns_alone(lowered: Lowered, heads: int, key_heads: int) -> bool:
         return False
     if any(isinstance(term, GatherTable) for term in lowered.terms):
         return False
-    angles = turns[0].q_angle, turns[0].k_angle
+    own = vars(turns[0]).values()
     # Angles that learn do so from sums over tokens, which are not rounded where they travel.
-    learns = any(x.requires_grad for x in angles)
-    return not learns and angles[1].shape[1] in (1, key_heads) and heads >= key_heads
+    learns = any(isinstance(x, Tensor) and x.requires_grad for x in own)
+    return not learns and turns[0].k_angle.shape[1] in (1, key_heads) and heads >= key_heads
 
 
 def _turned(q: Tensor, k: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, tuple[Term, ...]]:

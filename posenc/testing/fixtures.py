@@ -67,14 +67,17 @@ def causalities(encoding: Encoding) -> list[bool]:
 
 
 def copy_of(encoding: Encoding) -> Encoding:
-    """A float64 copy with its parameters moved off their initial values, so zeros hide nothing."""
+    """A float64 copy with its parameters moved off their initial values, so zeros hide nothing.
+
+    Those that are fixed learn in it, for its user may let them.
+    """
     moved = copy.deepcopy(encoding)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in moved.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_(0.5 * noise.to(parameter.dtype))
-    return moved.double().eval()
+    return moved.double().eval().requires_grad_()
 
 
 def qkv(

@@ -89,7 +89,7 @@ def check_state_dict(encoding: Encoding) -> None:
     require(not floats, f"float buffers {floats} would be cast by .bfloat16() and .half()")
     extra = set(moved.state_dict()) - {name for name, _ in moved.named_parameters()}
     require(not extra, f"the state dict holds {sorted(extra)} besides the parameters")
-    other = copy.deepcopy(encoding).double().eval()
+    other = copy.deepcopy(encoding).double().eval().requires_grad_()
     other.load_state_dict(moved.state_dict())
     require_close(effect(other), before, 0.0, "after load_state_dict")
 
@@ -104,7 +104,7 @@ def check_instances_share_nothing(encoding: Encoding) -> None:
         before.append(effect(instances[-1]))
     for instance, alone in zip(reversed(instances), reversed(before), strict=True):
         require_close(effect(instance), alone, 0.0, f"{instance!r} after other instances")
-    later = kind(**encoding.settings()).double().eval()
+    later = kind(**encoding.settings()).double().eval().requires_grad_()
     later.load_state_dict(instances[0].state_dict())
     require_close(effect(later), before[0], 0.0, "an instance made after others")
     twins = [kind(**encoding.settings()) for _ in range(2)]

@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[pe.Encoding, str]] = {
     "two zones": (pe.ReRoPE(DIM, window=3), r"it lowers to \['Zones'\]"),
     "no rotation": (pe.ALiBi(3), r"it lowers to \['Slope'\]"),
     "nothing": (pe.NoPE(), r"it lowers to \[\]"),
-    "growing factors": (pe.XPos(DIM), "factors grow with position.*"),
+    "growing factors": (pe.XPos(DIM), "factors differ by position.*"),
 }
 
 

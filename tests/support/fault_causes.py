@@ -46,6 +46,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "positions normalised by the length": "unknown",
     "an input overwritten": "constant factor",
     "an imaginary head turned forward in place of back": "unknown",
+    "the amplitude of a series left out": "unknown",
     "a length taken from the buffer": "length of the input",
     "a length taken from batch mates": "length of the input",
     "the gain of half a head put on its whole score": "attention factor",

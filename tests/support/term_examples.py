@@ -115,6 +115,7 @@ TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "rotate per row": lambda s, draw: rotate(s, draw, batch=s.batch),
     "rotate per row and head": lambda s, draw: rotate(s, draw, batch=s.batch, heads=s.heads),
     "rotate growing": rotate_log,
+    "rotate bounded": lambda s, draw: rotate_log(s, draw, bounded=True),
     "rotate growing slice": lambda s, draw: rotate_log(
         s, draw, pairs=2, start=1, gain=1.1, layout="interleaved"
     ),

@@ -167,7 +167,7 @@ class Computation:
 def rotated_back(forward: Computation) -> Computation:
     """The computation whose results are the q and k of this one: its raw ones are rotated back."""
 
-    def back(term: Term) -> Term:
+    def undone(term: Term) -> Term:
         if not isinstance(term, Rotate):
             return term
         if term.grows:
@@ -176,9 +176,11 @@ def rotated_back(forward: Computation) -> Computation:
                 "cannot be turned back: give the raw ones, diagnose(..., q=..., k=...)"
             )
         k_angle = None if term.k_angle is None else -term.k_angle
-        return replace(term, q_angle=-term.q_angle, k_angle=k_angle, gain=1 / term.gain)
+        q_log, k_log = (None if x is None else -x for x in (term.q_log_scale, term.k_log_scale))
+        back = replace(term, q_angle=-term.q_angle, k_angle=k_angle, gain=1 / term.gain)
+        return replace(back, q_log_scale=q_log, k_log_scale=k_log)
 
-    raw = forward.edited(back).results()
+    raw = forward.edited(undone).results()
     return replace(forward, q=raw[0], k=raw[-1], v=raw[-1])
 
 

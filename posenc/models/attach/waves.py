@@ -96,7 +96,8 @@ def turns_before_scores(encoding: Encoding) -> bool:
     terms = encoding.lower(Positions(tokens, tokens))
     if len(terms) != 1 or not isinstance(terms[0], Rotate):
         return False
-    return not terms[0].grows and terms[0].start == 0 and terms[0].q_angle.shape[1] == 1
+    turn = terms[0]
+    return turn.q_log_scale is None and turn.start == 0 and turn.q_angle.shape[1] == 1
 
 
 _ONE = torch.ones(1, 1, dtype=torch.long)

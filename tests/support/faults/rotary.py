@@ -78,6 +78,14 @@ FAULTS = [
         "check_decoding",
     ),
     Fault(
+        "the amplitude of a series left out",
+        "posenc.encodings.fope:FoPE._series",
+        "torch.hypot(c, s).clamp_min(_LEAST).log()",
+        "torch.zeros_like(c)",
+        lambda: pe.FoPE(16, length=64, heads=4),
+        "check_reference_scores",
+    ),
+    Fault(
         "a length taken from the buffer",
         "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",
