@@ -226,8 +226,8 @@ CLAIMS = [
     Fault(
         "the base of the latest instance",
         "posenc.encodings.rotary:Rotary.__init__",
-        "super().__init__(dim, base, layout, rotary_dim, start)",
-        "super().__init__(dim, base, layout, rotary_dim, start); del self.base; type(self).base = base",
+        "rotary_dim, start)",
+        "rotary_dim, start); del self.base; type(self).base = base",
         lambda: pe.Rotary(16, base=500.0),
         "check_instances_share_nothing",
         alone=True,
