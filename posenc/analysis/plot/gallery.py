@@ -22,7 +22,7 @@ from posenc.encodings.rotary import Rotary
 from posenc.errors import UnsupportedError
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
-from posenc.terms import Mask, Term
+from posenc.terms import Mask, Rotate, Term
 from posenc.words import Language
 
 TRAINED = 4096
@@ -158,7 +158,9 @@ def _in_waves(of: Subject) -> bool:
 
 
 def _turns(of: Subject) -> bool:
-    return of.tells(measure.relative_angles)
+    # A sum of several frequencies has no wavelength.
+    mixed = any(isinstance(term, Rotate) and term.bounded for term in of.terms)
+    return not mixed and of.tells(measure.relative_angles)
 
 
 def _in_pairs(of: Subject) -> bool:
