@@ -55,6 +55,7 @@ from posenc.model import TransformerEmbedding as TransformerEmbedding
 from posenc.models.attach.attaching import attach as attach
 from posenc.models.attach.attaching import detach as detach
 from posenc.models.diagnose_models import diagnose_models as diagnose_models
+from posenc.models.layers import layers as layers
 from posenc.models.read import read as read
 from posenc.models.spec import ModelSpec as ModelSpec
 from posenc.parallel.ring import ring_attend as ring_attend

@@ -15,9 +15,13 @@ from posenc.attention import attend
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, SettingError, ShapeError
-from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in, lower
-from posenc.positions import Positions, as_positions
+from posenc.errors import PositionsError, SettingError
+from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in
+from posenc.positions import Positions
+from posenc.shared_terms import SharedTerms, check_caches
+
+# What a layer may be given.
+Given = Encoding | Sequence[Encoding] | None
 
 
 class TransformerEmbedding(nn.Module):
@@ -209,8 +213,9 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """A Transformer over tokens: embedding, blocks, norm, and the token embedding as output.
 
-    encoding  one object (or a list that composes) for all layers, lowered once per forward and
-              owned by the model alone; or a function of the layer's number, for one per layer
+    encoding  one object (or a list that composes) for all layers, owned by the model alone; or a
+              function of the layer's number that gives those of each, as `posenc.layers` does.
+              Layers that have the same ones share their terms, lowered once per forward
     causal    a decoder; False gives an encoder
 
     forward(tokens) returns logits (b, t, vocab_size). With caches, one Cache per layer, tokens
@@ -227,7 +232,7 @@ class Transformer(nn.Module):
         dim: int,
         depth: int,
         heads: int,
-        encoding: Encoding | Sequence[Encoding] | Callable[[int], Encoding] | None = None,
+        encoding: Given | Callable[[int], Given] = None,
         *,
         kv_heads: int | None = None,
         max_length: int | None = None,
@@ -236,12 +241,19 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.causal = causal
-        later: list[Encoding] = []
+        self.differ = callable(encoding) and not isinstance(encoding, Encoding)
         if callable(encoding) and not isinstance(encoding, Encoding):
-            encoding, later = encoding(0), [encoding(layer) for layer in range(1, depth)]
+            of_layers = [encodings_in(encoding(n), "Transformer") for n in range(max(depth, 1))]
+        else:
+            of_layers = [encodings_in(encoding, "Transformer")] * max(depth, 1)
         # One encoding is registered in the embedding alone: shared tensors cannot be saved twice.
-        self.embedding = TransformerEmbedding(vocab_size, dim, max_length, encoding, dropout)
+        first = of_layers[0]
+        self.embedding = TransformerEmbedding(vocab_size, dim, max_length, first, dropout)
+        known = {id(part): part for parts in of_layers for part in parts}
+        later = [part for key, part in known.items() if key not in set(map(id, first))]
         self.later_encodings = nn.ModuleList(later)
+        places = {id(part): place for place, part in enumerate([*first, *later])}
+        self.places = [tuple(places[id(part)] for part in parts) for parts in of_layers]
         self.blocks = nn.ModuleList(
             Block(dim, heads, kv_heads, causal, dropout) for _ in range(depth)
         )
@@ -251,9 +263,8 @@ class Transformer(nn.Module):
 
     def encodings_of(self, layer: int) -> list[Encoding]:
         """The encodings that a layer uses."""
-        if layer and len(self.later_encodings):
-            return owned(self.later_encodings)[layer - 1 : layer]
-        return owned(self.embedding.encodings)
+        each = [*owned(self.embedding.encodings), *owned(self.later_encodings)]
+        return [each[place] for place in self.places[layer]]
 
     def forward(
         self,
@@ -262,38 +273,25 @@ class Transformer(nn.Module):
         caches: Sequence[Cache] | None = None,
     ) -> Float[Tensor, "b t vocab"]:
         with unchanged_on_error(caches or ()):
-            placed = self._positions(tokens, positions, caches)
-            x = self.embedding(tokens, placed)
-            lowered: Lowerable = None
+            if caches is not None:
+                check_caches(caches, len(self.blocks))
+            shared = SharedTerms(tokens.shape[1], positions, caches)
+            told: dict[str, Any] = {"causal": self.causal, "device": tokens.device}
+            x = self.embedding(tokens, shared.place(0, self.places[0], **told))
             for layer, block in enumerate(self.blocks):
-                parts = self.encodings_of(layer)
+                parts, kind = self.encodings_of(layer), self.places[layer]
                 cache = None if caches is None else caches[layer]
+                placed = shared.place(layer, kind, **told)
                 if cache is not None:
                     cache.check(parts, tokens.shape[1])
                 for part in parts if layer else []:
-                    if part.tags.every_layer or len(self.later_encodings):
+                    if part.tags.every_layer or self.differ:
                         x = part.embed(x, placed, layer=layer)
                 relative = [part for part in parts if not embeds_only(part)]
                 if any(part.tags.needs_context for part in relative):
                     x = block(x, relative, placed, cache)
                     continue
-                if layer == 0 or len(self.later_encodings):
-                    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-                    prerotated = caches is not None and all(c.policy == "rotated" for c in caches)
-                    lowered = lower(relative, placed, dtype=dtype, keys_prerotated=prerotated)
+                dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+                lowered = shared.lower(layer, kind, relative, placed, dtype)
                 x = block(x, lowered, None, cache)
             return F.linear(self.norm(x), self.embedding.token.weight)
-
-    def _positions(
-        self, tokens: Tensor, positions: Positions | Tensor | None, caches: Sequence[Cache] | None
-    ) -> Positions:
-        place: dict[str, Any] = {"causal": self.causal, "device": tokens.device}
-        if caches is None:
-            return as_positions(positions, tokens.shape[1], **place)
-        different = len({id(cache) for cache in caches})
-        if len(caches) != len(self.blocks) or different < len(caches):
-            raise ShapeError(
-                f"Transformer has {len(self.blocks)} layers, but {len(caches)} caches were "
-                f"given, {different} of them different: use one Cache per layer"
-            )
-        return caches[0].place(tokens.shape[1], positions, **place)

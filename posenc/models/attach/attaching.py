@@ -19,6 +19,7 @@ from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
+from posenc.models.layers import Layers
 from posenc.models.spec import LayerSpec
 
 Choice = Lowerable | Callable[[int], Lowerable]
@@ -99,8 +100,9 @@ def detach(model: Any) -> None:
 def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
     """What the user gave for each layer."""
     numbers = range(len(body.layers))
-    of_layer = encoding if isinstance(encoding, FunctionType) else lambda number: encoding
-    return [tuple(encodings_in(of_layer(number), "attach")) for number in numbers]
+    if isinstance(encoding, FunctionType | Layers):
+        return [tuple(encodings_in(encoding(number), "attach")) for number in numbers]
+    return [tuple(encodings_in(encoding, "attach")) for _ in numbers]
 
 
 def _checked(body: Body, layers: list[_Parts]) -> list[_Parts]:

@@ -10,7 +10,7 @@ from posenc.models.read.decoder import (
     several_key_heads,
     with_base,
 )
-from posenc.models.read.kinds import FULL, SLIDING, every, listed
+from posenc.models.read.kinds import FULL, SLIDING, ends_full, every, listed
 
 
 def _gemma4_head_dim(keys: Keys, heads: int, kind: str) -> Sourced[int]:
@@ -69,7 +69,7 @@ GEMMA: Mapping[str, Decoder] = {
     ),
     "gemma4_text": Decoder(
         with_base(10_000.0, sliding_window=512, pattern=6, global_head_dim=512, **_GEMMA),
-        kinds=listed(every(FULL, SLIDING, "pattern")),
+        kinds=ends_full(listed(every(FULL, SLIDING, "pattern"))),
         key_heads=_gemma4_key_heads,
         head_dim=_gemma4_head_dim,
         silent_ropes={

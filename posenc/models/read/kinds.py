@@ -40,6 +40,16 @@ def every(nth: str, others: str, *names: str, first: bool = False) -> Rule:
     return rule
 
 
+def ends_full(rule: Rule) -> Rule:
+    """Gemma 4's: whatever the rule says, the last layer sees everything."""
+
+    def ending(keys: Keys, count: int) -> Kinds:
+        kinds = rule(keys, count)
+        return Sourced((*kinds.value[:-1], FULL), kinds.key)
+
+    return ending
+
+
 def upper_layers(keys: Keys, count: int) -> Kinds:
     """Qwen2's: with use_sliding_window, layers from max_window_layers on slide."""
     used, key = keys.flag("use_sliding_window")
