@@ -3,6 +3,7 @@
 It is done around a backend, so that each takes it: a backend sums what it is given.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,20 @@ from posenc.dispatch_rotation import rotated
 from posenc.normal_form.form import NormalForm
 from posenc.torch_modes import arithmetic
 
+# cos or sin of all tokens, how many are new: those of the new ones.
+Own = Callable[[Tensor, int], Tensor]
 
-def turned(v: Tensor, form: NormalForm) -> Tensor:
-    """v (b, g, t, d) turned by its tokens' angles, in its dtype; as it is where it comes turned."""
+
+def turned(v: Tensor, form: NormalForm, own: Own | None = None) -> Tensor:
+    """v (b, g, t, d) turned by its tokens' angles, in its dtype; as it is where it comes turned.
+
+    own  takes cos or sin of the new tokens, which v are, out of those of all
+    """
     rotation = form.value_rotation
     waves = None if rotation is None else form.waves_of_values(arithmetic(v))[1]
     if rotation is None or waves is None:
         return v
-    cos, sin = (_of_new(wave, v.shape[-2]) for wave in waves)
+    cos, sin = waves if own is None else (own(wave, v.shape[-2]) for wave in waves)
     return rotated((v,), (cos,), (sin,), rotation.layout, rotation.start)[0]
 
 
@@ -37,8 +44,3 @@ def around(run: Any, call: Any) -> Any:
     if isinstance(out, Tensor):
         return turned_back(out, call.form)
     return turned_back(out[0], call.form), out[1]
-
-
-def _of_new(wave: Tensor, new: int) -> Tensor:
-    """cos or sin of the new tokens, out of those of all that the terms turn."""
-    return wave if wave.shape[-2] == new else wave[..., -new:, :]

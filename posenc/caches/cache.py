@@ -18,7 +18,8 @@ from posenc.caches.checks import (
     check_reads_rotated,
     check_unmoved,
     parts_of,
-    signature_of,
+    signature_of_both,
+    turn_of_keys,
 )
 from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
@@ -26,7 +27,6 @@ from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
-from posenc.terms import ChunkZones, Rotate
 from posenc.torch_modes import arithmetic
 from posenc.value_rotation import turned
 
@@ -277,12 +277,8 @@ class Cache:
 
     def _rotate_new(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, Lowered]:
         check_reads_rotated(self, lowered.terms, k.shape[1])
-        found = [term for term in lowered.terms if isinstance(term, (Rotate, ChunkZones))]
-        turns = [term.same if isinstance(term, ChunkZones) else term for term in found]
-        rotate = turns[0] if turns else None
-        signature = () if rotate is None else signature_of(rotate)
-        of_values = lowered.form.value_rotation
-        signature += () if of_values is None else ("values", *signature_of(of_values))
+        rotate = turn_of_keys(lowered.terms)
+        signature = signature_of_both(rotate, lowered.form.value_rotation)
         if self.rotation_signature not in (None, signature):
             raise CacheError(
                 f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "
@@ -293,8 +289,8 @@ class Cache:
         if rotate is not None and k_waves is not None:
             cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
             k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
-        v = turned(v, lowered.form)
-        if k_waves is not None or of_values is not None:
+        v = turned(v, lowered.form, self._of_new)
+        if k_waves is not None or lowered.form.value_rotation is not None:
             lowered = lowered.with_rotated_keys
         self.rotation_signature = signature
         return k, v, lowered

@@ -151,3 +151,16 @@ def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) 
 def signature_of(rotate: Rotate) -> tuple[object, ...]:
     """What must be the same of all keys of a cache: layout, first dimension, pairs and gain."""
     return rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain
+
+
+def signature_of_both(of_keys: Rotate | None, of_values: Rotate | None) -> tuple[object, ...]:
+    """The same of keys, and of values where these are turned too; () where nothing turns."""
+    keys = () if of_keys is None else signature_of(of_keys)
+    return keys if of_values is None else (*keys, "values", *signature_of(of_values))
+
+
+def turn_of_keys(terms: tuple[Term, ...]) -> Rotate | None:
+    """What turns the keys that a cache is given."""
+    found = [term for term in terms if isinstance(term, (Rotate, ChunkZones))]
+    turns = [term.same if isinstance(term, ChunkZones) else term for term in found]
+    return turns[0] if turns else None

@@ -77,10 +77,8 @@ def normalise(
             waves = []
             break
         waves.append(waves_of(one, dtype, growth))
-    of_values = _first(terms, RotateValues)
-    value_rotation = None if of_values is None else of_values.rotation
-    scale = 1.0
-    query_scale: Tensor | None = None
+    of_values = [term.rotation for term in _all(terms, RotateValues)]
+    scale, query_scale = 1.0, cast("Tensor | None", None)
     for term in _all(terms, Scale):
         if isinstance(term.factor, Tensor):
             query_scale = term.factor if query_scale is None else query_scale * term.factor
@@ -95,8 +93,8 @@ def normalise(
         q_waves=waves[0][0] if waves else None,
         k_waves=waves[0][1] if waves else None,
         far_waves=waves[1] if len(waves) == 2 else None,
-        value_rotation=value_rotation,
-        value_waves=None if value_rotation is None else waves_of(value_rotation, dtype),
+        value_rotation=of_values[0] if of_values else None,
+        value_waves=waves_of(of_values[0], dtype) if of_values else None,
         scale=scale,
         query_scale=query_scale,
         made_for=made_for[0] if made_for else None,

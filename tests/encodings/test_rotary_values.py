@@ -65,6 +65,19 @@ def test_one_tensor_for_keys_and_values_is_cached_once(cache: type, policy: str)
     assert (held.k.data_ptr() == held.v.data_ptr()) == (cache is pe.LatentCache)
 
 
+def test_slots_are_turned_by_angles_of_their_own() -> None:
+    """Terms that were lowered for all slots of a static cache."""
+    draw = drawing(6)
+    q, kv = draw(1, 4, 9, 16), draw(1, 1, 9, 16)
+    cache, outs = pe.StaticCache(12), []
+    for at in (slice(0, 5), slice(5, 6), slice(6, 9)):
+        placed = cache.place(at.stop - at.start, causal=True)
+        lowered = pe.lower(SHARED, placed, dtype=q.dtype)
+        outs.append(pe.attend(q[:, :, at], kv[:, :, at], kv[:, :, at], lowered, cache=cache))
+    whole = pe.attend(q, kv, kv, SHARED, causal=True)
+    torch.testing.assert_close(torch.cat(outs, dim=2), whole, rtol=0, atol=1e-12)
+
+
 def test_a_cache_is_not_asked_for_other_values() -> None:
     q = drawing(4)(1, 1, 5, 16)
     cache = pe.Cache()

@@ -86,6 +86,14 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "values turned again at each step of a cache",
+        "posenc.caches.cache:Cache._rotate_new",
+        "if k_waves is not None or lowered.form.value_rotation is not None:",
+        "if k_waves is not None:",
+        lambda: pe.RotaryValues(16),
+        "check_decoding",
+    ),
+    Fault(
         "a length taken from the buffer",
         "posenc.encodings.rotary:Rotary.rotation",
         "positions.lengths()",
