@@ -22,6 +22,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    GridTable,
     Householder,
     Mask,
     MaskRule,
@@ -57,6 +58,8 @@ def scores_of(
             outside = outside + distance_bias(term, positions, dtype)
         elif isinstance(term, Network):
             outside = outside + network_bias(term, positions, dtype)
+        elif isinstance(term, GridTable):
+            outside = outside + grid_bias(term, dtype)
         elif isinstance(term, Offset):
             outside = outside + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):
@@ -175,6 +178,13 @@ def network_bias(
     hidden = (x * term.hidden_weight.to(dtype) + term.hidden_bias.to(dtype)).relu()
     out = F.linear(hidden, term.output_weight.to(dtype), term.output_bias.to(dtype))
     return out.movedim(-1, 1)
+
+
+def grid_bias(term: GridTable, dtype: torch.dtype) -> Float[Tensor, "#b #h tq tk"]:
+    """What a table of rows and columns adds to each pair."""
+    step = term.k_index[:, None, :] - term.q_index[:, :, None] + term.zero
+    # The clamp reaches only pairs that are not visible.
+    return term.values.to(dtype)[:, step.clamp(0, term.values.shape[-1] - 1)].transpose(0, 1)
 
 
 def gathered(

@@ -188,6 +188,20 @@ class Network:
 
 
 @dataclass(frozen=True, eq=False)
+class GridTable:
+    """score += values[h, k_index - q_index + zero]; values (1|h, n).
+
+    The indices, int64 (1|b, tq) and (1|b, tk), are coordinates of a grid in one number, so that
+    each difference of rows and columns has one of its own. The table holds every difference.
+    """
+
+    values: Tensor
+    q_index: Tensor
+    k_index: Tensor
+    zero: int
+
+
+@dataclass(frozen=True, eq=False)
 class Offset:
     """score += q[i] + k[j]; (1|b, h, tq) and (1|b, h, tk)."""
 
@@ -313,6 +327,7 @@ Term = (
     | GatherTable
     | ValueTable
     | Network
+    | GridTable
     | Offset
     | CountTable
     | Scale

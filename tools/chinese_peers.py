@@ -168,6 +168,13 @@ WHAT = {
     "What timm, big_vision and MAE's authors compute, in own words: order and denominators": (
         "timm、big_vision 和 MAE 作者的代码所算的，用自己的话写出：次序与分母"
     ),
+    "SwinAttention over windows, the whole layer": "各窗口上的 SwinAttention，整层",
+    "BeitRelativePositionBias with its class token, and attention": (
+        "带类别词元的 BeitRelativePositionBias，再做注意力"
+    ),
+    "Swinv2SelfAttention over windows, trained on windows of the same and of another size": (
+        "各窗口上的 Swinv2SelfAttention，训练时的窗口大小相同或不同"
+    ),
     "DINOv3ViTAttention with DINOv3ViTRopePositionEmbedding, behind 5 tokens that do not turn": (
         "DINOv3ViTAttention 与 DINOv3ViTRopePositionEmbedding，前面有 5 个不旋转的词元"
     ),

@@ -21,6 +21,7 @@ from posenc.equation import (
     counted,
     distance_bias,
     gathered,
+    grid_bias,
     group,
     mask_rules,
     network_bias,
@@ -35,6 +36,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    GridTable,
     Householder,
     Network,
     Offset,
@@ -213,6 +215,8 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
             bias = bias + distance_bias(term, positions, dtype)
         elif isinstance(term, Network):
             bias = bias + network_bias(term, positions, dtype)
+        elif isinstance(term, GridTable):
+            bias = bias + grid_bias(term, dtype)
         elif isinstance(term, Offset):
             bias = bias + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):

@@ -17,6 +17,7 @@ from posenc.normal_form.form import Slopes, Table
 from posenc.normal_form.pairs import (
     along_diagonals,
     by_distance,
+    by_grid,
     line,
     through_network,
     vectors_by_distance,
@@ -47,6 +48,7 @@ _ADDED = frozenset(
         Feature.VECTORS,
         Feature.OFFSETS,
         Feature.NETWORK,
+        Feature.GRID,
         Feature.DENSE,
     }
 )
@@ -210,6 +212,9 @@ def _bias(call: Call) -> Tensor | None:
     if form.network is not None:
         distance = form.positions.distance()[:, 0]
         parts.append(through_network(form.network, distance, form.network.by_query, dtype))
+    if form.grid is not None:
+        grid = form.grid
+        parts.append(by_grid(grid.values.to(dtype), grid.q_index, grid.k_index, grid.zero))
     parts.append(None if form.dense is None else form.dense.to(dtype))
     bias = None
     for part in parts:

@@ -26,6 +26,7 @@ from posenc.encodings.kerple import KERPLE as KERPLE
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
 from posenc.encodings.lm_infinite import LMInfinite as LMInfinite
+from posenc.encodings.log_cpb import LogCPB as LogCPB
 from posenc.encodings.mamba3_rotary import Mamba3Rotary as Mamba3Rotary
 from posenc.encodings.mixed_rotary import MixedRotary as MixedRotary
 from posenc.encodings.mrope import MRoPE as MRoPE
@@ -45,6 +46,7 @@ from posenc.encodings.sink_logits import SinkLogits as SinkLogits
 from posenc.encodings.sinks import Sinks as Sinks
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
 from posenc.encodings.sliding_window import SlidingWindow as SlidingWindow
+from posenc.encodings.swin import SwinBias as SwinBias
 from posenc.encodings.t5 import T5Bias as T5Bias
 from posenc.encodings.temperature import Temperature as Temperature
 from posenc.encodings.transformer_xl import TransformerXL as TransformerXL

@@ -66,7 +66,7 @@ class MixedRotary(RotaryEncoding):
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, heads=4, grid=(3, 4))
-        yield cls(12, heads=2, axes=3, grid=(2, 2, 3), base=100.0, layout="half")
+        yield cls(12, heads=4, axes=3, grid=(2, 2, 3), base=100.0, layout="half")
 
     def angles(self, coordinates: Tensor) -> Angles:
         tokens = by_axis(self, coordinates, self.grid).double()

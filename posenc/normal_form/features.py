@@ -18,6 +18,7 @@ class Feature(Enum):
     )
     QUERY_SCALE = "a Scale differs by query"
     NETWORK = "a Network adds a function of the distance as a share of what its query tells"
+    GRID = "a GridTable adds to scores by differences of rows and columns"
     OFFSETS = "an Offset adds to scores a number per query and one per key"
     VECTORS = "GatherTable reads more than a score and its place"
     VECTORS_BESIDE_ROTATION = "GatherTable reads q and k as given, beside a Rotate that turns them"

@@ -3,7 +3,7 @@
     content = rotate(q) . rotate(k) + q . on_query[distance] + k . on_key[distance]
               + inside_table[distance] - inside_slopes * |distance|
     s       = scale * query_scale * content + table[distance] - slopes * |distance|
-              + offsets + network + dense + q . counts[number of open gates]
+              + offsets + network + grid + dense + q . counts[number of open gates]
     p       = softmax(s where visible; sink beside)
     out     = unturn(p turn(v)) + p on_value[distance]
 
@@ -22,7 +22,7 @@ from torch import Tensor
 from posenc.normal_form.features import Feature
 from posenc.positions import Positions
 from posenc.rotation import CosSin, waves_of
-from posenc.terms import ChunkZones, Householder, Network, Rotate, Zones, turns_in
+from posenc.terms import ChunkZones, GridTable, Householder, Network, Rotate, Zones, turns_in
 from posenc.torch_modes import fields_of, kept
 
 
@@ -139,6 +139,7 @@ class NormalForm:
     scale        product of the scales that are numbers, without the call's own
     query_scale  product of those that are tensors, (1|b, 1|h, tq)
     network      Network; what others add is dense
+    grid         GridTable; what others add is dense
     counts       vectors (1|h, n, d) by the number of open gates
     dense        (1|b, 1|h, tq, tk)
     sink         (1|h,), a logit in the softmax of each row beside those of the keys
@@ -164,6 +165,7 @@ class NormalForm:
     on_key: Table | None = None
     on_value: Table | None = None
     network: Network | None = None
+    grid: GridTable | None = None
     counts: Tensor | None = None
     dense: Tensor | None = None
     sink: Tensor | None = None
@@ -183,7 +185,7 @@ class NormalForm:
         sink."""
         parts: list[Any] = [self.positions.queries, self.positions.keys]
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
-        parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network]
+        parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network, self.grid]
         fields = [x for part in parts if part is not None for x in vars(part).values()]
         return tuple(
             [x for x in (*fields, self.query_scale, self.dense, self.sink) if isinstance(x, Tensor)]
@@ -232,7 +234,7 @@ class NormalForm:
         """Whether anything is added to the scores of pairs."""
         vectors = self.on_query is not None or self.on_key is not None
         rest = self.offsets is not None or self.network is not None or self.dense is not None
-        return self.by_distance or vectors or rest
+        return self.by_distance or vectors or rest or self.grid is not None
 
     @property
     def plain(self) -> bool:
@@ -259,6 +261,7 @@ class NormalForm:
         yield Feature.INSIDE_QUERY_SCALE, by_query and any(x is not None for x in inside)
         yield Feature.OFFSETS, self.offsets is not None
         yield Feature.NETWORK, self.network is not None
+        yield Feature.GRID, self.grid is not None
         yield Feature.VECTORS, vectors
         yield Feature.VECTORS_BESIDE_ROTATION, vectors and rotation is not None
         yield Feature.VALUE_VECTORS, self.on_value is not None

@@ -17,7 +17,7 @@ from posenc.normal_form.form import (
     merged,
     rotations_of,
 )
-from posenc.normal_form.pairs import through_network
+from posenc.normal_form.pairs import by_grid, through_network
 from posenc.normal_form.visibility import visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
@@ -27,6 +27,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    GridTable,
     Householder,
     Mask,
     Network,
@@ -121,6 +122,7 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
             "inside_slopes": _slopes(terms, inside=True),
             "offsets": _offsets(terms),
             "network": _first(terms, Network),
+            "grid": _first(terms, GridTable),
             "on_query": on_query,
             "on_key": on_key,
             "on_value": merged([_expanded(term, dtype) for term in _all(terms, ValueTable)]),
@@ -213,13 +215,14 @@ def _offsets(terms: Sequence[Term]) -> Offsets | None:
 
 
 def _dense(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> Tensor | None:
-    """What has a number for each pair: dense biases, and all networks but the first."""
+    """What has a number for each pair: dense biases, all networks and grids but the first."""
     parts = [term.values for term in _all(terms, DenseBias)]
     for network in _all(terms, Network)[1:]:
         with autocast_off(positions.device):
             wide = torch.promote_types(network.output_weight.dtype, dtype)
             distance = positions.distance()[:, 0]
             parts.append(through_network(network, distance, network.by_query, wide))
+    parts += [by_grid(x.values, x.q_index, x.k_index, x.zero) for x in _all(terms, GridTable)[1:]]
     return _summed(parts)
 
 
@@ -244,7 +247,7 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
         sizes = _not_one(term.values.shape[1])
     elif isinstance(term, Scale) and isinstance(term.factor, Tensor):
         sizes = _not_one(term.factor.shape[1])
-    elif isinstance(term, (DistanceTable, SinkLogit)):
+    elif isinstance(term, (DistanceTable, GridTable, SinkLogit)):
         sizes = _not_one(term.values.shape[0])
     elif isinstance(term, Network):
         sizes = _not_one(term.output_weight.shape[0], term.output_bias.shape[0])

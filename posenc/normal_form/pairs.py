@@ -126,6 +126,18 @@ def through_network(
     return F.linear(hidden.relu(), weight, bias).movedim(-1, 1)
 
 
+def by_grid(
+    values: Float[Tensor, "#h n"],
+    q_index: Int[Tensor, "#b r"],
+    k_index: Int[Tensor, "#b c"],
+    zero: int,
+) -> Float[Tensor, "#b #h r c"]:
+    """What a table of rows and columns adds to these queries and keys."""
+    step = (k_index + zero)[:, None] - q_index[..., None]
+    picked = values.index_select(1, step.clamp(0, values.shape[1] - 1).flatten())
+    return picked.unflatten(1, step.shape).transpose(0, 1)
+
+
 def line(
     table: Table | None, slopes: Slopes | None, first: int, stop: int, dtype: torch.dtype
 ) -> Float[Tensor, "#h n"] | None:

@@ -9,7 +9,15 @@ from typing import Any
 
 from torch import Tensor
 
-from posenc.terms import Householder, Offset, Rotate, RotateValues, Term, turns_in
+from posenc.terms import (
+    GridTable,
+    Householder,
+    Offset,
+    Rotate,
+    RotateValues,
+    Term,
+    turns_in,
+)
 from posenc.torch_modes import altered
 
 # Where a tensor is: the number of its term, then names.
@@ -19,6 +27,7 @@ _BY_KEY: dict[type, tuple[str, ...]] = {
     RotateValues: ("k_angle",),
     Offset: ("k",),
     Householder: ("w", "beta"),
+    GridTable: ("k_index",),
 }
 
 

@@ -28,6 +28,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    GridTable,
     Householder,
     Network,
     Rotate,
@@ -54,13 +55,14 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (ChunkZones, DenseBias, Householder),
+    "native": (ChunkZones, DenseBias, GridTable, Householder),
     "sdpa": (ChunkZones, CountTable, Householder, SinkLogit, ValueTable, Zones),
     "flex": (
         ChunkZones,
         CountTable,
         DenseBias,
         GatherTable,
+        GridTable,
         Householder,
         Network,
         ValueTable,

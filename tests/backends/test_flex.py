@@ -10,7 +10,7 @@ from tests.support.oracles import drawing
 from tests.support.term_examples import ADDITIONS, ARRANGEMENTS, TURNS, Sizes, arranged, inputs
 
 SIZES = Sizes()
-REFUSED = ("gather", "values", "count", "dense", "network", "zones", "products")
+REFUSED = ("gather", "values", "count", "dense", "grid", "network", "zones", "products")
 
 
 def able(name: str) -> bool:

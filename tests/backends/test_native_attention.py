@@ -26,7 +26,7 @@ from tests.support.term_examples import ADDITIONS, Sizes, inputs
 
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
 
-REFUSED = ("dense", "dense of all")
+REFUSED = ("dense", "dense of all", "grid", "grid of all rows and heads")
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import AxialRotary, GridSinusoidal, MixedRotary, Positions, SettingError
+from posenc import AxialRotary, GridSinusoidal, MixedRotary, Positions, SwinBias
+from posenc.errors import PositionsError, SettingError
 from tests.support.oracles import drawing
 
 
@@ -61,3 +62,21 @@ def test_sinusoids_of_a_video_give_time_its_width() -> None:
 def test_settings_of_images_are_checked(make, said: str) -> None:
     with pytest.raises(SettingError, match=said):
         make()
+
+
+def test_differences_beyond_a_window_read_its_edge() -> None:
+    made = SwinBias(4, (2, 3)).double()
+    draw = drawing(1)
+    q, k = draw(1, 4, 20, 8), draw(1, 4, 20, 8)
+    at = Positions.grid(4, 5)
+    added = pe.scores(q, k, made, positions=at) - pe.scores(q, k, None, positions=at)
+    # From row 3, column 0 to row 0, column 4: 3 rows up are read as one, 4 columns as two.
+    near = made.weight[(1 + 1) * 5 + (-2 + 2)]
+    torch.testing.assert_close(added[0, :, 15, 4], near)
+
+
+def test_fractional_places_have_no_entry_in_a_table() -> None:
+    q = torch.zeros(1, 4, 4, 8)
+    at = Positions.grid(2, 2, normalise="separate")
+    with pytest.raises(PositionsError, match=r"SwinBias holds one number.*Positions\.grid"):
+        pe.scores(q, q, SwinBias(4, (2, 2)), positions=at)

@@ -24,14 +24,14 @@ NAMES = {
     "learned": "Learned",
     "sinusoidal": "Sinusoid",
     "convolution": "convolution",
-    "table_2d": "relative position bias table",
-    "continuous_table_2d": "continuous relative position bias",
+    "swin": "relative position bias table",
+    "log_cpb": "continuous relative position bias",
 }
 SCALINGS = {"Linear": "linear", "DynamicNTK": "dynamic", "NTK": "ntk alpha", "YaRN": "yarn"}
 SCALINGS |= {"Llama3": "llama3", "LongRoPE": "longrope", "Proportional": "proportional"}
 SCALINGS |= {"QwenNTK": "qwen ntk"}
 # What posenc has no encoding, setting or scaling for.
-BEYOND = {"convolution", "table_2d", "continuous_table_2d", "learned_by_axis", "QwenNTK"}
+BEYOND = {"convolution", "learned_by_axis", "QwenNTK"}
 BEYOND |= {"before_projections", "each_axis_in_its_half"}
 # Facts that say more of the model than positions do.
 ASIDE = {"notes", "part", "softcap", "selection"}

@@ -111,6 +111,16 @@ def test_a_second_network_is_dense() -> None:
     assert form.features == {Feature.NETWORK, Feature.DENSE}
 
 
+def test_a_second_grid_is_dense() -> None:
+    draw = drawing()
+    first, second = (ADDITIONS["grid"](SQUARE, draw) for _ in range(2))
+    form = lower([first, second], 7).form
+    assert form.grid is not None
+    assert form.dense is not None
+    assert form.dense.shape == (2, 6, 7, 7)
+    assert form.features == {Feature.GRID, Feature.DENSE}
+
+
 def test_a_bias_beside_vectors_is_a_table_inside() -> None:
     form = lower([ADDITIONS["gather k buckets, bias"](SQUARE, drawing())], 7).form
     assert form.on_key is not None

@@ -207,6 +207,9 @@ def outside(terms: Sequence[t.Term], distance: float, w: tuple[int, ...]) -> flo
             total += entry(term.q.tolist(), b)[h][i] + entry(term.k.tolist(), b)[h][j]
         if isinstance(term, t.Network):
             total += network(term, int(distance), b, h, i)
+        if isinstance(term, t.GridTable):
+            step = entry(term.k_index.tolist(), b)[j] - entry(term.q_index.tolist(), b)[i]
+            total += entry(term.values.tolist(), h)[step + term.zero]
         if isinstance(term, t.DenseBias):
             total += entry(term.values.tolist(), b, h)[i][j]
     return total

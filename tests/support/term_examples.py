@@ -99,6 +99,11 @@ def bucketed_values(s: Sizes, draw: Draw) -> t.ValueTable:
     return t.ValueTable(draw(s.heads, 3, s.value_dim), 2, row_of=row_of, saturates=True)
 
 
+def grid_table(s: Sizes, draw: Draw, batch: int, heads: int) -> t.GridTable:
+    index = torch.arange(batch * s.k_len).view(batch, -1) * 3 % 5
+    return t.GridTable(draw(heads, 9), index[:, -s.q_len :], index, 4)
+
+
 def network(s: Sizes, draw: Draw, batch: int, heads: int, units: int) -> t.Network:
     hidden, output = draw(2, units), (draw(heads, units), draw(heads))
     return t.Network(draw(s.reach), draw(batch, s.q_len), *hidden, *output)
@@ -152,6 +157,8 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     ),
     "network": lambda s, draw: network(s, draw, s.batch, s.heads, 5),
     "network of all rows and heads": lambda s, draw: network(s, draw, 1, 1, 3),
+    "grid": lambda s, draw: grid_table(s, draw, s.batch, s.heads),
+    "grid of all rows and heads": lambda s, draw: grid_table(s, draw, 1, 1),
     "count": lambda s, draw: t.CountTable(draw(s.heads, 4, s.dim)),
     "count of all heads": lambda s, draw: t.CountTable(draw(1, 9, s.dim)),
     "scale": lambda s, draw: t.Scale(0.6),

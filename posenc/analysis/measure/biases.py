@@ -18,9 +18,9 @@ from posenc.equation import mask_rules
 from posenc.errors import SettingError, ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, embeds_only, flatten, lower
 from posenc.positions import Positions, Tokens
-from posenc.terms import DenseBias, DistanceTable, GatherTable, Network, Offset, Slope
+from posenc.terms import DenseBias, DistanceTable, GatherTable, GridTable, Network, Offset, Slope
 
-ADDING = (DistanceTable, Slope, GatherTable, Network, Offset, DenseBias)
+ADDING = (DistanceTable, Slope, GatherTable, Network, GridTable, Offset, DenseBias)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings._absolute import Absolute
 from posenc.encodings.sinusoidal import Sinusoidal
-from posenc.equation import distance_bias, network_bias, rows_of
+from posenc.equation import distance_bias, grid_bias, network_bias, rows_of
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import embeds_only
 from posenc.positions import Positions
@@ -21,6 +21,7 @@ from posenc.terms import (
     DenseBias,
     DistanceTable,
     GatherTable,
+    GridTable,
     Network,
     Rotate,
     Slope,
@@ -140,6 +141,8 @@ def _told(term: Term, positions: Positions) -> list[Tensor]:
         return [distance_bias(term, positions, torch.float64)]
     if isinstance(term, Network):
         return [network_bias(term, positions, torch.float64)]
+    if isinstance(term, GridTable):
+        return [grid_bias(term, torch.float64)]
     if isinstance(term, (GatherTable, ValueTable)):
         return [term.weight[:, rows_of(term, positions)[0, 0, 0]].mT]
     return [term.values] if isinstance(term, DenseBias) else []

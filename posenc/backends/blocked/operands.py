@@ -16,7 +16,9 @@ from posenc.torch_modes import arithmetic
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
 _BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2, "own_block": 2, "given_q": 2}
+_BY_QUERY |= {"grid_q_index": 1}
 _BY_KEY = {"k": 2, "given_k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
+_BY_KEY |= {"grid_k_index": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class Operands:
     sink                               (1|h,), beside the scores of each row
     own_block, given_*, reflect_*      of reflections, see `reflections`
     read_q, read_k, gate_q             as given, for vectors by distance (scaled) and by count
-    network_*                          the fields of a Network
+    network_*, grid_*                  the fields of a Network, the tensors of a GridTable
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
     table, past, future, inside_*      the same for distances that jump
     """
@@ -72,6 +74,9 @@ def operands_of(call: Call) -> Operands:
         tensors["scale"] = form.query_scale[..., None].to(dtype)
     if form.network is not None:
         tensors |= {f"network_{name}": x for name, x in vars(form.network).items()}
+    if form.grid is not None:
+        names = ("values", "q_index", "k_index")
+        tensors |= {f"grid_{name}": getattr(form.grid, name) for name in names}
     if form.sink is not None:
         tensors["sink"] = form.sink.to(dtype)
     if form.dense is not None:

@@ -18,6 +18,7 @@ from posenc.normal_form.pairs import (
     Span,
     along_diagonals,
     by_distance,
+    by_grid,
     key_vectors_along_diagonals,
     positions_of,
     rows_between,
@@ -115,6 +116,9 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
         network = Network(**{name: x[f"network_{name}"] for name in vars(form.network)})
         distance = chunk.distance()[:, 0]
         s = s + through_network(network, distance, network.by_query, dtype)
+    if form.grid is not None:
+        values = x["grid_values"].to(dtype)
+        s = s + by_grid(values, x["grid_q_index"], x["grid_k_index"], form.grid.zero)
     if "dense" in x:
         s = s + x["dense"].to(dtype)
     if "counts" in x:

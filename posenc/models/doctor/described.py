@@ -32,6 +32,7 @@ BESIDES = {
     "each query attends only the keys that an indexer picks": "每个查询只看索引器选出的键",
     "positions are (column, row), counted from {}": "位置是（列，行），从 {} 数起",
     "positions are the centres of patches, from -{} to {}": "位置是图块的中心，从 -{} 到 {}",
+    "all layers share one table": "各层共用一张表",
     "products are of unit vectors, and each head has a trained scale": (
         "内积取自单位向量，每个头有一个训练出来的缩放"
     ),

@@ -10,8 +10,7 @@ from posenc.models.read.learned import grid_rows, side
 from posenc.models.read.stack import HEADS, learned, plain_layer, stack
 from posenc.models.spec import EncodingSpec, LayerSpec, PartSpec
 
-# posenc has no encoding of this name: what it would need is said, and building it is refused.
-TABLE, CONTINUOUS = "table_2d", "continuous_table_2d"
+TABLE, CONTINUOUS = "swin", "log_cpb"
 
 
 def read_beit(keys: Keys) -> Mapping[str, PartSpec]:
@@ -24,11 +23,12 @@ def read_beit(keys: Keys) -> Mapping[str, PartSpec]:
         "heads": keys.whole(*HEADS).value,
         "grid": (across, across),
         "class_token": True,
-        "shared": shared,
     }
+    beyond = ("all layers share one table",) if shared and not own else ()
     specs = (EncodingSpec(TABLE, settings),) if own or shared else ()
     plain = plain_layer(keys, *specs, causal=False)
-    layer = replace(plain, sources={**plain.sources, "encoding": key if own else shared_key})
+    sources = {**plain.sources, "encoding": key if own else shared_key}
+    layer = replace(plain, beyond=beyond, sources=sources)
     rows = []
     if keys.flag("use_absolute_position_embeddings").value:
         rows = [learned(keys, tokens)]
@@ -42,8 +42,6 @@ def read_swin(keys: Keys) -> Mapping[str, PartSpec]:
 
 def read_swinv2(keys: Keys) -> Mapping[str, PartSpec]:
     """A small network of the step in place of the table, and cosines in place of products."""
-    # The grids that the network was trained on, by which steps are divided.
-    keys.any("pretrained_window_sizes")
     return {"vision": _stages(keys, CONTINUOUS)}
 
 
@@ -57,6 +55,8 @@ def _stages(keys: Keys, kind: str) -> PartSpec:
     width, width_key = keys.whole("embed_dim")
     image, patch = side(keys, "image_size"), side(keys, "patch_size")
     window, window_key = side(keys, "window_size")
+    # The windows that a network was trained on, by which steps are divided; 0 is those of the file.
+    trained = keys.whole_numbers("pretrained_window_sizes").value or ()
     across = image.value // patch.value
     layers: list[LayerSpec] = []
     for stage, (depth, count) in enumerate(zip(depths, heads, strict=True)):
@@ -68,7 +68,9 @@ def _stages(keys: Keys, kind: str) -> PartSpec:
         dim = (width << stage) // count
         for number in range(depth):
             step = shift if number % 2 else 0
-            spec = EncodingSpec(kind, {"heads": count, "grid": (reach, reach)})
+            across_window = trained[stage : stage + 1] if kind == CONTINUOUS else ()
+            size = max(across_window, default=0) or reach
+            spec = EncodingSpec(kind, {"heads": count, "grid": (size, size)})
             layers.append(
                 LayerSpec(
                     encodings=(spec,),

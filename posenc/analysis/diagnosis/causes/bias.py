@@ -10,9 +10,9 @@ from torch import Tensor
 from posenc.analysis.diagnosis.computation import Computation, Edit
 from posenc.analysis.diagnosis.hypotheses import LOW, Rows
 from posenc.encodings.t5 import T5Bias
-from posenc.terms import DenseBias, DistanceTable, Network, Offset, Slope, Term
+from posenc.terms import DenseBias, DistanceTable, GridTable, Network, Offset, Slope, Term
 
-BIASES = (DistanceTable, Slope, Network, DenseBias, Offset)
+BIASES = (DistanceTable, Slope, Network, GridTable, DenseBias, Offset)
 
 
 def bias(ours: Computation) -> Rows:
