@@ -25,10 +25,12 @@ from posenc.encoding import Tags as Tags
 from posenc.encodings import *  # noqa: F403 - the members are listed in their folder alone
 from posenc.encodings.scaling import NTK as NTK
 from posenc.encodings.scaling import DynamicNTK as DynamicNTK
+from posenc.encodings.scaling import DynamicYaRN as DynamicYaRN
 from posenc.encodings.scaling import Linear as Linear
 from posenc.encodings.scaling import Llama3 as Llama3
 from posenc.encodings.scaling import LongRoPE as LongRoPE
 from posenc.encodings.scaling import Proportional as Proportional
+from posenc.encodings.scaling import Resonance as Resonance
 from posenc.encodings.scaling import YaRN as YaRN
 from posenc.errors import CacheError as CacheError
 from posenc.errors import CheckError as CheckError

@@ -65,6 +65,22 @@ def yarn(
     return theta * (share + (1 - share) / factor)
 
 
+def dynamic_yarn(
+    i: int,
+    base: float,
+    dim: int,
+    length: float,
+    *,
+    original_length: int,
+    factor: float = 1.0,
+    **ramp: Any,
+) -> float:
+    """YaRN by how much longer the input is (arXiv:2309.00071, section 3.4; authors' code)."""
+    stretch = max(factor, length / original_length)
+    settings = {"factor": stretch, "original_length": original_length, **ramp}
+    return yarn(i, base, dim, length, **settings)
+
+
 def llama3(
     i: int,
     base: float,
@@ -151,6 +167,7 @@ FREQUENCIES: Mapping[str, Frequency] = {
     "NTK": ntk,
     "DynamicNTK": dynamic_ntk,
     "YaRN": yarn,
+    "DynamicYaRN": dynamic_yarn,
     "Llama3": llama3,
     "LongRoPE": long_rope,
     "Proportional": proportional,

@@ -15,9 +15,11 @@ WRITTEN = (
     "NTK(4)",
     "DynamicNTK(4, 4096)",
     "YaRN(4, 4096)",
+    "DynamicYaRN(4096)",
     "LongRoPE((1, 1.1, 1.5, 2), (1, 1.7, 5, 9), 4096, 8)",
     "Llama3(8, 1, 4, 8192)",
     "Proportional(0.5)",
+    "Resonance(YaRN(4, 4096))",
 )
 WORDS = {
     int: "a whole number",

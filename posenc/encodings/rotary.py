@@ -5,22 +5,24 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
+from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import Angles, RotaryEncoding, angle, geometric
 from posenc.encodings.scaling import (
     DynamicNTK,
+    DynamicYaRN,
     Length,
     Linear,
     Llama3,
     LongRoPE,
     Proportional,
+    Resonance,
     Scaled,
     Scaling,
     YaRN,
 )
 from posenc.errors import SettingError
 from posenc.positions import Positions, one_axis
-from posenc.terms import Layout, Rotate
+from posenc.terms import Layout, Rotate, Scale, Term
 
 
 class Rotary(RotaryEncoding):
@@ -35,9 +37,10 @@ class Rotary(RotaryEncoding):
     and float64.
 
     To reach beyond the trained length, scaling changes the frequencies: Linear, NTK, DynamicNTK,
-    YaRN, LongRoPE, Llama3 or Proportional, as in Rotary(64, scaling=YaRN(4, 4096)). LLaMA 2 Long
-    (arXiv:2309.16039) is another base, Rotary(64, base=500_000.0). Raises SettingError for an odd
-    dim, a rotary_dim that is odd or does not fit behind start, and a scaling that does not fit.
+    YaRN, DynamicYaRN, LongRoPE, Llama3, Proportional or Resonance, as in Rotary(64,
+    scaling=YaRN(4, 4096)). LLaMA 2 Long (arXiv:2309.16039) is another base, Rotary(64,
+    base=500_000.0). Raises SettingError for an odd dim, a rotary_dim that is odd or does not fit
+    behind start, and a scaling that does not fit.
 
     Source: Su et al. 2021, arXiv:2104.09864, equations 14 to 16 and 34; partial turning: GPT-J;
     from start on: DeepSeek-V2, arXiv:2405.04434, section 2.1.3.
@@ -63,13 +66,20 @@ class Rotary(RotaryEncoding):
             )
         self.rotary_dim, self.scaling, self._rule = rotary_dim, scaling, scaling or Scaling()
         self._rule.check(base, self.rotated_dim)
+        grows = self._rule.gain_at(None) is not None
+        if grows and self.rotated_dim < dim:
+            raise SettingError(
+                f"Rotary(dim={dim}, rotary_dim={rotary_dim}, scaling={scaling!r}): a gain that "
+                "grows with the length multiplies whole scores, of which some dimensions would "
+                "not turn here: give attention_factor"
+            )
         by_length = self._rule.length_dependent
         self.tags = replace(
             self.tags,
             length_dependent=by_length,
             needs_extent=by_length,
             translation_invariant=not by_length,
-            norm_preserving=self._rule.gain == 1.0,
+            norm_preserving=self._rule.gain == 1.0 and not grows,
         )
 
     @classmethod
@@ -85,11 +95,27 @@ class Rotary(RotaryEncoding):
         yield cls(12, rotary_dim=8, scaling=LongRoPE(**divisors, original_length=4, factor=8.0))
         yield cls(16, layout="interleaved", scaling=Llama3(8.0, 1.0, 4.0, original_length=64))
         yield cls(16, scaling=Proportional(0.5))
+        yield cls(16, scaling=Resonance(DynamicYaRN(8, beta_fast=8.0)))
 
     def frequencies(self, length: Length = None, device: torch.device | None = None) -> Scaled:
         """Radians per token of each pair; length (..., 1), int64, is for scalings that read it."""
         theta = geometric(self.base, self.rotated_dim, device)
         return self._rule.frequencies(theta, self.base, length)
+
+    def lower(
+        self,
+        positions: Positions,
+        context: Context | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Term, ...]:
+        terms = super().lower(positions, context, dtype=dtype)
+        if self._rule.gain_at(None) is None:
+            return terms
+        length = positions.lengths()[0]
+        gain = self._rule.gain_at(length[:, None, :].expand(-1, -1, positions.q_len))
+        assert isinstance(gain, Tensor)
+        return (*terms, Scale(gain.square().to(dtype)))
 
     def rotation(self, positions: Positions) -> Rotate:
         q_length, k_length = positions.lengths() if self.tags.length_dependent else (None, None)
@@ -117,11 +143,16 @@ class Rotary(RotaryEncoding):
                 self._rule.reference(i, self.base, self.rotated_dim, length)
                 for i in range(self.rotated_dim // 2)
             ]
-            for length in (at.k.flatten(1).amax(dim=-1).ceil() + 1).tolist()
+            for length in self._reference_lengths(at)
         ]
         return at.q.new_tensor(rows)[:, None, None, None]
 
+    def _reference_lengths(self, at: Pairs) -> list[float]:
+        return (at.k.flatten(1).amax(dim=-1).ceil() + 1).tolist()
+
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
+        gains = [self._rule.reference_gain(length) for length in self._reference_lengths(at)]
         q = q.clone()
-        q[..., self.first : self.first + self.rotated_dim] *= self._rule.reference_gain()
+        turned = slice(self.first, self.first + self.rotated_dim)
+        q[..., turned] *= q.new_tensor(gains).view(-1, 1, 1, 1)
         return super().reference_scores(q, k, at)

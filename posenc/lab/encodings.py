@@ -8,7 +8,10 @@ from posenc.encoding import Encoding
 from posenc.errors import SettingError
 from posenc.lab.spelling import spelled, split
 
-SCALINGS = ("DynamicNTK", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional", "YaRN")
+SCALINGS = (
+    *("DynamicNTK", "DynamicYaRN", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional"),
+    *("Resonance", "YaRN"),
+)
 
 
 def made(text: str, **sizes: Any) -> list[Encoding]:

@@ -28,6 +28,14 @@ SCALINGS: list[Scaling] = [
     pe.Llama3(16.0, 1.0, 1.0, original_length=8192),
     pe.Proportional(0.3),
 ]
+# The first one's gain is no part of its rotation.
+BESIDE = [
+    pe.DynamicYaRN(8, ramp="paper"),
+    pe.DynamicYaRN(8, 2.0, beta_fast=1.0, beta_slow=0.2, attention_factor=1.1),
+    pe.Resonance(),
+    pe.Resonance(pe.YaRN(16.0, 4096)),
+    pe.Resonance(pe.Proportional(0.3)),
+]
 BY_LENGTH = [scaling for scaling in SCALINGS if scaling.length_dependent]
 
 
@@ -39,7 +47,7 @@ def of_length(length: int) -> Tensor:
     return torch.tensor([length])
 
 
-@pytest.mark.parametrize("scaling", SCALINGS, ids=named)
+@pytest.mark.parametrize("scaling", [*SCALINGS, *BESIDE], ids=named)
 def test_frequencies_are_those_of_the_reference(scaling: Scaling) -> None:
     rope = Rotary(DIM, base=500_000.0, scaling=scaling)
     for length in (1, 8, 9, 300):
@@ -48,7 +56,7 @@ def test_frequencies_are_those_of_the_reference(scaling: Scaling) -> None:
         torch.testing.assert_close(actual, actual.new_tensor(expected), rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("scaling", SCALINGS, ids=named)
+@pytest.mark.parametrize("scaling", [*SCALINGS, *BESIDE], ids=named)
 def test_the_repr_evaluates_to_an_equal_rotary(scaling: Scaling) -> None:
     rope = Rotary(DIM, scaling=scaling)
     names = {name: getattr(pe, name) for name in pe.__all__}
@@ -162,6 +170,15 @@ def test_settings_decide_what_is_claimed() -> None:
         (lambda: pe.Llama3(8.0, 4.0, 1.0, 64), r"0 < low_freq_factor <= high_freq_factor"),
         (lambda: Rotary(2, scaling=pe.NTK(2.0)), r"turns 2 dimensions: .* needs 4 or more"),
         (lambda: Rotary(2, scaling=pe.DynamicNTK(2.0, 8)), r"needs 4 or more"),
+        (lambda: pe.DynamicYaRN(0), "needs original_length"),
+        (lambda: pe.DynamicYaRN(8, ramp="line"), "ramp='line'"),
+        (lambda: Rotary(128, scaling=pe.DynamicYaRN(4)), "run backwards"),
+        (
+            lambda: Rotary(8, rotary_dim=4, scaling=pe.DynamicYaRN(64)),
+            "some dimensions would not turn here: give attention_factor",
+        ),
+        (lambda: pe.Resonance(4.0), "this is no scaling"),
+        (lambda: Rotary(6, scaling=pe.Resonance(LONG)), "32 short and 32 long"),
         (lambda: Rotary(6, scaling=LONG), r"32 short and 32 long divisors .* turns 6 .*, 3, is"),
         (lambda: Rotary(DIM, rotary_dim=6, scaling=LONG), r"turns 6 dimensions"),
         (lambda: Rotary(128, scaling=pe.YaRN(4.0, 4)), r"run backwards; ramp='paper'"),

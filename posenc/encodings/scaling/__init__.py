@@ -10,10 +10,12 @@ from posenc.encodings.scaling.base import Length as Length
 from posenc.encodings.scaling.base import Scaled as Scaled
 from posenc.encodings.scaling.base import Scaling as Scaling
 from posenc.encodings.scaling.base import Theta as Theta
+from posenc.encodings.scaling.dynamic_yarn import DynamicYaRN as DynamicYaRN
 from posenc.encodings.scaling.linear import Linear as Linear
 from posenc.encodings.scaling.llama3 import Llama3 as Llama3
 from posenc.encodings.scaling.long_rope import LongRoPE as LongRoPE
 from posenc.encodings.scaling.ntk import NTK as NTK
 from posenc.encodings.scaling.ntk import DynamicNTK as DynamicNTK
 from posenc.encodings.scaling.proportional import Proportional as Proportional
+from posenc.encodings.scaling.resonance import Resonance as Resonance
 from posenc.encodings.scaling.yarn import YaRN as YaRN

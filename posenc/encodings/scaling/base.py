@@ -40,6 +40,10 @@ class Scaling:
     def gain(self) -> float:
         return 1.0
 
+    def gain_at(self, length: Length) -> Tensor | float | None:
+        """The gain of inputs of this length, where it is not the same for all."""
+        return None
+
     def check(self, base: float, dim: int) -> None:
         """Raise SettingError where these settings do not fit a Rotary of `dim` rotated ones."""
         if dim < 2 * self.fewest_pairs:
@@ -57,8 +61,8 @@ class Scaling:
         formula = FREQUENCIES.get(type(self).__name__, default)
         return formula(i, base, dim, length, **vars(self))
 
-    def reference_gain(self) -> float:
-        """The paper's factor of the scores of turned dimensions."""
+    def reference_gain(self, length: float) -> float:
+        """The paper's factor of the scores of turned dimensions, for an input of this length."""
         return GAINS.get(type(self).__name__, no_gain)(**vars(self)) ** 2
 
 

@@ -75,13 +75,16 @@ class YaRN(Scaling):
         return log + 1.0
 
     def frequencies(self, theta: Theta, base: float, length: Length) -> Scaled:
-        if self.ramp == "paper":
-            share = by_turns(theta, self.original_length, self.beta_slow, self.beta_fast)
-        else:
-            first, last = self._ends(base, 2 * theta.shape[-1])
-            i = torch.arange(theta.shape[-1], dtype=torch.float64, device=theta.device)
-            share = 1 - ((i - first) / (last - first or 0.001)).clamp(0.0, 1.0)
+        share = self.share(theta, base)
         return share * theta + (1 - share) * theta / self.factor
+
+    def share(self, theta: Theta, base: float) -> Theta:
+        """How much of each pair stays as it is."""
+        if self.ramp == "paper":
+            return by_turns(theta, self.original_length, self.beta_slow, self.beta_fast)
+        first, last = self._ends(base, 2 * theta.shape[-1])
+        i = torch.arange(theta.shape[-1], dtype=torch.float64, device=theta.device)
+        return 1 - ((i - first) / (last - first or 0.001)).clamp(0.0, 1.0)
 
     def _ends(self, base: float, dim: int) -> tuple[float, float]:
         """Between which pairs the ramp of the code runs."""

@@ -127,6 +127,22 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "dynamic YaRN's gain of its smallest factor",
+        "posenc.encodings.scaling.dynamic_yarn:DynamicYaRN.gain_at",
+        "0.1 * self._stretch(length).log() + 1.0",
+        "0.0 * length + self._fixed().gain",
+        lambda: pe.Rotary(16, scaling=pe.DynamicYaRN(4, ramp="paper")),
+        "check_reference_scores",
+    ),
+    Fault(
+        "wavelengths rounded up",
+        "posenc.encodings.scaling.resonance:Resonance.frequencies",
+        ".round()",
+        ".ceil()",
+        lambda: pe.Rotary(16, scaling=pe.Resonance()),
+        "check_reference_scores",
+    ),
+    Fault(
         "a length stored as a number",
         "posenc.encodings._rotary:angle",
         "tokens.view(-1, 1, tokens.shape[-1], 1)",
