@@ -77,8 +77,7 @@ def dynamic_yarn(
 ) -> float:
     """YaRN by how much longer the input is (arXiv:2309.00071, section 3.4; authors' code)."""
     stretch = max(factor, length / original_length)
-    settings = {"factor": stretch, "original_length": original_length, **ramp}
-    return yarn(i, base, dim, length, **settings)
+    return yarn(i, base, dim, length, factor=stretch, original_length=original_length, **ramp)
 
 
 def llama3(
