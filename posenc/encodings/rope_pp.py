@@ -76,6 +76,7 @@ class RoPEPlusPlus(Rotary):
             q_pair, k_pair = (torch.complex(x[..., one], x[..., two]) for x in (q, k))
             product = q_pair[..., :, None] * k_pair.conj()[..., None, :]
             z = z + product * torch.exp(1j * angles[..., i])
-        z = z * at.scale * self._rule.reference_gain()
+        gains = [self._rule.reference_gain(length) for length in self._reference_lengths(at)]
+        z = z * at.scale * at.q.new_tensor(gains).view(-1, 1, 1, 1)
         heads = [z[:, h].imag if h in self._turned else z[:, h].real for h in range(q.shape[1])]
         return torch.stack(heads, dim=1)

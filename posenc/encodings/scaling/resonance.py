@@ -34,7 +34,7 @@ class Resonance(Scaling):
         return Scaling() if self.scaling is None else self.scaling
 
     @property
-    def length_dependent(self) -> bool:
+    def length_dependent(self) -> bool:  # pyrefly: ignore[bad-override]
         return self._inner.length_dependent
 
     @property
