@@ -50,7 +50,10 @@ def scores_of(
     content = rotated_content(q, k, terms, positions, dtype)
     outside = torch.zeros((), dtype=dtype, device=q.device)
     for term in terms:
-        if isinstance(term, GatherTable):
+        if isinstance(term, GatherTable) and term.own is not None:
+            told = gathered(term, term.own.to(dtype), k, positions)
+            outside = outside + told * content_scale(terms, 1.0, dtype)
+        elif isinstance(term, GatherTable):
             content = content + gathered(term, q, k, positions)
         elif isinstance(term, (DistanceTable, Slope)) and term.inside:
             content = content + distance_bias(term, positions, dtype)
@@ -202,7 +205,8 @@ def gathered(
     rows = rows_of(term, positions)
     if term.side == "k":
         rows = rows.mT
-    rows = rows.expand(q.shape[0], heads, -1, -1)
+    rows = rows.expand(max(q.shape[0], rows.shape[0]), heads, -1, -1)
+    products = products.expand(rows.shape[0], -1, -1, -1)
     picked = products.gather(-1, rows)
     return picked if term.side == "q" else picked.mT
 

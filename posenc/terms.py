@@ -147,6 +147,8 @@ class GatherTable:
     """content += (x + bias) . weight[h, row_of[distance + zero]]; x is q or k, never rotated.
 
     weight (1|h, rows, d), bias (1|h, d), row_of int64 (n,); row_of None means row = distance + zero
+    own   (1|b, h, tq, e) in place of q, with weight (1|h, rows, e) and no bias: then it is scaled
+          by Scale terms alone, s += (product of Scale) * own . weight[...]
     """
 
     weight: Tensor
@@ -155,6 +157,7 @@ class GatherTable:
     bias: Tensor | None = None
     row_of: Tensor | None = None
     saturates: bool = False
+    own: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

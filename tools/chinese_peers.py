@@ -4,6 +4,12 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "InklingAttention of both kinds of layers without its convolutions, its float32 in float64": (
+        "两种层的 InklingAttention，去掉卷积，其 float32 的步骤改用 float64"
+    ),
+    "RelativeProjPositionalBias without the bias of its projection": (
+        "RelativeProjPositionalBias，其投影不带偏置"
+    ),
     "What modules/rotary.py of timurcarstensen/selective-rope does, written again, in attention": (
         "按 timurcarstensen/selective-rope 的 modules/rotary.py 重写，用于注意力"
     ),

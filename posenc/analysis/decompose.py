@@ -217,6 +217,9 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
             bias = bias + network_bias(term, positions, dtype)
         elif isinstance(term, GridTable):
             bias = bias + grid_bias(term, dtype)
+        elif isinstance(term, GatherTable) and term.own is not None:
+            told = gathered(term, term.own.to(dtype), k.whole(), positions)
+            bias = bias + told * content_scale(terms, 1.0, dtype)
         elif isinstance(term, Offset):
             bias = bias + (term.q[..., :, None] + term.k[..., None, :]).to(dtype)
         elif isinstance(term, DenseBias):
@@ -253,7 +256,7 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
         whole = q.whole(), k.whole()
         add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
     for term in terms:
-        if isinstance(term, GatherTable):
+        if isinstance(term, GatherTable) and term.own is None:
             plain = replace(term, bias=None)
             reader = "token_position" if term.side == "q" else "position_token"
             add(reader, gathered(plain, q.token, k.token, positions))

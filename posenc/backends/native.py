@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import (
@@ -24,7 +25,7 @@ from posenc.backends.backend import (
 )
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm
+from posenc.normal_form.form import NormalForm, Table
 from posenc.terms import Network, Zones
 from posenc.torch_modes import arithmetic, cast_to, kept_for, plain
 
@@ -39,6 +40,7 @@ CAN = frozenset(
         Feature.NETWORK,
         Feature.SINK,
         Feature.VECTORS,
+        Feature.OWN_VECTORS,
         Feature.VALUE_VECTORS,
         Feature.COUNTS,
         Feature.MASK,
@@ -92,7 +94,9 @@ def _given(call: Call) -> tuple[Any, ...]:
     """
     form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
-    settings = scale, dtype, call.q.shape[1]
+    if form.own is not None:
+        q, k, v = *_widened(call, q, k, scale), v.to(dtype)
+    settings = scale, dtype, call.q.shape[1], call.q.shape[3]
     # Every layer of one forward reads the same.
     run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
     return q, k, v, run, terms, _of_layer(call, dtype)
@@ -109,16 +113,44 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
         fields["dropout"] = call.dropout
     far = far_operands(call)
     if far is not None and isinstance(call.form.rotation, Zones):
+        if call.form.own is not None:
+            scale = 1.0 if call.form.query_scale is not None else call.scale * call.form.scale
+            far = _widened(call, *far, scale)
         fields["q_far"], fields["k_far"] = far
         fields["zone"] = call.form.rotation.width
     return fields
 
 
-def _kept(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> tuple[Any, ...]:
+def _widened(call: Call, q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """q, scaled, beside the vectors of its own, and k beside zeros: one table is read by both."""
+    form, dtype = call.form, arithmetic(call.q, call.k, call.v)
+    assert form.own is not None
+    own = form.own.x.to(dtype) * form.scale
+    if form.query_scale is not None:
+        own = own * form.query_scale.to(dtype)[..., None]
+    own = own.expand(*q.shape[:3], -1)
+    return torch.cat((q.to(dtype) * scale, own), dim=-1), F.pad(k.to(dtype), (0, own.shape[-1]))
+
+
+def _read_by_queries(form: NormalForm, width: int) -> Table | None:
+    """The vectors that q reads and then, beside them, those that its own read."""
+    if form.own is None:
+        return form.on_query
+    own = form.own.table
+    beside = Table(F.pad(own.values, (width, 0)), own.zero)
+    if form.on_query is None:
+        return beside
+    size = own.values.shape[-1]
+    return beside.plus(Table(F.pad(form.on_query.values, (0, size)), form.on_query.zero))
+
+
+def _kept(
+    form: NormalForm, scale: float, dtype: torch.dtype, heads: int, width: int
+) -> tuple[Any, ...]:
     """What runs the kernel with these terms; what the operator is given of them, by name, and each
     value.
     """
-    terms, run = _of_terms(form, scale, dtype, heads), None
+    terms, run = _of_terms(form, scale, dtype, heads, width), None
     if not torch.is_grad_enabled() or not any(
         isinstance(x, Tensor) and x.requires_grad for x in terms.values()
     ):
@@ -129,14 +161,20 @@ def _kept(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> tup
     return run, terms, *terms.values()
 
 
-def _of_terms(form: NormalForm, scale: float, dtype: torch.dtype, heads: int) -> dict[str, Any]:
+def _of_terms(
+    form: NormalForm, scale: float, dtype: torch.dtype, heads: int, width: int
+) -> dict[str, Any]:
     """The inputs of the operator that no layer changes."""
     positions = form.positions
     table, slopes = form.biases(scale)
+    on_key = form.on_key
+    if form.own is not None:
+        # Queries come scaled.
+        on_key, scale = None if on_key is None else on_key.times(scale), 1.0
     tables = {
         "table": table,
-        "on_query": form.on_query,
-        "on_key": form.on_key,
+        "on_query": _read_by_queries(form, width),
+        "on_key": on_key,
         "on_value": form.on_value,
     }
     fields: dict[str, Any] = {}
@@ -183,7 +221,7 @@ def limits(call: Call) -> str | None:
     if isinstance(LIBRARY, str):
         return LIBRARY
     form = call.form
-    inside = form.inside_table, form.inside_slopes, form.on_query, form.on_key
+    inside = form.inside_table, form.inside_slopes, form.on_query, form.on_key, form.own
     if form.counts is not None and any(bias is not None for bias in inside):
         return "CountTable counts content alone, beside no bias and no vectors inside the scale"
     if form.counts is not None and isinstance(form.rotation, Zones):

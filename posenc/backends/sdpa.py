@@ -46,6 +46,7 @@ _ADDED = frozenset(
         Feature.TABLE,
         Feature.SLOPES,
         Feature.VECTORS,
+        Feature.OWN_VECTORS,
         Feature.OFFSETS,
         Feature.NETWORK,
         Feature.GRID,
@@ -203,6 +204,10 @@ def _bias(call: Call) -> Tensor | None:
         parts.append(_by_distance(call, *form.biases(scale), dtype))
     if form.on_query is not None:
         parts.append(_by_vectors(call, call.q.to(dtype), form.on_query) * scale)
+    if form.own is not None:
+        told = _by_vectors(call, form.own.x.to(dtype), form.own.table) * form.scale
+        factor = form.query_scale
+        parts.append(told if factor is None else told * factor.to(dtype)[..., None])
     if form.on_key is not None:
         k = group(call.k.to(dtype), call.q.shape[1])
         parts.append(_by_vectors(call, k, form.on_key, of_keys=True) * scale)

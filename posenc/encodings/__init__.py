@@ -34,6 +34,7 @@ from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal
 from posenc.encodings.path import PaTH as PaTH
 from posenc.encodings.recurrent import Recurrent as Recurrent
+from posenc.encodings.relative_projection import RelativeProjection as RelativeProjection
 from posenc.encodings.rerope import ReRoPE as ReRoPE
 from posenc.encodings.rope_pp import RoPEPlusPlus as RoPEPlusPlus
 from posenc.encodings.rotary import Rotary as Rotary

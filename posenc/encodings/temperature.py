@@ -25,6 +25,10 @@ def _llama4(at: Tensor, *, original_length: int = 8_192, strength: float = 0.1) 
     return 1 + strength * ((at + 1) / original_length).floor().log1p()
 
 
+def _inkling(at: Tensor, *, original_length: int, strength: float = 0.1) -> Tensor:
+    return 1 + strength * ((at + 1) / original_length).clamp(min=1.0).log()
+
+
 def _ministral(at: Tensor, *, original_length: int = 16_384, strength: float = 0.1) -> Tensor:
     return 1 + strength * (at / original_length).floor().log1p()
 
@@ -35,6 +39,7 @@ KINDS: dict[str, Callable[..., Tensor | float]] = {
     "yarn": _yarn,
     "llama4": _llama4,
     "ministral": _ministral,
+    "inkling": _inkling,
 }
 
 
@@ -48,6 +53,7 @@ class Temperature(Encoding):
         "yarn"       (strength * ln(factor) + 1)**2                           strength 0.1
         "llama4"     1 + strength * ln(1 + floor((p + 1) / original_length))  8192, 0.1
         "ministral"  1 + strength * ln(1 + floor(p / original_length))        16384, 0.1
+        "inkling"    1 + strength * ln(max(1, (p + 1) / original_length))     strength 0.1
 
     original_length is in tokens, factor is how often it goes into the new length. Biases outside
     the scale do not grow. The scaling YaRN does as much on cos and sin: give one of the two. Raises
@@ -56,7 +62,8 @@ class Temperature(Encoding):
 
     Source: "log_n" Su 2021, https://kexue.fm/archives/8823, clipped as in bojone/rerope; "yarn"
     Peng et al. 2023, arXiv:2309.00071, section 3.4; the others after Nakanishi 2025,
-    arXiv:2501.19399, as in the code of Llama 4 and of Ministral 3.
+    arXiv:2501.19399, as in the code of Llama 4, of Ministral 3 and of Inkling
+    in transformers, whose log_scaling_n_floor is original_length.
     """
 
     name = "temperature"
@@ -68,7 +75,7 @@ class Temperature(Encoding):
 
     def __init__(
         self,
-        kind: Literal["log_n", "yarn", "llama4", "ministral"],
+        kind: Literal["log_n", "yarn", "llama4", "ministral", "inkling"],
         original_length: int | None = None,
         factor: float | None = None,
         strength: float | None = None,
@@ -98,6 +105,7 @@ class Temperature(Encoding):
     def examples(cls) -> Iterator[Encoding]:
         yield from (cls("log_n", original_length=4), cls("yarn", factor=4.0))
         yield from (cls("llama4", original_length=4), cls("ministral", 4, strength=0.3))
+        yield cls("inkling", 4)
 
     def _own(self) -> dict[str, float]:
         names = ("original_length", "factor", "strength")
@@ -124,6 +132,8 @@ class Temperature(Encoding):
                 return max(1.0, math.log(p + 1) / math.log(length))
             if self.kind == "yarn":
                 return (strength * math.log(self.factor or 0) + 1) ** 2
+            if self.kind == "inkling":
+                return 1 + strength * math.log(max(1.0, (p + 1) / length))
             first = 1 if self.kind == "llama4" else 0
             return 1 + strength * math.log(1 + math.floor((p + first) / length))
 

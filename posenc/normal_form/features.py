@@ -31,6 +31,7 @@ class Feature(Enum):
     SINK = "a SinkLogit stands in the softmax beside the scores of the keys"
     DENSE = "DenseBias is no function of the distance alone"
     MASK = "a Mask hides pairs by their order"
+    OWN_VECTORS = "GatherTable reads vectors of its own in place of q"
     # Of positions: how a backend may find the distance and the order of a pair.
     PLACED_DISTANCES = "distances of explicit positions do not follow the order of the tokens"
     FRACTIONAL_DISTANCES = "distances must be whole numbers"

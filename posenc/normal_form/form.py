@@ -7,6 +7,7 @@
     p       = softmax(s where visible; sink beside)
     out     = unturn(p turn(v)) + p on_value[distance]
 
+own adds scale * query_scale * own . vectors[distance] of a query, without the call's own scale.
 Every backend but the reference reads this and nothing else. Letters: b batch, h query heads,
 tq queries, tk keys, d head dimension, n distances; `1|h` means 1 or h. Distance is
 k_position - q_position.
@@ -97,6 +98,17 @@ class Offsets:
     k: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class OwnVectors:
+    """score += query_scale * scale of the form * x[i] . the table's vector of the distance.
+
+    x (1|b, h, tq, e), in the dtype of the terms.
+    """
+
+    x: Tensor
+    table: Table
+
+
 @dataclass(frozen=True)
 class Visibility:
     """The mask rules of all terms as one; orders, documents and padding are in the positions.
@@ -163,6 +175,7 @@ class NormalForm:
     offsets: Offsets | None = None
     on_query: Table | None = None
     on_key: Table | None = None
+    own: OwnVectors | None = None
     on_value: Table | None = None
     network: Network | None = None
     grid: GridTable | None = None
@@ -186,6 +199,7 @@ class NormalForm:
         parts: list[Any] = [self.positions.queries, self.positions.keys]
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
         parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network, self.grid]
+        parts += [] if self.own is None else [self.own, self.own.table]
         fields = [x for part in parts if part is not None for x in vars(part).values()]
         return tuple(
             [x for x in (*fields, self.query_scale, self.dense, self.sink) if isinstance(x, Tensor)]
@@ -234,7 +248,8 @@ class NormalForm:
         """Whether anything is added to the scores of pairs."""
         vectors = self.on_query is not None or self.on_key is not None
         rest = self.offsets is not None or self.network is not None or self.dense is not None
-        return self.by_distance or vectors or rest or self.grid is not None
+        rest = rest or self.grid is not None or self.own is not None
+        return self.by_distance or vectors or rest
 
     @property
     def plain(self) -> bool:
@@ -246,7 +261,7 @@ class NormalForm:
         grows = self.q_waves is None and any(x.grows for x in rotations_of(rotation))
         vectors = self.on_query is not None or self.on_key is not None
         distances = self.by_distance or vectors or self.on_value is not None
-        distances = distances or self.network is not None
+        distances = distances or self.network is not None or self.own is not None
         by_query = self.query_scale is not None
         inside = (self.inside_table, self.inside_slopes, self.on_key)
         seen = self.visibility
@@ -264,6 +279,7 @@ class NormalForm:
         yield Feature.GRID, self.grid is not None
         yield Feature.VECTORS, vectors
         yield Feature.VECTORS_BESIDE_ROTATION, vectors and rotation is not None
+        yield Feature.OWN_VECTORS, self.own is not None
         yield Feature.VALUE_VECTORS, self.on_value is not None
         yield Feature.VALUE_ROTATION, self.value_rotation is not None
         both = self.value_rotation is not None and self.on_value is not None
@@ -282,5 +298,5 @@ class NormalForm:
         yield Feature.UNORDERED_QUERIES, cross
 
 
-for _part in (Table, Slopes, Offsets, Visibility, NormalForm):
+for _part in (Table, Slopes, Offsets, OwnVectors, Visibility, NormalForm):
     torch.export.register_dataclass(_part, serialized_type_name=f"posenc.{_part.__name__}")

@@ -11,6 +11,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.normal_form.form import (
     NormalForm,
     Offsets,
+    OwnVectors,
     Slopes,
     Table,
     Visibility,
@@ -125,6 +126,7 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
             "grid": _first(terms, GridTable),
             "on_query": on_query,
             "on_key": on_key,
+            "own": _own(terms, dtype),
             "on_value": merged([_expanded(term, dtype) for term in _all(terms, ValueTable)]),
             "counts": _counts(terms, dtype),
             "dense": _dense(terms, positions, dtype),
@@ -179,7 +181,7 @@ def _vectors(
     """The vectors that one side reads, and what a bias beside q or k makes of them."""
     vectors, biases = [], []
     for term in _all(terms, GatherTable):
-        if term.side != side:
+        if term.side != side or term.own is not None:
             continue
         own = _expanded(term, dtype)
         vectors.append(own)
@@ -190,6 +192,31 @@ def _vectors(
                 ]
             biases.append(Table(product, term.zero))
     return merged(vectors), biases
+
+
+def _own(terms: Sequence[Term], dtype: torch.dtype) -> OwnVectors | None:
+    """All vectors that queries have of their own, one beside the other, and so their tables."""
+    xs: list[Tensor] = []
+    tables: list[Table] = []
+    told = [term for term in _all(terms, GatherTable) if term.own is not None]
+    width = sum([term.weight.shape[-1] for term in told])
+    start = 0
+    for term in told:
+        assert term.own is not None
+        table, size = _expanded(term, dtype), term.weight.shape[-1]
+        apart = torch.nn.functional.pad(table.values, (start, width - start - size))
+        tables.append(Table(apart, table.zero))
+        xs.append(_wide(term.own, dtype))
+        start += size
+    table = merged(tables)
+    if table is None:
+        return None
+    return OwnVectors(xs[0] if len(xs) == 1 else _beside(xs), table)
+
+
+def _beside(xs: Sequence[Tensor]) -> Tensor:
+    rows = max([x.shape[0] for x in xs])
+    return torch.cat([x.expand(rows, -1, -1, -1) for x in xs], dim=-1)
 
 
 def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Table:
@@ -254,6 +281,7 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
     elif isinstance(term, GatherTable):
         tensors = (term.weight, term.bias)
         sizes = _not_one(*(x.shape[0] for x in tensors if x is not None))
+        sizes += [] if term.own is None else [term.own.shape[1]]
     elif isinstance(term, (ValueTable, CountTable)):
         sizes = _not_one(term.weight.shape[0])
     return [(type(term).__name__, size) for size in sizes]

@@ -218,7 +218,9 @@ def vectors_by_distance(
     """x . row of the distance (1|b, 1, r, c)."""
     products = x @ vectors.values.to(x.dtype).mT
     index = (distance + vectors.zero).clamp(0, vectors.values.shape[1] - 1)
-    return products.gather(-1, index.expand(*x.shape[:2], -1, -1))
+    # Vectors of a query's own may be one row for a batch whose distances differ.
+    products = products.expand(max(x.shape[0], index.shape[0]), -1, -1, -1)
+    return products.gather(-1, index.expand(*products.shape[:2], -1, -1))
 
 
 def _sum(parts: list[Tensor]) -> Tensor | None:

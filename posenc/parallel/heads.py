@@ -35,7 +35,7 @@ _AXES: dict[type[Term], dict[str, int]] = {
     RotateValues: {"q_angle": 1, "k_angle": 1},
     DistanceTable: {"values": 0},
     Slope: {"past": 0, "future": 0},
-    GatherTable: {"weight": 0, "bias": 0},
+    GatherTable: {"weight": 0, "bias": 0, "own": 1},
     ValueTable: {"weight": 0},
     Network: {"output_weight": 0, "output_bias": 0},
     GridTable: {"values": 0},

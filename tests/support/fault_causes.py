@@ -62,6 +62,8 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "rows of a recurrence one position late": "unknown",
     "a solver that forgets the time": "unknown",
     "slopes of CABLE of the other sign": "unknown",
+    "a curve of distances that does not end": "unknown",
+    "vectors of a query's own inside the scale": "unknown",
     "selective RoPE's convolution reads across documents": "unknown",
     "steps of selective RoPE in float32": "unknown",
     "Mamba-3's angles without the time that a token takes": "unknown",

@@ -168,6 +168,8 @@ def content(
     total = dot(q, k) if total is None else total
     for term in terms:
         if isinstance(term, t.GatherTable):
+            if term.own is not None:
+                continue
             x = q if term.side == "q" else k
             if term.bias is not None:
                 x = [
@@ -189,6 +191,17 @@ def biases(terms: Sequence[t.Term], distance: float, h: int, inside: bool) -> fl
     return total
 
 
+def grown(terms: Sequence[t.Term], b: int, h: int, i: int) -> float:
+    """The product of Scale."""
+    factor = 1.0
+    for term in terms:
+        if isinstance(term, t.Scale):
+            given = term.factor
+            many = isinstance(given, Tensor)
+            factor *= entry(given.tolist(), b, h)[i] if many else given
+    return factor
+
+
 def network(term: t.Network, distance: int, b: int, h: int, i: int) -> float:
     """What a network adds, unit by unit."""
     x = term.by_distance[abs(distance)].item() * entry(term.by_query.tolist(), b)[i]
@@ -205,6 +218,10 @@ def outside(terms: Sequence[t.Term], distance: float, w: tuple[int, ...]) -> flo
     for term in terms:
         if isinstance(term, t.Offset):
             total += entry(term.q.tolist(), b)[h][i] + entry(term.k.tolist(), b)[h][j]
+        if isinstance(term, t.GatherTable) and term.own is not None:
+            told = entry(term.own.tolist(), b)[h][i]
+            row = entry(term.weight.tolist(), h)[row_of(term, distance)]
+            total += grown(terms, b, h, i) * dot(told, row)
         if isinstance(term, t.Network):
             total += network(term, int(distance), b, h, i)
         if isinstance(term, t.GridTable):
@@ -236,11 +253,7 @@ def scores(
         for h in range(heads):
             for i in range(q_len):
                 factor = q.shape[-1] ** -0.5 if scale is None else scale
-                for term in terms:
-                    if isinstance(term, t.Scale):
-                        given = term.factor
-                        many = isinstance(given, Tensor)
-                        factor *= entry(given.tolist(), b, h)[i] if many else given
+                factor *= grown(terms, b, h, i)
                 x = q_rows[b][h][i]
                 s = {
                     j: factor * content(terms, x, k_rows[b][h // per_key_head][j], at, (b, h, i, j))

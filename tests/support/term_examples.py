@@ -147,6 +147,12 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "gather q whole, bias": whole_gather,
     "gather k": lambda s, draw: t.GatherTable(draw(s.heads, 4, s.dim), 1, "k", saturates=True),
     "gather k buckets, bias": bucketed_keys,
+    "gather own": lambda s, draw: t.GatherTable(
+        draw(s.heads, 5, 3), 3, "q", saturates=True, own=draw(s.batch, s.heads, s.q_len, 3)
+    ),
+    "gather own of all rows": lambda s, draw: t.GatherTable(
+        draw(1, 4, 2), 2, "q", saturates=True, own=draw(1, s.heads, s.q_len, 2)
+    ),
     "values": lambda s, draw: t.ValueTable(draw(1, 5, s.value_dim), 2, saturates=True),
     "values buckets": bucketed_values,
     "offset": lambda s, draw: t.Offset(

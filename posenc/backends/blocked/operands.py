@@ -16,7 +16,7 @@ from posenc.torch_modes import arithmetic
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
 _BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2, "own_block": 2, "given_q": 2}
-_BY_QUERY |= {"grid_q_index": 1}
+_BY_QUERY |= {"grid_q_index": 1, "read_own": 2}
 _BY_KEY = {"k": 2, "given_k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 _BY_KEY |= {"grid_k_index": 1}
 
@@ -64,6 +64,9 @@ def operands_of(call: Call) -> Operands:
     tensors = {"v": v} | _rotated(form, q, k, scale, dtype) | _biases(form, scale, diagonal, dtype)
     if form.on_query is not None:
         tensors |= {"on_query": form.on_query.values.to(dtype), "read_q": q * scale}
+    if form.own is not None:
+        tensors |= {"own": form.own.table.values.to(dtype)}
+        tensors |= {"read_own": form.own.x.to(dtype).expand(q.shape[0], -1, -1, -1) * form.scale}
     if form.on_key is not None:
         tensors |= {"on_key": form.on_key.values.to(dtype), "read_k": k * scale}
     if form.on_value is not None:

@@ -109,6 +109,9 @@ def scores(chunk: Chunk, x: dict[str, Tensor]) -> Float[Tensor, "b h r c"]:
         s = s * x["scale"]
     seen = visible(form, chunk.span) if chunk.hides else None
     content = s
+    if "own" in x and form.own is not None:
+        told = _vectors(chunk, x["read_own"], _of(form.own.table, x["own"]))
+        s = s + (told * x["scale"] if "scale" in x else told)
     s = _plus_distances(chunk, s, x, "")
     if "q_offset" in x:
         s = s + _offsets(x["q_offset"], x["k_offset"], dtype)

@@ -7,9 +7,11 @@ const growths = {
     1 + strength * Math.log1p(Math.floor((p + 1) / length)),
   ministral: (p, { original_length: length = 16384, strength = 0.1 }) =>
     1 + strength * Math.log1p(Math.floor(p / length)),
+  inkling: (p, { original_length: length, strength = 0.1 }) =>
+    1 + strength * Math.log(Math.max(1, (p + 1) / length)),
 };
 
-/** kind "log_n" (https://kexue.fm/archives/8823), "yarn", "llama4" or "ministral". */
+/** kind "log_n" (https://kexue.fm/archives/8823), "yarn", "llama4", "ministral" or "inkling". */
 export function growth(position, kind, settings) {
   return growths[kind](position, settings);
 }

@@ -85,7 +85,6 @@ FAULTS = [
         "pass",
         lambda: pe.Mamba3Rotary(18, 3, 6, rotary_dim=6),
         "check_rolling_cache",
-        alone=True,
     ),
     Fault(
         "slots written one too early",

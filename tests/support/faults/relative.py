@@ -151,6 +151,22 @@ FAULTS = [
         "check_reference_scores",
     ),
     Fault(
+        "a curve of distances that does not end",
+        "posenc.encodings.relative_projection:RelativeProjection.lower",
+        "torch.cat((end, self.curves.mT.flip(0), end))",
+        "torch.cat((self.curves.mT.flip(0)[:1], self.curves.mT.flip(0), end))",
+        lambda: pe.RelativeProjection(16, 4, extent=4, rank=3),
+        "check_reference_scores",
+    ),
+    Fault(
+        "vectors of a query's own inside the scale",
+        "posenc.backends.native:_widened",
+        "* form.scale",
+        "* scale",
+        lambda: pe.RelativeProjection(16, 4, extent=4, rank=3),
+        "check_backends",
+    ),
+    Fault(
         "gates summed in float32",
         "posenc.encodings.forget_gate:ForgetGate.lower",
         "log_f.double().cumsum",
