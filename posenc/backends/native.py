@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import (
@@ -25,7 +24,8 @@ from posenc.backends.backend import (
 )
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm, Table
+from posenc.normal_form.form import NormalForm
+from posenc.normal_form.own_vectors import read_by_queries, widened
 from posenc.terms import Network, Zones
 from posenc.torch_modes import arithmetic, cast_to, kept_for, plain
 
@@ -95,7 +95,7 @@ def _given(call: Call) -> tuple[Any, ...]:
     form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
     if form.own is not None:
-        q, k, v = *_widened(call, q, k, scale), v.to(dtype)
+        q, k, v = *widened(form, q, k, scale, dtype), v.to(dtype)
     settings = scale, dtype, call.q.shape[1], call.q.shape[3]
     # Every layer of one forward reads the same.
     run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
@@ -115,33 +115,10 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
     if far is not None and isinstance(call.form.rotation, Zones):
         if call.form.own is not None:
             scale = 1.0 if call.form.query_scale is not None else call.scale * call.form.scale
-            far = _widened(call, *far, scale)
+            far = widened(call.form, *far, scale, dtype)
         fields["q_far"], fields["k_far"] = far
         fields["zone"] = call.form.rotation.width
     return fields
-
-
-def _widened(call: Call, q: Tensor, k: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """q, scaled, beside the vectors of its own, and k beside zeros: one table is read by both."""
-    form, dtype = call.form, arithmetic(call.q, call.k, call.v)
-    assert form.own is not None
-    own = form.own.x.to(dtype) * form.scale
-    if form.query_scale is not None:
-        own = own * form.query_scale.to(dtype)[..., None]
-    own = own.expand(*q.shape[:3], -1)
-    return torch.cat((q.to(dtype) * scale, own), dim=-1), F.pad(k.to(dtype), (0, own.shape[-1]))
-
-
-def _read_by_queries(form: NormalForm, width: int) -> Table | None:
-    """The vectors that q reads and then, beside them, those that its own read."""
-    if form.own is None:
-        return form.on_query
-    own = form.own.table
-    beside = Table(F.pad(own.values, (width, 0)), own.zero)
-    if form.on_query is None:
-        return beside
-    size = own.values.shape[-1]
-    return beside.plus(Table(F.pad(form.on_query.values, (0, size)), form.on_query.zero))
 
 
 def _kept(
@@ -173,7 +150,7 @@ def _of_terms(
         on_key, scale = None if on_key is None else on_key.times(scale), 1.0
     tables = {
         "table": table,
-        "on_query": _read_by_queries(form, width),
+        "on_query": read_by_queries(form, width),
         "on_key": on_key,
         "on_value": form.on_value,
     }

@@ -18,6 +18,7 @@ from posenc.normal_form.form import (
     merged,
     rotations_of,
 )
+from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
 from posenc.normal_form.visibility import visibility_of
 from posenc.positions import Positions
@@ -187,36 +188,14 @@ def _vectors(
         vectors.append(own)
         if term.bias is not None:
             with autocast_off(own.values.device):
-                product = (own.values @ _wide(term.bias, dtype).to(own.values.dtype)[..., None])[
-                    ..., 0
-                ]
-            biases.append(Table(product, term.zero))
+                bias = _wide(term.bias, dtype).to(own.values.dtype)
+                biases.append(Table((own.values @ bias[..., None])[..., 0], term.zero))
     return merged(vectors), biases
 
 
 def _own(terms: Sequence[Term], dtype: torch.dtype) -> OwnVectors | None:
-    """All vectors that queries have of their own, one beside the other, and so their tables."""
-    xs: list[Tensor] = []
-    tables: list[Table] = []
-    told = [term for term in _all(terms, GatherTable) if term.own is not None]
-    width = sum([term.weight.shape[-1] for term in told])
-    start = 0
-    for term in told:
-        assert term.own is not None
-        table, size = _expanded(term, dtype), term.weight.shape[-1]
-        apart = torch.nn.functional.pad(table.values, (start, width - start - size))
-        tables.append(Table(apart, table.zero))
-        xs.append(_wide(term.own, dtype))
-        start += size
-    table = merged(tables)
-    if table is None:
-        return None
-    return OwnVectors(xs[0] if len(xs) == 1 else _beside(xs), table)
-
-
-def _beside(xs: Sequence[Tensor]) -> Tensor:
-    rows = max([x.shape[0] for x in xs])
-    return torch.cat([x.expand(rows, -1, -1, -1) for x in xs], dim=-1)
+    told = [(x.own, _expanded(x, dtype)) for x in _all(terms, GatherTable)]
+    return beside([(_wide(own, dtype), table) for own, table in told if own is not None])
 
 
 def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Table:
@@ -279,9 +258,8 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
     elif isinstance(term, Network):
         sizes = _not_one(term.output_weight.shape[0], term.output_bias.shape[0])
     elif isinstance(term, GatherTable):
-        tensors = (term.weight, term.bias)
-        sizes = _not_one(*(x.shape[0] for x in tensors if x is not None))
-        sizes += [] if term.own is None else [term.own.shape[1]]
+        sizes = [] if term.own is None else [term.own.shape[1]]
+        sizes += _not_one(*(x.shape[0] for x in (term.weight, term.bias) if x is not None))
     elif isinstance(term, (ValueTable, CountTable)):
         sizes = _not_one(term.weight.shape[0])
     return [(type(term).__name__, size) for size in sizes]

@@ -160,7 +160,7 @@ FAULTS = [
     ),
     Fault(
         "vectors of a query's own inside the scale",
-        "posenc.backends.native:_widened",
+        "posenc.normal_form.own_vectors:widened",
         "* form.scale",
         "* scale",
         lambda: pe.RelativeProjection(16, 4, extent=4, rank=3),
