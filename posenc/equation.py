@@ -13,6 +13,7 @@ from torch import Tensor
 
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
+from posenc.mask_rules import MaskRule
 from posenc.positions import Positions
 from posenc.reflections import at_once, by_head
 from posenc.rotation import cos_sin, per_query_head, rotate_both, rotate_pairs
@@ -25,7 +26,6 @@ from posenc.terms import (
     GridTable,
     Householder,
     Mask,
-    MaskRule,
     Network,
     Offset,
     Rotate,

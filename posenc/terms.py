@@ -19,11 +19,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from posenc.errors import whole
+from posenc.mask_rules import WIDEST, MaskRule
 
 Layout = Literal["half", "interleaved"]
-# Wider than any sequence; with orders below 2**61 no sum of them leaves 64 bits.
-WIDEST = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,71 +246,6 @@ class DenseBias:
 
 
 @dataclass(frozen=True)
-class Window:
-    """See keys closer than `width`, oneself included.
-
-    A width beyond WIDEST is taken for that, so that kernels may add orders to it.
-    Raises SettingError for a width that is no whole number, 1 or more.
-    """
-
-    width: int
-
-    def __post_init__(self) -> None:
-        whole("Window", width=self.width)
-        if self.width > WIDEST:
-            object.__setattr__(self, "width", WIDEST)
-
-
-@dataclass(frozen=True)
-class Sink:
-    """See the first `count` tokens of the document in spite of a window.
-
-    Raises SettingError for a count that is no whole number, 0 or more.
-    """
-
-    count: int
-
-    def __post_init__(self) -> None:
-        whole("Sink", least=0, count=self.count)
-        if self.count > WIDEST:
-            object.__setattr__(self, "count", WIDEST)
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """See the first `count` tokens of the document in spite of causality.
-
-    Raises SettingError for a count that is no whole number, 0 or more.
-    """
-
-    count: int
-
-    def __post_init__(self) -> None:
-        whole("Prefix", least=0, count=self.count)
-        if self.count > WIDEST:
-            object.__setattr__(self, "count", WIDEST)
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """See keys of one's own chunk of `width` orders: those with the same order // width.
-
-    A width beyond WIDEST is taken for that, as of a Window.
-    Raises SettingError for a width that is no whole number, 1 or more.
-    """
-
-    width: int
-
-    def __post_init__(self) -> None:
-        whole("Chunk", width=self.width)
-        if self.width > WIDEST:
-            object.__setattr__(self, "width", WIDEST)
-
-
-MaskRule = Window | Sink | Prefix | Chunk
-
-
-@dataclass(frozen=True)
 class Mask:
     """A rule, not a matrix: `Positions.visible` applies it."""
 
@@ -349,5 +282,5 @@ def turns_in(term: Term) -> dict[str, Rotate]:
     return {}
 
 
-for _term in (*get_args(Term), *get_args(MaskRule)):
+for _term in get_args(Term):
     torch.export.register_dataclass(_term, serialized_type_name=f"posenc.{_term.__name__}")

@@ -12,8 +12,9 @@ from posenc.encoding import Encoding
 from posenc.equation import mask_rules
 from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, Part, flatten
+from posenc.mask_rules import Prefix
 from posenc.positions import Documents, Positions
-from posenc.terms import ChunkZones, GatherTable, Householder, Prefix, Rotate, Term, Zones
+from posenc.terms import ChunkZones, GatherTable, Householder, Rotate, Term, Zones
 
 
 def alike(held: Tensor, new: Tensor) -> bool:

@@ -4,8 +4,8 @@ from posenc.caches.cache import Cache, Policy
 from posenc.caches.rolling import RollingCache
 from posenc.equation import mask_rules
 from posenc.lowering import Lowerable, lower
+from posenc.mask_rules import Chunk, Sink, Window
 from posenc.positions import Positions
-from posenc.terms import Chunk, Sink, Window
 
 
 def fitting_cache(

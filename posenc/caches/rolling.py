@@ -8,9 +8,9 @@ from posenc.caches.cached_positions import selected
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, SettingError, positive
 from posenc.lowering import Lowered
+from posenc.mask_rules import Chunk, Sink, Window
 from posenc.positions import Positions, as_positions
 from posenc.positions.rolling import kept
-from posenc.terms import Chunk, Sink, Window
 
 
 class RollingCache(Cache):

@@ -7,8 +7,9 @@ from torch import Tensor
 from posenc.encoding import Context, Encoding, Pairs, Visible
 from posenc.encodings._rotary import TwoZones
 from posenc.errors import whole
+from posenc.mask_rules import Sink, Window
 from posenc.positions import Positions
-from posenc.terms import Layout, Mask, Sink, Term, Window
+from posenc.terms import Layout, Mask, Term
 
 
 class LMInfinite(TwoZones):

@@ -6,8 +6,9 @@ import torch
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, Visible
 from posenc.encodings.rotary import Rotary
 from posenc.errors import SettingError, whole
+from posenc.mask_rules import Sink, Window
 from posenc.positions import Positions, one_axis
-from posenc.terms import Mask, Sink, Term, Window, Zones
+from posenc.terms import Mask, Term, Zones
 
 
 class Sinks(Encoding):

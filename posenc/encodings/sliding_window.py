@@ -4,8 +4,9 @@ import torch
 
 from posenc.encoding import Context, Encoding, Pairs, Tags, Visible
 from posenc.errors import whole
+from posenc.mask_rules import Window
 from posenc.positions import Positions
-from posenc.terms import Mask, Term, Window
+from posenc.terms import Mask, Term
 
 
 class SlidingWindow(Encoding):

@@ -15,8 +15,9 @@ from posenc.analysis import measure
 from posenc.analysis.probe_context import context_of_one_token
 from posenc.encoding import Encoding
 from posenc.lowering import embeds_only, lower
+from posenc.mask_rules import Window
 from posenc.positions import Positions
-from posenc.terms import DistanceTable, Mask, Rotate, Slope, Term, Window
+from posenc.terms import DistanceTable, Mask, Rotate, Slope, Term
 
 # So many positions, or distances, on each side, and so many dimensions where an encoding fits any.
 REACH, DIM = 128, 16

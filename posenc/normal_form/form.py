@@ -194,16 +194,14 @@ class NormalForm:
 
     @kept
     def tensors(self) -> tuple[Tensor, ...]:
-        """Those of positions, of all that is added to scores and to values but by counts, and a
-        sink."""
+        """Those of positions, and of all that is added to scores and values but by counts."""
         parts: list[Any] = [self.positions.queries, self.positions.keys]
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
         parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network, self.grid]
         parts += [] if self.own is None else [self.own, self.own.table]
         fields = [x for part in parts if part is not None for x in vars(part).values()]
-        return tuple(
-            [x for x in (*fields, self.query_scale, self.dense, self.sink) if isinstance(x, Tensor)]
-        )
+        fields += [self.query_scale, self.dense, self.sink]
+        return tuple([x for x in fields if isinstance(x, Tensor)])
 
     def waves(self, dtype: torch.dtype) -> tuple[CosSin, CosSin | None]:
         """cos and sin of queries and keys in this dtype, of Zones those near: what was made when

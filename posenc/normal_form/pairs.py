@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.positions import Positions
-from posenc.terms import Chunk, MaskRule, Network, Prefix, Sink, Window
+from posenc.terms import Network
 
 
 @dataclass(frozen=True)

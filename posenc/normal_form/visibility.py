@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from posenc.errors import UnsupportedError
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from posenc.normal_form.form import Visibility
-from posenc.terms import Chunk, Mask, Prefix, Sink, Term, Window
+from posenc.terms import Mask, Term
 
 
 def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from posenc.terms import Chunk, MaskRule, Prefix, Sink, Window
+from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
 
 if TYPE_CHECKING:
     from posenc.positions.positions import Positions

@@ -18,9 +18,10 @@ from posenc.encodings.sliding_window import SlidingWindow
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, UnsupportedError
 from posenc.lowering import lower
+from posenc.mask_rules import Sink
 from posenc.model import Transformer
 from posenc.positions import Positions
-from posenc.terms import Rotate, Sink
+from posenc.terms import Rotate
 from posenc.testing.fixtures import (
     attends,
     copy_of,

@@ -12,8 +12,9 @@ from posenc.encodings.sinks import Sinks
 from posenc.encodings.sliding_window import SlidingWindow
 from posenc.errors import CheckError
 from posenc.lowering import Part
+from posenc.mask_rules import Prefix
 from posenc.positions import Positions, Tokens
-from posenc.terms import Mask, Prefix
+from posenc.terms import Mask
 from posenc.testing.fixtures import LENGTH, Trial, attends, causalities, hides, terms_of, when
 from posenc.testing.paper import pairs_for
 

@@ -15,7 +15,8 @@ from posenc.analysis.diagnosis.computation import Kind
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.encoding import Encoding
 from posenc.errors import PosencError
-from posenc.terms import Mask, Sink, Window
+from posenc.mask_rules import Sink, Window
+from posenc.terms import Mask
 from posenc.testing.fixtures import attends, copy_of, qkv, scattered
 from tests.support.fault_causes import CAUSES, UNSEEN
 from tests.support.faults import CLAIMS, FAULTS, Fault, plant

@@ -9,8 +9,9 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import plain_step
+from posenc.mask_rules import Window
 from posenc.native import query
-from posenc.terms import Mask, Window
+from posenc.terms import Mask
 from tests.support.steps import DIM, HEADS, Steps, same
 
 TURNS = {

@@ -9,7 +9,8 @@ from torch import Tensor
 import posenc as pe
 from posenc import FIRE, KERPLE, ALiBi, Positions, Sandwich, T5Bias, attend, lower, scores
 from posenc.errors import PositionsError, SettingError
-from posenc.terms import DenseBias, DistanceTable, Mask, Network, Prefix, Slope
+from posenc.mask_rules import Prefix
+from posenc.terms import DenseBias, DistanceTable, Mask, Network, Slope
 from tests.support.oracles import drawing
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from posenc import Documents, Positions, PositionsError, Tokens, lower
+from posenc.mask_rules import Window
 from posenc.positions import as_positions
-from posenc.terms import Window
 
 
 def plain(count: int) -> Tokens:

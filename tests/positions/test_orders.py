@@ -12,8 +12,9 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Positions, SettingError, Tokens, attend
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from posenc.native.library import LIBRARY
-from posenc.terms import Chunk, Mask, Prefix, Sink, Window
+from posenc.terms import Mask
 
 FAR = 2**60
 NATIVE = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))

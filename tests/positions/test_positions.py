@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 from posenc import Documents, Positions, PositionsError, Tokens
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from posenc.positions import as_positions
-from posenc.terms import Chunk, Prefix, Sink, Window
 from tests.support.oracles import Rows, Scene, scene, visible
 
 LENGTHS = st.integers(1, 9)

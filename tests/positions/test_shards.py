@@ -10,8 +10,8 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Positions, PositionsError
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from posenc.positions.plans import PLANS
-from posenc.terms import Chunk, Prefix, Sink, Window
 from tests.positions.test_positions import documents, masks
 
 RULES = [[], [Window(3)], [Window(2), Sink(1)], [Prefix(2)], [Chunk(3)]]

@@ -5,7 +5,8 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Encoding
-from posenc.terms import Mask, Term, Window
+from posenc.mask_rules import Window
+from posenc.terms import Mask, Term
 
 
 def exact(actual: Tensor, expected: Tensor, atol: float = 1e-12) -> None:

@@ -4,7 +4,6 @@ Written from the docstrings of `posenc.terms` and from DESIGN.md; nothing broadc
 is shared with the library but its data classes. Letters: b batch, h query head, i query, j key.
 """
 
-import cmath
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor
 
 from posenc import terms as t
+from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
+from tests.support.turned import dot, entry, reflected, turned_dot, turned_value
 
 Rows = list[list[Any]]
 
@@ -68,13 +69,13 @@ def scene(
     return Scene(queries[0], at, queries[1], order, queries[2], document, queries[3], valid, causal)
 
 
-def visible(where: Scene, rules: Sequence[t.MaskRule], b: int, i: int, j: int) -> bool:
+def visible(where: Scene, rules: Sequence[MaskRule], b: int, i: int, j: int) -> bool:
     """Valid, of one document and chunk, not later unless in the prefix, and near unless a sink."""
     q, k = where.q_order[b][i], where.k_order[b][j]
-    widths = [rule.width for rule in rules if isinstance(rule, t.Window)]
-    chunks = [rule.width for rule in rules if isinstance(rule, t.Chunk)]
-    in_prefix = any(isinstance(rule, t.Prefix) and k < rule.count for rule in rules)
-    is_sink = any(isinstance(rule, t.Sink) and k < rule.count for rule in rules)
+    widths = [rule.width for rule in rules if isinstance(rule, Window)]
+    chunks = [rule.width for rule in rules if isinstance(rule, Chunk)]
+    in_prefix = any(isinstance(rule, Prefix) and k < rule.count for rule in rules)
+    is_sink = any(isinstance(rule, Sink) and k < rule.count for rule in rules)
     return (
         where.k_valid[b][j]
         and where.q_document[b][i] == where.k_document[b][j]
@@ -82,17 +83,6 @@ def visible(where: Scene, rules: Sequence[t.MaskRule], b: int, i: int, j: int) -
         and (not widths or abs(k - q) < min(widths) or is_sink)
         and all(math.floor(k / c) == math.floor(q / c) for c in chunks)
     )
-
-
-def entry(table: Any, *index: int) -> Any:
-    """table[index[0]][index[1]]..., where a dimension of one entry stands for all."""
-    for at in index:
-        table = table[at if len(table) > 1 else 0]
-    return table
-
-
-def dot(a: list[float], b: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
 
 
 def sigmoid(x: float) -> float:
@@ -104,37 +94,6 @@ def clamped(index: int, size: int, saturates: bool) -> int:
         return max(0, min(size - 1, index))
     assert 0 <= index < size, "a visible distance is not in the table"
     return index
-
-
-def turned_dot(rotate: t.Rotate, q: list[float], k: list[float], where: tuple[int, ...]) -> float:
-    """Re(q conj(k) exp(i (a - b))) of each pair, as complex numbers; the rest as it is."""
-    b, h, i, j = where
-    a = entry(rotate.q_angle.tolist(), b, h)[i]
-    c = entry(rotate.k_angle.tolist(), b, h)[j]
-    pairs, start = len(a), rotate.start
-    total = dot(q[:start], k[:start]) + dot(q[start + 2 * pairs :], k[start + 2 * pairs :])
-    for r in range(pairs):
-        one, two = (r, r + pairs) if rotate.layout == "half" else (2 * r, 2 * r + 1)
-        q_pair = complex(q[start + one], q[start + two])
-        k_pair = complex(k[start + one], k[start + two])
-        turned = (q_pair * k_pair.conjugate() * cmath.exp(1j * (a[r] - c[r]))).real
-        grown = 0.0
-        if rotate.q_log_scale is not None:
-            grown = entry(rotate.q_log_scale.tolist(), b, h)[i][r]
-            grown += entry(rotate.k_log_scale.tolist(), b, h)[j][r]
-        total += rotate.gain**2 * turned * math.exp(grown)
-    return total
-
-
-def reflected(term: t.Householder, k: list[float], tokens: range, b: int, h: int) -> list[float]:
-    """k after one reflection for each of these tokens."""
-    group = 1 if term.heads is None else term.heads // term.w.shape[1]
-    directions = entry(term.w.tolist(), b, h // group)
-    betas = entry(term.beta.tolist(), b, h // group)
-    for s in tokens:
-        far = betas[s] * dot(directions[s], k)
-        k = [x - far * y for x, y in zip(k, directions[s], strict=True)]
-    return k
 
 
 def row_of(term: Any, distance: int) -> int:
@@ -266,23 +225,6 @@ def scores(
                         if isinstance(term, t.CountTable):
                             total += counted(term, x, h, [s[n] for n in s if n >= j])
                     out[b, h, i, j] = total
-    return out
-
-
-def turned_value(
-    term: t.RotateValues, values: list[float], b: int, h: int, g: int, i: int, j: int
-) -> list[float]:
-    """A value turned by the angle of its key, less that of the query."""
-    assert term.k_angle is not None
-    q_angles, k_angles = entry(term.q_angle.tolist(), b, h), entry(term.k_angle.tolist(), b, g)
-    out, pairs = list(values), len(q_angles[i])
-    for r in range(pairs):
-        one, two = (r, r + pairs) if term.layout == "half" else (2 * r, 2 * r + 1)
-        one, two = term.start + one, term.start + two
-        angle = k_angles[j][r] - q_angles[i][r]
-        cos, sin = math.cos(angle), math.sin(angle)
-        out[one] = values[one] * cos - values[two] * sin
-        out[two] = values[one] * sin + values[two] * cos
     return out
 
 

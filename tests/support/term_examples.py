@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc import Positions
 from posenc import terms as t
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from tests.support.oracles import Scene, scene
 
 Draw = Callable[..., Tensor]
@@ -174,11 +175,11 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "sink logit of all heads": lambda s, draw: t.SinkLogit(draw(1)),
     "dense": lambda s, draw: t.DenseBias(draw(s.batch, s.heads, s.q_len, s.k_len)),
     "dense of all": lambda s, draw: t.DenseBias(draw(1, 1, s.q_len, s.k_len)),
-    "window": lambda s, draw: t.Mask(t.Window(2)),
-    "wide window": lambda s, draw: t.Mask(t.Window(4)),
-    "sink": lambda s, draw: t.Mask(t.Sink(1)),
-    "prefix": lambda s, draw: t.Mask(t.Prefix(3)),
-    "chunk": lambda s, draw: t.Mask(t.Chunk(4)),
+    "window": lambda s, draw: t.Mask(Window(2)),
+    "wide window": lambda s, draw: t.Mask(Window(4)),
+    "sink": lambda s, draw: t.Mask(Sink(1)),
+    "prefix": lambda s, draw: t.Mask(Prefix(3)),
+    "chunk": lambda s, draw: t.Mask(Chunk(4)),
 }
 
 TERMS = TURNS | VALUE_TURNS | ADDITIONS

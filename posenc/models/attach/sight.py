@@ -12,8 +12,9 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
 from posenc.lowering import Lowered, Part, lower
+from posenc.mask_rules import Window
 from posenc.positions import Positions
-from posenc.terms import DenseBias, Mask, Window
+from posenc.terms import DenseBias, Mask
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ import torch
 import posenc
 from posenc.encodings.scaling import Scaling
 from posenc.explorer.tables import fixed
+from posenc.mask_rules import Prefix, Sink, Window
 from posenc.positions import Positions
-from posenc.terms import Prefix, Sink, Window
 from tests.explorer.reference.numbers import camel, numbers, plain
 
 

@@ -7,7 +7,8 @@ import torch
 import posenc as pe
 from posenc.analysis import measure
 from posenc.encodings.scaling import Scaling
-from posenc.terms import Mask, Prefix
+from posenc.mask_rules import Prefix
+from posenc.terms import Mask
 from tests.explorer.reference.numbers import numbers
 
 MASKS: tuple[dict[str, Any], ...] = (

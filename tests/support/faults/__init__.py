@@ -9,6 +9,7 @@ from tests.support.faults import (
     alone,
     backends,
     caches,
+    content,
     positions,
     relative,
     rotary,
@@ -21,7 +22,7 @@ from tests.support.faults.fault import plant as plant
 
 FAULTS = [
     fault
-    for part in (spine, positions, absolute, rotary, relative, backends, caches)
+    for part in (spine, positions, absolute, rotary, relative, content, backends, caches)
     for fault in part.FAULTS
 ]
 CLAIMS = [*OBJECTS, *FALSE_CLAIMS, *alone.ALONE]

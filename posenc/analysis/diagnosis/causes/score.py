@@ -13,6 +13,7 @@ from posenc.analysis.diagnosis.computation import Computation, Edit
 from posenc.analysis.diagnosis.hypotheses import Rows
 from posenc.encodings.temperature import Temperature
 from posenc.equation import counted, mask_rules
+from posenc.mask_rules import Window
 from posenc.terms import (
     ChunkZones,
     CountTable,
@@ -23,7 +24,6 @@ from posenc.terms import (
     Scale,
     Term,
     ValueTable,
-    Window,
     Zones,
 )
 
