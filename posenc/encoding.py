@@ -174,7 +174,7 @@ class Encoding(nn.Module):
         yield cls()
 
     def reference_embed(
-        self, x: Float64[Tensor, "b t c"], positions: Float64[Tensor, "b t"]
+        self, x: Float64[Tensor, "b t c"], positions: Float64[Tensor, "b t *axes"]
     ) -> Float64[Tensor, "b t c_out"]:
         """The paper's formula for `embed`, slow and plain, in float64."""
         return x

@@ -192,10 +192,10 @@ def grid_bias(term: GridTable, dtype: torch.dtype) -> Float[Tensor, "#b #h tq tk
 
 def gathered(
     term: GatherTable,
-    q: Float[Tensor, "b h tq d"],
-    k: Float[Tensor, "b g tk d"],
+    q: Float[Tensor, "#b h tq e"],
+    k: Float[Tensor, "#b g tk d"],
     positions: Positions,
-) -> Float[Tensor, "b h tq tk"]:
+) -> Float[Tensor, "#b h tq tk"]:
     """(x + bias) . weight[row of the distance], for every pair and query head."""
     heads = q.shape[1]
     x = q if term.side == "q" else group(k, heads)

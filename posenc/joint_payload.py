@@ -20,11 +20,12 @@ def joined(payloads: Sequence[Tensor]) -> Tensor | None:
     return torch.cat([x.expand(batch, -1, -1) for x in rows], dim=1)
 
 
-def own_contexts(parts: Sequence[object], context: Context | None) -> list[Context | None]:
+def own_contexts(parts: Sequence[object], context: Context) -> list[Context | None]:
     """The context of each part, with what is its own of a payload that `joined` made."""
     keepers = [part for part in parts if keeps(part)]
-    if context is None or context.payload is None or len(keepers) < 2:
+    if len(keepers) < 2:
         return [context] * len(parts)
+    assert context.payload is not None
     found: list[Context | None] = []
     first = 0
     for part in parts:

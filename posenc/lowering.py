@@ -154,7 +154,9 @@ def lower(
     keys_prerotated = keys_prerotated and positions.q_len < positions.k_len
     own_only = False
     terms: list[Term] = []
-    contexts = own_contexts(parts, context)
+    contexts = [context] * len(parts)
+    if context is not None and context.payload is not None:
+        contexts = own_contexts(parts, context)
     for part, own in zip(parts, contexts, strict=True):
         if isinstance(part, Encoding):
             _check_needs(part, positions, own)

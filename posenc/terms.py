@@ -20,6 +20,10 @@ import torch
 from torch import Tensor
 
 from posenc.mask_rules import WIDEST, MaskRule
+from posenc.mask_rules import Chunk as Chunk
+from posenc.mask_rules import Prefix as Prefix
+from posenc.mask_rules import Sink as Sink
+from posenc.mask_rules import Window as Window
 
 Layout = Literal["half", "interleaved"]
 

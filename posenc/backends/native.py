@@ -25,7 +25,7 @@ from posenc.backends.backend import (
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.own_vectors import read_by_queries, widened
+from posenc.normal_form.own_vectors import beside_zeros, read_by_queries, widened
 from posenc.terms import Network, Zones
 from posenc.torch_modes import arithmetic, cast_to, kept_for, plain
 
@@ -146,11 +146,12 @@ def _of_terms(
     table, slopes = form.biases(scale)
     on_key = form.on_key
     if form.own is not None:
+        on_key = None if on_key is None else beside_zeros(on_key.times(scale), form.own)
         # Queries come scaled.
-        on_key, scale = None if on_key is None else on_key.times(scale), 1.0
+        scale = 1.0
     tables = {
         "table": table,
-        "on_query": read_by_queries(form, width),
+        "on_query": form.on_query if form.own is None else read_by_queries(form, width),
         "on_key": on_key,
         "on_value": form.on_value,
     }

@@ -54,7 +54,9 @@ class Absolute(Encoding):
         """One vector per query position; float64 where no parameter enters."""
         raise NotImplementedError
 
-    def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t e"]:
+    def reference_vectors(
+        self, positions: Float64[Tensor, "b t *axes"]
+    ) -> Float64[Tensor, "b t e"]:
         """The paper's formula for `vectors`, slow and plain, in float64."""
         raise NotImplementedError
 
@@ -75,7 +77,7 @@ class Absolute(Encoding):
         return merged(x, p, self.merge)
 
     def reference_embed(
-        self, x: Float64[Tensor, "b t c"], positions: Float64[Tensor, "b t"]
+        self, x: Float64[Tensor, "b t c"], positions: Float64[Tensor, "b t *axes"]
     ) -> Float64[Tensor, "b t c_out"]:
         p = self.reference_vectors(positions)
         if self.merge == "concat":
@@ -122,7 +124,9 @@ class Table(Absolute):
             )
         return F.embedding(index, self.rows(bound, layer), self.padding_idx)
 
-    def reference_vectors(self, positions: Float64[Tensor, "b t"]) -> Float64[Tensor, "b t e"]:
+    def reference_vectors(
+        self, positions: Float64[Tensor, "b t *axes"]
+    ) -> Float64[Tensor, "b t e"]:
         return self.reference_rows(int(positions.max()) + 1)[positions.long()]
 
 

@@ -40,7 +40,7 @@ class ForgetGate(Encoding):
 
     def __init__(self, dim: int, heads: int, bias: float = 0.0) -> None:
         super().__init__()
-        positive("ForgetGate", dim=dim, heads=heads)
+        positive(type(self).__name__, dim=dim, heads=heads)
         self.dim, self.heads, self.bias = dim, heads, bias
         self.model_dim = dim
         self.gate = nn.Linear(dim, heads)

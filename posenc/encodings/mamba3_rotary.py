@@ -47,8 +47,8 @@ class Mamba3Rotary(CumulatedRotary):
 
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
-        yield cls(16, heads=2, head_dim=8)
-        yield cls(18, heads=3, head_dim=6, rotary_dim=6)
+        yield cls(16, heads=4, head_dim=4)
+        yield cls(24, heads=4, head_dim=6, rotary_dim=6)
 
     def payload(self, x: Float[Tensor, "b t c"]) -> Float[Tensor, "b h r t"]:
         """By how much each token turns each pair of each head."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import head_dim_of, linear_in_dtype
-from posenc.errors import PositionsError, SettingError, ShapeError, positive
+from posenc.errors import PositionsError, SettingError, ShapeError, UnsupportedError, positive
 from posenc.positions import Positions
 from posenc.terms import Householder, Term
 from posenc.torch_modes import autocast_off
@@ -101,6 +101,11 @@ class PaTH(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
+        if context is not None and context.own is not None:
+            raise UnsupportedError(
+                f"{self!r} multiplies by the tokens between a key and a query, so that queries "
+                "must be the last of the keys: leave Context(own=...) away"
+            )
         told, valid = self._told(positions, context), positions.keys.valid
         with autocast_off(told.device):
             if valid is not None:

@@ -66,7 +66,7 @@ class RelativeProjection(Encoding):
     def _told(self, positions: Positions, context: Context | None, dtype: torch.dtype) -> Tensor:
         """What each query tells, (b, h, tq, rank)."""
         x = None if context is None else context.x
-        if x is None:
+        if context is None or x is None:
             raise PositionsError(f"{self!r} reads the layer's input: pass context=Context(x=...)")
         if x.ndim != 3 or x.shape[-1] != self.dim or not x.is_floating_point():
             raise ShapeError(
@@ -78,7 +78,9 @@ class RelativeProjection(Encoding):
                 f"{self!r} got Context(x=...) of {x.shape[1]} tokens for {positions.q_len} "
                 "queries: give the input of all of them"
             )
-        x = x[:, x.shape[1] - positions.q_len :]
+        own, before = context.own, x.shape[1] - positions.q_len
+        # Of a cache's slots, x has the new tokens alone.
+        x = x[:, before:] if own is None or before == 0 else x.index_select(1, own)
         wide = torch.promote_types(x.dtype, self.project.weight.dtype)
         with autocast_off(x.device):
             told = linear_in_dtype(x.to(torch.promote_types(wide, dtype)), self.project)

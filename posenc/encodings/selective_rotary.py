@@ -65,7 +65,7 @@ class SelectiveRotary(CumulatedRotary):
     @classmethod
     def examples(cls) -> Iterator[Encoding]:
         yield cls(16, heads=4, head_dim=4, rank=5, conv=1, gate=True, base=50.0)
-        yield cls(18, heads=3, head_dim=6, rank=4, conv=3, gate=True, base=50.0)
+        yield cls(24, heads=4, head_dim=6, rank=4, conv=3, gate=True, base=50.0)
 
     def payload(self, x: Float[Tensor, "b t c"]) -> Float[Tensor, "b h n t"]:
         """Steps or, where they are yet to be convolved, phi and then the gate."""

@@ -99,8 +99,8 @@ def attended(encoding: Encoding, reach: int) -> dict[str, Any]:
 
 def simple(term: Rotate) -> bool:
     """Whether angles, of q and k alike, and a gain are all that it turns by."""
-    alike = term.k_angle is term.q_angle and term.q_log_scale is None
-    return term.start == 0 and alike
+    alike = term.k_angle is not None and torch.equal(term.q_angle, term.k_angle)
+    return term.start == 0 and alike and term.q_log_scale is None
 
 
 def exact(encoding: Encoding, terms: tuple[Term, ...]) -> bool:

@@ -46,7 +46,7 @@ from posenc.terms import (
 from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
-_ROTATIONS = (Rotate, Zones, ChunkZones, Householder)
+_ROTATIONS = Rotate, Zones, ChunkZones, Householder
 _NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
@@ -59,7 +59,8 @@ def normalise(
     Raises PositionsError where a term cannot read these positions: fractions or several axes, or
     distances that a table does not hold, and UnsupportedError for zones that are not causal.
     """
-    seen = visibility_of(terms, positions.causal)
+    causal = positions.causal
+    seen = visibility_of(terms, causal) if _all(terms, Mask) else Visibility(causal)
     check_distances(terms, positions, seen)
     made_for = [pair for term in terms for pair in _made_for(term)]
     for name, heads in made_for[1:]:
@@ -69,7 +70,7 @@ def normalise(
                 "construct what comes together for the same heads"
             )
     rotation = _first(terms, _ROTATIONS)
-    if isinstance(rotation, _ROTATIONS[1:]) and not positions.causal:
+    if isinstance(rotation, _ROTATIONS[1:]) and not causal:
         kind = "products" if isinstance(rotation, Householder) else "zones"
         raise UnsupportedError(f"{kind} are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
@@ -194,8 +195,8 @@ def _vectors(
 
 
 def _own(terms: Sequence[Term], dtype: torch.dtype) -> OwnVectors | None:
-    told = [(x.own, _expanded(x, dtype)) for x in _all(terms, GatherTable)]
-    return beside([(_wide(own, dtype), table) for own, table in told if own is not None])
+    told = [(x.own, _expanded(x, dtype)) for x in _all(terms, GatherTable) if x.own is not None]
+    return beside([(_wide(own, dtype), table) for own, table in told]) if told else None
 
 
 def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Table:
@@ -293,8 +294,5 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
 
 
 def _first(terms: Sequence[Term], kind: Any) -> Any:
-    # A loop, for torch 2.7 traces no next().
-    for term in terms:
-        if isinstance(term, kind):
-            return term
-    return None
+    found = [term for term in terms if isinstance(term, kind)]
+    return found[0] if found else None

@@ -46,6 +46,11 @@ def widened(
     return torch.cat((q.to(dtype) * scale, own), dim=-1), F.pad(k.to(dtype), (0, own.shape[-1]))
 
 
+def beside_zeros(table: Table, own: OwnVectors) -> Table:
+    """The vectors that widened keys or queries read, where nothing of own is in them."""
+    return Table(F.pad(table.values, (0, own.x.shape[-1])), table.zero)
+
+
 def read_by_queries(form: NormalForm, width: int) -> Table | None:
     """The vectors that q of this width reads and then, beside them, those that its own read."""
     if form.own is None:
@@ -54,5 +59,4 @@ def read_by_queries(form: NormalForm, width: int) -> Table | None:
     after = Table(F.pad(own.values, (width, 0)), own.zero)
     if form.on_query is None:
         return after
-    before = F.pad(form.on_query.values, (0, own.values.shape[-1]))
-    return after.plus(Table(before, form.on_query.zero))
+    return after.plus(beside_zeros(form.on_query, form.own))

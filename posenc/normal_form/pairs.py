@@ -214,8 +214,8 @@ def rows_between(vectors: Table, first: int, count: int) -> Float[Tensor, "#h n 
 
 
 def vectors_by_distance(
-    x: Float[Tensor, "b h r d"], vectors: Table, distance: Tensor
-) -> Float[Tensor, "b h r c"]:
+    x: Float[Tensor, "#b h r d"], vectors: Table, distance: Tensor
+) -> Float[Tensor, "#b h r c"]:
     """x . row of the distance (1|b, 1, r, c)."""
     products = x @ vectors.values.to(x.dtype).mT
     index = (distance + vectors.zero).clamp(0, vectors.values.shape[1] - 1)

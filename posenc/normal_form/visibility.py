@@ -14,8 +14,6 @@ def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
     Raises UnsupportedError for chunks that do not lie in each other.
     """
     rules = [term.rule for term in terms if isinstance(term, Mask)]
-    if not rules:
-        return Visibility(causal)
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]

@@ -80,7 +80,8 @@ def test_parts_of_relative_encodings_are_what_zeros_leave(example: Encoding) -> 
             close(parts["token_position"], of_q - none, "token_position")
             close(parts["position_token"], of_k - none, "position_token")
             close(parts["token_token"] + parts["interaction"], both, "token_token, interaction")
-            if encoding.family in ("rotary", "scale") or isinstance(encoding, pe.PaTH):
+            turns = isinstance(encoding, (pe.Mamba3Rotary, pe.PaTH, pe.SelectiveRotary))
+            if turns or encoding.family in ("rotary", "scale"):
                 plain = scores(q, k, positions=positions).masked_fill(f(q, k) == 0, 0.0)
                 if getattr(encoding, "kind", None) != "yarn":
                     close(parts["token_token"], plain)
@@ -111,7 +112,9 @@ def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: En
             expected = scores(projected(out, w_q), projected(out, w_k), positions=positions)
             parts = decompose(x, encoding, w_q, w_k, positions=positions)
             adds_up(parts, expected)
-            rows = positions.queries.position.double().view(-1, 9).expand(2, -1)
+            rows = positions.queries.position.double()
+            rows = rows if rows.ndim == 3 else rows.view(-1, 9)
+            rows = rows.expand(2, *rows.shape[1:])
             p = encoding.reference_embed(torch.zeros_like(x), rows)
             if encoding.merge == "concat":
                 sides = [(x, (w_q[:c], w_k[:c])), (p[..., c:], (w_q[c:], w_k[c:]))]

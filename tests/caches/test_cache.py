@@ -14,6 +14,7 @@ from posenc import (
     lower,
 )
 from posenc import terms as t
+from posenc.mask_rules import Prefix
 from tests.support.decoding import DIM, HEADS, LENGTH, Gated, decoded, qkv, spans
 from tests.support.oracles import drawing
 
@@ -148,7 +149,7 @@ def test_other_dtypes_are_refused() -> None:
 
 def test_a_prefix_comes_whole() -> None:
     q, k, v = qkv()
-    parts = [pe.Rotary(DIM), t.Mask(t.Prefix(4))]
+    parts = [pe.Rotary(DIM), t.Mask(Prefix(4))]
     expected = attend(q, k, v, parts, causal=True)
     for chunks in ((4, 1, 4), (6, 3)):
         torch.testing.assert_close(decoded(q, k, v, parts, Cache(), chunks), expected)

@@ -20,7 +20,7 @@ from posenc.commands.braille import BLANK, DOTS, braille
 from posenc.commands.signature import signature
 from posenc.commands.sketch import sketch
 
-FLAT = ("cope", "none", "sinks")
+FLAT = ("cope", "none", "rotary_values", "sink_logits", "sinks")
 
 
 def show(*words: str) -> str:
@@ -144,7 +144,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("kind", "written"),
         [
-            (pe.Rotary, "scaling: Scaling | None = None)"),
+            (pe.Rotary, "scaling: Scaling | None = None, start: int = 0)"),
             (pe.ALiBi, "slopes: Literal['press', 'geometric'] | Sequence[float] = 'press',\n"),
             (pe.DeBERTa, "*,\n        head_dim: int | None = None, terms: tuple[str, ...] = ("),
         ],

@@ -66,7 +66,11 @@ def test_a_cache_turns_keys_once_and_queries_by_chunk(policy: str) -> None:
     ("said", "settings"),
     [
         (r"DualChunk\(chunk=0\)", {"chunk": 0, "local": 1}),
-        (r"DualChunk\(local=2.5\)", {"chunk": 4, "local": 2.5}),
+        pytest.param(
+            r"DualChunk\(local=2.5\)",
+            {"chunk": 4, "local": 2.5},
+            marks=pytest.mark.unchecked,
+        ),
         (
             r"DualChunk\(chunk=4, local=2, length=5\).*at least 6",
             {"chunk": 4, "local": 2, "length": 5},

@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[Lowerable, str]] = {
     "bias": (pe.ALiBi(6), r"\['Slope'\]"),
     "mask": ([pe.Rotary(10), pe.SlidingWindow(3)], r"\['Rotate', 'Mask'\]"),
     "zones": (pe.ReRoPE(10, window=2), r"\['Zones'\]"),
-    "factors": (pe.XPos(10), "grow with position"),
+    "factors": (pe.XPos(10), "factors that differ by position"),
     "context": (pe.ForgetGate(60, 6), "changes scores"),
     "counts": (pe.CoPE(10), r"\['CountTable'\]"),
     "embedding": (pe.Sinusoidal(10), "embed"),

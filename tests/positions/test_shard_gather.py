@@ -17,7 +17,9 @@ LENGTHS = [5, 7]
 
 def examples() -> Iterator[pe.Encoding]:
     for kind in pe.encodings().values():
-        yield from (e for e in kind.examples() if not embeds_only(e))
+        # PaTH's queries are the last of their keys: it refuses others by name.
+        if kind is not pe.PaTH:
+            yield from (e for e in kind.examples() if not embeds_only(e))
 
 
 def placed(encoding: pe.Encoding) -> Positions:

@@ -113,6 +113,7 @@ def test_first_use_loads_no_more_than_it_needs() -> None:
         "encodings",
         "errors",
         "frequencies",
+        "mask_rules",
         "positions",
         "terms",
         "torch_modes",

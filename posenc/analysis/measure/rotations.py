@@ -40,13 +40,13 @@ def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
 
 
 def wavelengths(frequencies: Float[Tensor, "*batch r"]) -> Float64[Tensor, "*batch r"]:
-    """Tokens per turn of every pair, 2 pi / w; inf for a pair that does not turn.
+    """Tokens per turn of every pair, 2 pi / |w|; inf for a pair that does not turn.
 
         wavelengths(frequencies(pe.Rotary(4)))   # [[6.28, 628.3]]
 
     Source: Peng et al. 2023, arXiv:2309.00071, the wavelength lambda.
     """
-    return 2 * math.pi / frequencies.detach().double()
+    return 2 * math.pi / frequencies.detach().double().abs()
 
 
 def turns(frequencies: Float[Tensor, "*batch r"], length: int) -> Float64[Tensor, "*batch r"]:

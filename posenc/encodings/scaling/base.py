@@ -40,7 +40,7 @@ class Scaling:
     def gain(self) -> float:
         return 1.0
 
-    def gain_at(self, length: Length) -> Tensor | float | None:
+    def gain_at(self, length: Int[Tensor, "..."] | None) -> Tensor | float | None:
         """The gain of inputs of this length, where it is not the same for all."""
         return None
 

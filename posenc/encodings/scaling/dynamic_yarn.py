@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from jaxtyping import Int
 from torch import Tensor
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
@@ -47,7 +48,7 @@ class DynamicYaRN(Scaling):
     def gain(self) -> float:
         return 1.0 if self.attention_factor is None else self.attention_factor
 
-    def gain_at(self, length: Length) -> Tensor | float | None:
+    def gain_at(self, length: Int[Tensor, "..."] | None) -> Tensor | float | None:
         if self.attention_factor is not None:
             return None
         return 0.1 * self._stretch(length).log() + 1.0 if length is not None else self._fixed().gain

@@ -1,6 +1,7 @@
 import math
 from dataclasses import dataclass
 
+from jaxtyping import Int
 from torch import Tensor
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
@@ -41,7 +42,7 @@ class Resonance(Scaling):
     def gain(self) -> float:
         return self._inner.gain
 
-    def gain_at(self, length: Length) -> Tensor | float | None:
+    def gain_at(self, length: Int[Tensor, "..."] | None) -> Tensor | float | None:
         return self._inner.gain_at(length)
 
     def check(self, base: float, dim: int) -> None:

@@ -70,14 +70,6 @@ FAULTS = [
         "check_reference_output",
     ),
     Fault(
-        "values turned again at each step of a cache",
-        "posenc.caches.cache:Cache._rotate_new",
-        "if k_waves is not None or of_values is not None:",
-        "if k_waves is not None:",
-        lambda: pe.RotaryValues(16),
-        "check_decoding",
-    ),
-    Fault(
         "the amplitude of a series left out",
         "posenc.encodings.fope:FoPE._series",
         "torch.hypot(c, s).clamp_min(_LEAST).log()",

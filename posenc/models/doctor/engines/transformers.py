@@ -15,7 +15,7 @@ WHOLE_HEADS = frozenset(
     | {"ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone4_5_text", "falcon_h1", "gemma3n_text"}
     | {"gemma4_text", "hunyuan_v1_dense", "hunyuan_v1_moe", "nomic_bert", "qwen2_vl"}
     | {"qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"}
-    | {"granitemoehybrid"}
+    | {"granitemoehybrid", "hunyuan_vl_text"}
 )
 _UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
 # Whose configuration classes translate an old name.
