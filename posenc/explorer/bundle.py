@@ -66,19 +66,18 @@ def data(members: Mapping[str, Any]) -> str:
 
 
 def own_members() -> dict[str, Any]:
-    """The tables of posenc's own encodings that have no JavaScript here.
-
-    Which these are is read from the sources: only where there are any is torch imported.
-    """
-    kinds = re.findall(r"^from posenc\.encodings\.\w+ import (\w+) as", _text(ENCODINGS), re.M)
-    written = re.findall(r'\bkind: "(\w+)"', _text(SOURCE / "math" / "catalogue.js"))
-    missing = [kind for kind in kinds if kind not in written]
-    if not missing:
-        return {}
+    """The tables of posenc's own encodings that have no JavaScript here; torch makes them."""
     import posenc
     from posenc.explorer.tables import tables
 
-    return tables(getattr(posenc, kind) for kind in missing)
+    return tables(getattr(posenc, kind) for kind in without_javascript())
+
+
+def without_javascript() -> list[str]:
+    """The classes of posenc that only a table can show here, read from the sources."""
+    kinds = re.findall(r"^from posenc\.encodings\.\w+ import (\w+) as", _text(ENCODINGS), re.M)
+    written = re.findall(r'\bkind: "(\w+)"', _text(SOURCE / "math" / "catalogue.js"))
+    return [kind for kind in kinds if kind not in written]
 
 
 def _listed(folder: str) -> list[str]:

@@ -26,17 +26,19 @@ ROUNDING = 1e-12
 
 
 def tables(kinds: Iterable[type[Encoding]]) -> dict[str, dict[str, Any]]:
-    """The tables of several encodings, by name."""
-    return {named(kind): table(kind) for kind in kinds}
+    """The tables of several encodings, by name, without those that a table cannot tell."""
+    told = {named(kind): table(kind) for kind in kinds}
+    return {name: one for name, one in told.items() if one is not None}
 
 
-def table(kind: type[Encoding], reach: int = REACH) -> dict[str, Any]:
+def table(kind: type[Encoding], reach: int = REACH) -> dict[str, Any] | None:
     """The first example of an encoding, for data/members.js: its vectors, or angles and scores.
 
     An encoding that changes the embeddings is its rows. Of any other, `added` is what position adds
     to the score of q = k = ones at each distance, for the last query of the past and for the first
     one of the future, beyond what its `angles` make of q and k. `exact` says whether that holds for
-    all q and k. Parameters hold the numbers of fixed.js. Raises what the encoding raises.
+    all q and k. Parameters hold the numbers of fixed.js. None where `added` differs between two
+    pairs at one distance. Raises what the encoding raises.
     """
     encoding = filled(next(iter(kind.examples())))
     told = {
@@ -48,7 +50,8 @@ def table(kind: type[Encoding], reach: int = REACH) -> dict[str, Any]:
         "causal": encoding.tags.causal_only,
         "reach": min(reach, getattr(encoding, "max_length", None) or reach),
     }
-    return told | (embedded if embeds_only(encoding) else attended)(encoding, told["reach"])
+    found = (embedded if embeds_only(encoding) else attended)(encoding, told["reach"])
+    return None if found is None else told | found
 
 
 def named(kind: type[Encoding]) -> str:
@@ -71,7 +74,7 @@ def embedded(encoding: Encoding, reach: int) -> dict[str, Any]:
     return {"merge": merge, "columns": rows.shape[1], "vectors": packed(rows), "exact": True}
 
 
-def attended(encoding: Encoding, reach: int) -> dict[str, Any]:
+def attended(encoding: Encoding, reach: int) -> dict[str, Any] | None:
     heads, dim = encoding.heads or 1, encoding.head_dim or DIM
     scale, ones = dim**-0.5, torch.ones(heads, dim, dtype=torch.float64)
     scores = measure.token_scores(encoding, reach, ones, ones, scale=scale)
@@ -91,6 +94,9 @@ def attended(encoding: Encoding, reach: int) -> dict[str, Any]:
         told |= {"layout": term.layout, "gain": term.gain}
         told |= {"turningHeads": len(angles), "pairs": angles.shape[-1], "angles": packed(angles)}
     added = scores - content
+    shifted = added[:, 1:, 1:], added[:, :-1, :-1]
+    if not torch.allclose(*shifted, rtol=0, atol=ROUNDING):
+        return None
     if not bool((added.abs() <= ROUNDING).all()):
         # By distance k - q: -reach + 1 .. reach - 1.
         told["added"] = packed(torch.cat((added[:, -1], added[:, 0, 1:]), dim=-1))

@@ -125,7 +125,7 @@ class TestCommand:
         ended = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
         )
-        needed = bool(bundle.own_members())
+        needed = bool(bundle.without_javascript())
         assert ended.stdout.endswith(f"{needed}\n"), ended.stderr
         assert (tmp_path / "posenc-explorer.html").is_file()
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import posenc
+from posenc.explorer.tables import tables
 from posenc.testing.suite import run_check
 from tests.explorer.reference import configs
 
@@ -118,3 +119,11 @@ def test_an_exported_wave_keeps_its_promises(
     )
     results = [run_check(example, name) for name in wanted]
     assert [(found.status, found.detail) for found in results] == [("passed", "")] * len(wanted)
+
+
+def test_only_what_a_table_tells_is_tabulated() -> None:
+    """PaTH begins otherwise than it goes on, and Swin's index runs over the rows of a grid."""
+    assert list(tables([posenc.PaTH, posenc.RotaryValues, posenc.SwinBias, posenc.CABLE])) == [
+        "rotary_values",
+        "cable",
+    ]

@@ -79,9 +79,9 @@ export const rotations = {
     rule: { window, sinks },
   }),
 
-  axial: ({ dim, grid, base = 10_000, layout, frequencies = null }) => {
+  axial: ({ dim, grid, base = 10_000, layout, frequencies = null, radians = 1 }) => {
     const own = frequencies === null ? axial.frequencies(dim, grid.length, base) : frequencies;
-    const inverse = Float64Array.from(own);
+    const inverse = Float64Array.from(own, (w) => radians * w);
     return placed((p) => axial.angles(axial.coordinates(p, grid), inverse), layout);
   },
 

@@ -12,7 +12,7 @@ import posenc
 from posenc.analysis.probe_context import sizes_for
 from posenc.encoding import Context, Encoding
 from posenc.equation import distance_bias, network_bias
-from posenc.explorer.bundle import own_members
+from posenc.explorer.bundle import without_javascript
 from posenc.explorer.tables import filled, fixed
 from posenc.lowering import embeds_only, lower
 from posenc.positions import Positions
@@ -24,8 +24,9 @@ LENGTH, QUERY, SCALE = 28, 19, 0.3
 
 def encodings() -> dict[str, Any]:
     """Every example of every encoding that has JavaScript."""
-    tabulated = own_members()
-    members = {name: kind for name, kind in posenc.encodings().items() if name not in tabulated}
+    tabulated = without_javascript()
+    every = posenc.encodings().items()
+    members = {name: kind for name, kind in every if kind.__name__ not in tabulated}
     made = [made for kind in members.values() for made in kind.examples()]
     # The page has no JavaScript of the scalings that are not named there.
     known = [
