@@ -117,7 +117,7 @@ class FoPE(RotaryEncoding):
         rest = pairs - c.shape[-1]
         eighth, root = (math.pi / 4, math.log(2) / 2) if self.below == "ones" else (0.0, 0.0)
         pad = torch.nn.functional.pad
-        log = torch.hypot(c, s).clamp_min(_LEAST).log()
+        log = 0.5 * (c * c + s * s).clamp_min(_LEAST).log()
         return pad(torch.atan2(s, c), (0, rest), value=eighth), pad(log, (0, rest), value=root)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:

@@ -55,18 +55,31 @@ def carried(
 def gathered(
     comm: Communicator, encoding: Lowerable, contexts: Sequence[Context | None], sharded: Sharded
 ) -> list[Context | None]:
-    """The contexts of each rank here, with the payloads of all tokens in their order."""
+    """The contexts of each rank here, with the payloads of all tokens in their order.
+
+    The layer's input of all tokens is there only for an encoding that keeps nothing of it.
+    """
     told = _with_payloads(comm, encoding, contexts, sharded)
-    parts = [context.payload for context in told if context and context.payload is not None]
-    if not parts:
-        return told
-    made: list[Context | None] = []
+    payloads = [context.payload for context in told if context and context.payload is not None]
+    inputs = [context.x for context in told if context and context.x is not None]
+    if payloads:
+        whole = _of_all(comm, payloads, sharded, dim=-1)
+        told = [replace(x, payload=own) for x, own in zip(told, whole, strict=True) if x]
+    if inputs:
+        reads = any(
+            isinstance(part, Encoding) and part.tags.needs_context and not _keeps(part)
+            for part in flatten(encoding)
+        )
+        of_all = _of_all(comm, inputs, sharded, dim=1) if reads else [None] * len(told)
+        told = [replace(x, x=own) for x, own in zip(told, of_all, strict=True) if x]
+    return told
+
+
+def _of_all(
+    comm: Communicator, parts: Sequence[Tensor], sharded: Sharded, dim: int
+) -> list[Tensor]:
     every = exchange(comm, [[own] * comm.size for own in parts])
-    for context, of_ranks in zip(told, every, strict=True):
-        assert context is not None
-        whole = unshard(of_ranks, sharded.plan, dim=-1)
-        made.append(replace(context, payload=whole, x=None))
-    return made
+    return [unshard(of_ranks, sharded.plan, dim=dim) for of_ranks in every]
 
 
 def _with_payloads(
@@ -96,9 +109,13 @@ def _without(payload: Tensor, valid: Tensor) -> Tensor:
 
 def _check_adds(encoding: Lowerable) -> None:
     for part in flatten(encoding):
-        keeps = isinstance(part, Encoding) and type(part).payload is not Encoding.payload
-        if keeps and not part.payload_adds:
+        if isinstance(part, Encoding) and _keeps(part) and not part.payload_adds:
             raise UnsupportedError(
                 f"ring attention with {part!r}: it keeps something of every token that does not "
                 "add up, so tokens of other ranks cannot be left out; use ulysses_attend"
             )
+
+
+def _keeps(encoding: Encoding) -> bool:
+    """Whether it keeps something of every token."""
+    return type(encoding).payload is not Encoding.payload

@@ -56,7 +56,8 @@ class ProcessGroup:
         return dist.batch_isend_irecv(ops), received
 
     def _exchange(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        sent = torch.stack(tensors)
+        # Tensors that are channels-last would be stacked so.
+        sent = torch.stack(tensors).contiguous()
         received = torch.empty_like(sent)
         dist.all_to_all_single(received, sent, group=self.group)
         return received.unbind()

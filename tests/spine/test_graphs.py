@@ -182,15 +182,17 @@ class Beside(nn.Module):
 
 
 EXPORTED = [member for member in members().values() if member.tags.exports is True]
+# ONNX has no operator that solves triangular equations, by which blocks of reflections are joined.
+IN_ONNX = [member for member in EXPORTED if member is not pe.PaTH]
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")
-@pytest.mark.parametrize("family", sorted({member.family for member in EXPORTED}))
+@pytest.mark.parametrize("family", sorted({member.family for member in IN_ONNX}))
 def test_onnx_runs_at_other_lengths(family: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     sizes = {"model_dim": 32, "heads": 4, "head_dim": 8, "max_length": 64, "train_length": 9}
-    of_family = [member for member in EXPORTED if member.family == family]
+    of_family = [member for member in IN_ONNX if member.family == family]
     # A second layer would double the time, and say what the first has said.
     models = [built(member.for_model(**sizes, causal=True), depth=1) for member in of_family]
     path = tmp_path / "models.onnx"

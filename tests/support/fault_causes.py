@@ -52,7 +52,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the gain of half a head put on its whole score": "attention factor",
     "YaRN's ramp truncated where it should not be": "scaling",
     "dynamic YaRN's gain of its smallest factor": "scaling",
-    "wavelengths rounded up": "scaling",
+    "wavelengths rounded up": "unknown",
     # x * p of p is x * (1 + p) of p - 1.
     "x * p where x * (1 + p) is meant": "offset",
     "tensor2tensor's denominators with one step too many": "denominator",
@@ -120,6 +120,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
 UNSEEN = {
     "what later calls, moved modules or other instances give": [
         "base missing from a cache key",
+        "values turned again at each step of a cache",
         "a derived table kept as a buffer, cast by .bfloat16()",
     ],
     "gradients": [

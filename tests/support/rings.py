@@ -43,7 +43,9 @@ def refused(encoding: Encoding, positions: Positions) -> bool:
     """Whether it lowers to what ring attention refuses."""
     context = context_for(encoding, positions.k_len)
     terms = lower(encoding, positions, context=context).terms
-    return any(isinstance(term, CountTable | DenseBias | Householder) for term in terms)
+    refused_terms = any(isinstance(term, CountTable | DenseBias | Householder) for term in terms)
+    keeps = type(encoding).payload is not Encoding.payload
+    return refused_terms or (keeps and not encoding.payload_adds)
 
 
 def shared_out(qkv: Sequence[Tensor], size: int) -> bool:

@@ -47,7 +47,7 @@ FALSE_CLAIMS = [
 ALONE = [
     Fault(
         "everything seen of more than 16 tokens",
-        "posenc.model:Transformer._positions",
+        "posenc.model:Transformer.forward",
         '"causal": self.causal',
         '"causal": self.causal and (positions is not None or tokens.shape[1] <= 16)',
         rope,
@@ -111,7 +111,7 @@ ALONE = [
     ),
     Fault(
         "query heads in the order of one key head",
-        "posenc.backends.blocked.weights:_by_key_head",
+        "posenc.backends.blocked.products:_by_key_head",
         "x.reshape(b * key_heads",
         "(x.flip(1) if key_heads == 1 else x).reshape(b * key_heads",
         alibi,

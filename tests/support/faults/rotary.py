@@ -72,7 +72,7 @@ FAULTS = [
     Fault(
         "the amplitude of a series left out",
         "posenc.encodings.fope:FoPE._series",
-        "torch.hypot(c, s).clamp_min(_LEAST).log()",
+        "0.5 * (c * c + s * s).clamp_min(_LEAST).log()",
         "torch.zeros_like(c)",
         lambda: pe.FoPE(16, length=64, heads=4),
         "check_reference_scores",
