@@ -35,8 +35,10 @@ class PaTH(Encoding):
     the length. A cache keeps raw keys, and head_dim + 1 numbers per token and key head beside them;
     a step of decoding goes over all of them once more. The authors multiply the cached keys
     instead, a single product per step. Transformer(encoding=lambda layer: PaTH(...)) gives each
-    layer its own. Raises SettingError for sizes below 1 and for heads that are no multiple of
-    key_heads, ShapeError for x of another width or of another number of tokens than the keys.
+    layer its own. torch.export takes it, ONNX does not: it has no operator for the triangular
+    equations that join the blocks. Raises SettingError for sizes below 1 and for heads that are no
+    multiple of key_heads, ShapeError for x of another width or of another number of tokens than
+    the keys.
 
     Source: Yang et al. 2025, arXiv:2505.16381, section 3, and fla-org/flash-linear-attention.
     """

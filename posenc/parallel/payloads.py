@@ -64,14 +64,14 @@ def gathered(
     inputs = [context.x for context in told if context and context.x is not None]
     if payloads:
         whole = _of_all(comm, payloads, sharded, dim=-1)
-        told = [replace(x, payload=own) for x, own in zip(told, whole, strict=True) if x]
+        told = [x and replace(x, payload=own) for x, own in zip(told, whole, strict=True)]
     if inputs:
         reads = any(
             isinstance(part, Encoding) and part.tags.needs_context and not _keeps(part)
             for part in flatten(encoding)
         )
         of_all = _of_all(comm, inputs, sharded, dim=1) if reads else [None] * len(told)
-        told = [replace(x, x=own) for x, own in zip(told, of_all, strict=True) if x]
+        told = [x and replace(x, x=own) for x, own in zip(told, of_all, strict=True)]
     return told
 
 
