@@ -51,7 +51,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "a length taken from batch mates": "length of the input",
     "the gain of half a head put on its whole score": "attention factor",
     "YaRN's ramp truncated where it should not be": "scaling",
-    "dynamic YaRN's gain of its smallest factor": "scaling",
+    "dynamic YaRN's gain of its smallest factor": "temperature missing",
     "wavelengths rounded up": "unknown",
     # x * p of p is x * (1 + p) of p - 1.
     "x * p where x * (1 + p) is meant": "offset",
