@@ -122,13 +122,18 @@ def parametrize_with_checks(
     encodings: Iterable[Encoding],
     *,
     expected_failures: Mapping[str, str] | None = None,
+    only: str | Iterable[str] | None = None,
 ) -> Any:
-    """A pytest decorator: one case per encoding and check, for test(encoding, check)."""
+    """A pytest decorator: one case per encoding and check, for test(encoding, check).
+
+    expected_failures and only are as in `run_checks`.
+    """
     import pytest
 
     cases = []
+    checks = {name: all_checks()[name] for name in chosen_checks(only)}
     for encoding in encodings:
-        for name, check in all_checks().items():
+        for name, check in checks.items():
             reason = (expected_failures or {}).get(name)
             marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
             if not applies(check, encoding):

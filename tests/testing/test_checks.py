@@ -16,11 +16,21 @@ from posenc.testing import (
 from posenc.testing.suite import chosen_checks
 
 EXAMPLES = [example for member in pe.encodings().values() for example in member.examples()]
+# Tracing takes a fifth of a suite's time, and what the settings of one class change in a graph is
+# mostly numbers: one example is traced of each class and, since these are code, of each scaling.
+TRACES = ["check_compiles", "check_exports"]
+TRACED = {(type(x), type(getattr(x, "scaling", None))): x for x in reversed(EXAMPLES)}
+
+
+@pytest.mark.unchecked
+@parametrize_with_checks(EXAMPLES, only=set(all_checks()) - {*TRACES})
+def test_encoding(encoding, check):
+    check(encoding)
 
 
 @pytest.mark.graph
-@parametrize_with_checks(EXAMPLES)
-def test_encoding(encoding, check):
+@parametrize_with_checks(TRACED.values(), only=TRACES)
+def test_traced_encoding(encoding, check):
     check(encoding)
 
 
