@@ -41,8 +41,8 @@ def magnitude(x: Float[Tensor, "b h t d"], angle: Tensor) -> Float[Tensor, "b h 
             f"Polar turns {angle.shape[-1]} dimensions, but the heads of shape {tuple(x.shape)} "
             f"have {x.shape[-1]}: each of them needs an angle"
         )
-    # torch's softplus is x itself from 20 on, which float64 tells apart.
-    return -F.logsigmoid(-x)
+    # torch.softplus is x itself beyond 20, which float64 tells apart.
+    return torch.logaddexp(x, x.new_zeros(()))
 
 
 def _at_angles(x: Tensor, waves: CosSin) -> Tensor:
