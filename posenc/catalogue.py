@@ -23,6 +23,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "none": ("no_position",),
     "ordinal": ("integer", "integers"),
     "path": ("path_attention",),
+    "pope": ("polar",),
     "relative_projection": ("inkling",),
     "rotary": ("rope", "roformer"),
     "shaw": ("rpr",),

@@ -14,6 +14,7 @@ from torch import Tensor
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.mask_rules import MaskRule
+from posenc.polar import in_pairs
 from posenc.positions import Positions
 from posenc.reflections import at_once, by_head
 from posenc.rotation import cos_sin, per_query_head, rotate_both, rotate_pairs
@@ -28,6 +29,7 @@ from posenc.terms import (
     Mask,
     Network,
     Offset,
+    Polar,
     Rotate,
     RotateValues,
     Scale,
@@ -239,6 +241,8 @@ def rotated_content(
             return _by_chunks(q, k, term, positions, dtype)
         if isinstance(term, Householder):
             return _reflected(q, k, term, dtype)
+        if isinstance(term, Polar):
+            return _rotated_product(*in_pairs(q, k, term), term.rotation, dtype)
     return q @ group(k, q.shape[1]).mT
 
 

@@ -15,12 +15,11 @@ from posenc.normal_form.normalise import normalise
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
     ChunkZones,
-    Householder,
     Rotate,
     RotateValues,
     SinkLogit,
     Term,
-    Zones,
+    Turn,
 )
 from posenc.torch_modes import altered, fields_of, fitting, kept
 
@@ -75,6 +74,7 @@ torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
 Part = Encoding | Term | Documents
 # As a tuple, for torch 2.7's dynamo cannot trace isinstance with a union.
 PARTS = (Encoding, Documents, *get_args(Term))
+_TURNS = get_args(Turn)
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
 Lowerable = Part | Sequence[Part | Sequence[Part]] | nn.ModuleList | Lowered | None
 
@@ -165,8 +165,7 @@ def lower(
             terms.extend(part.lower(positions, own, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
             terms.append(part)
-    turning = (Rotate, Zones, ChunkZones, Householder)
-    rotations = [term for term in terms if isinstance(term, turning)]
+    rotations = [term for term in terms if isinstance(term, _TURNS)]
     if len(rotations) > 1:
         raise UnsupportedError(
             f"{len(rotations)} rotations in one call ({encoding!r}): "

@@ -126,6 +126,24 @@ class Householder:
 
 
 @dataclass(frozen=True, eq=False)
+class Polar:
+    """Magnitudes that q and k tell, at angles that only positions tell.
+
+        content = sum over c of softplus(q[c]) * softplus(k[c]) * cos(q_angle[c] - k_angle[c])
+
+    Float64 angles of every dimension, of queries (1|b, 1|h, tq, d) and keys (1|b, 1|h, tk, d).
+    """
+
+    q_angle: Tensor
+    k_angle: Tensor
+
+    @property
+    def rotation(self) -> Rotate:
+        """How pairs of a magnitude and a zero turn, (c, c + d) of heads of width 2d."""
+        return Rotate(self.q_angle, self.k_angle, "half")
+
+
+@dataclass(frozen=True, eq=False)
 class DistanceTable:
     """score += values[h, distance + zero]; values (1|h, n)."""
 
@@ -256,25 +274,10 @@ class Mask:
     rule: MaskRule
 
 
-Term = (
-    Rotate
-    | RotateValues
-    | Zones
-    | ChunkZones
-    | Householder
-    | DistanceTable
-    | Slope
-    | GatherTable
-    | ValueTable
-    | Network
-    | GridTable
-    | Offset
-    | CountTable
-    | Scale
-    | SinkLogit
-    | DenseBias
-    | Mask
-)
+# What queries and keys meet by, of which a call has one.
+Turn = Rotate | Zones | ChunkZones | Householder | Polar
+Added = DistanceTable | Slope | GatherTable | Network | GridTable | Offset | CountTable | DenseBias
+Term = Turn | Added | RotateValues | ValueTable | Scale | SinkLogit | Mask
 
 
 def turns_in(term: Term) -> dict[str, Rotate]:

@@ -25,6 +25,9 @@ WHAT = {
     "Attention with RotaryEmbedding(use_xpos=True), the whole layer, with memories before x": (
         f"Attention 加 RotaryEmbedding(use_xpos=True)，{WHOLE}，x 之前有记忆"
     ),
+    "Attention with PolarEmbedding, the whole causal layer, its float32 steps in float64": (
+        "Attention 加 PolarEmbedding，因果的整层，其 float32 的步骤改用 float64"
+    ),
     "Attention with data_dependent_alibi, the whole causal layer": (
         "Attention 加 data_dependent_alibi，因果的整层"
     ),

@@ -40,6 +40,7 @@ from posenc.terms import (
     Householder,
     Network,
     Offset,
+    Polar,
     Rotate,
     Scale,
     Slope,
@@ -255,6 +256,20 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
     if any(isinstance(term, (Rotate, Zones, ChunkZones, Householder)) for term in terms):
         whole = q.whole(), k.whole()
         add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
+    if any(isinstance(term, Polar) for term in terms):
+
+        def met(q: Tensor, k: Tensor) -> Tensor:
+            return rotated_content(q, k, terms, positions, dtype)
+
+        # Its magnitudes of zero are no zeros, and meet each other and those of tokens.
+        nothing = q.token * 0, k.token * 0
+        none = met(*nothing)
+        of_q, of_k = met(q.token, nothing[1]) - none, met(nothing[0], k.token) - none
+        add("position_position", none)
+        add("token_position", of_q)
+        add("position_token", of_k)
+        whole = q.whole(), k.whole()
+        add("interaction", met(*whole) - none - of_q - of_k - dot(*whole))
     for term in terms:
         if isinstance(term, GatherTable) and term.own is None:
             plain = replace(term, bias=None)

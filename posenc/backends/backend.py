@@ -14,9 +14,10 @@ from posenc.equation import group
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm, rotations_of
-from posenc.rotation import CosSin, per_query_head
-from posenc.terms import Rotate, Zones
+from posenc.normal_form.form import NormalForm
+from posenc.polar import lifted
+from posenc.rotation import CosSin, per_query_head, rotations_of
+from posenc.terms import Polar, Rotate, Zones
 from posenc.torch_modes import (
     FLOATS,
     arithmetic,
@@ -54,6 +55,11 @@ class Call:
     def form(self) -> NormalForm:
         """What is computed, in normal form."""
         return self.lowered.form
+
+    @property
+    def width(self) -> int:
+        """How many dimensions q and k have where they meet."""
+        return self.q.shape[-1] * (2 if isinstance(self.form.rotation, Polar) else 1)
 
 
 Reason = Callable[[Call], str | None]
@@ -127,7 +133,7 @@ class Backend:
 def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """q and k, rotated, and v with as many heads as k, in one dtype; the scale of q . k.
 
-    What every fused backend begins with.
+    What every fused backend begins with. Of Polar, q and k have twice the width.
     """
     form = call.form
     turned = form.rotation is not None or form.query_scale is not None
@@ -168,7 +174,9 @@ def _rotated(
             k = per_query_head(k, one, q.shape[1])
     if term is not None and waves is not None:
         q_waves, k_waves = waves
-        if k_waves is None:
+        if isinstance(form.rotation, Polar):
+            q, k = lifted(q, k, *waves)
+        elif k_waves is None:
             q = rotated((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0]
         else:
             cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])

@@ -24,6 +24,7 @@ ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 CAN = frozenset(
     {
         Feature.ROTATION,
+        Feature.POLAR,
         Feature.TABLE,
         Feature.SLOPES,
         Feature.QUERY_SCALE,
@@ -44,9 +45,9 @@ def limits(call: Call) -> str | None:
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
     if not on_gpu and torch.is_grad_enabled() and learns:
         return "FlexAttention has no backward on CPU: use torch.no_grad(), or another backend"
-    if on_gpu and call.q.shape[-1] < 16:
+    if on_gpu and call.width < 16:
         return "FlexAttention's kernels need heads of at least 16 dimensions"
-    if on_gpu and call.q.shape[-1] != call.v.shape[-1]:
+    if on_gpu and call.width != call.v.shape[-1]:
         return "FlexAttention's kernels fail where values have another head dimension than keys"
     return None
 

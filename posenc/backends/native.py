@@ -33,6 +33,7 @@ CAN = frozenset(
     {
         Feature.ROTATION,
         Feature.ZONES,
+        Feature.POLAR,
         Feature.TABLE,
         Feature.SLOPES,
         Feature.QUERY_SCALE,
@@ -47,7 +48,7 @@ CAN = frozenset(
     }
 )
 # What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
-_BARE = (Feature.ROTATION, Feature.QUERY_SCALE)
+_BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
 # heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
 _FEW_QUERIES, _FEW_SHARING = 8, 12
@@ -94,9 +95,9 @@ def _given(call: Call) -> tuple[Any, ...]:
     """
     form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
+    settings = scale, dtype, q.shape[1], q.shape[3]
     if form.own is not None:
         q, k, v = *widened(form, q, k, scale, dtype), v.to(dtype)
-    settings = scale, dtype, call.q.shape[1], call.q.shape[3]
     # Every layer of one forward reads the same.
     run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
     return q, k, v, run, terms, _of_layer(call, dtype)

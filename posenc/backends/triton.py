@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CAN = frozenset(
     {
         Feature.ROTATION,
+        Feature.POLAR,
         Feature.TABLE,
         Feature.SLOPES,
         Feature.QUERY_SCALE,
@@ -82,7 +83,7 @@ def limits(call: Call) -> str | None:
     if machine is not None:
         return machine
     form = call.form
-    if max(call.q.shape[-1], call.v.shape[-1]) > _WIDEST:
+    if max(call.width, call.v.shape[-1]) > _WIDEST:
         return f"heads wider than {_WIDEST} do not fit its tiles"
     tables = form.table, form.inside_table
     learns = _learns(form.slopes) or _learns(form.inside_slopes) or any(map(_learns, tables))

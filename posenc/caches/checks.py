@@ -14,7 +14,7 @@ from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, Part, flatten
 from posenc.mask_rules import Prefix
 from posenc.positions import Documents, Positions
-from posenc.terms import ChunkZones, GatherTable, Householder, Rotate, Term, Zones
+from posenc.terms import ChunkZones, GatherTable, Householder, Polar, Rotate, Term, Zones
 
 
 def alike(held: Tensor, new: Tensor) -> bool:
@@ -134,7 +134,7 @@ def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) 
     """Raise CacheError for a term that reads keys as they were before a rotation."""
     rotates = any(isinstance(term, (Rotate, ChunkZones)) for term in terms)
     for term in terms:
-        raw = isinstance(term, (Zones, Householder))
+        raw = isinstance(term, (Zones, Householder, Polar))
         if isinstance(term, GatherTable):
             raw = rotates and term.side == "k"
         elif isinstance(term, (Rotate, ChunkZones)):

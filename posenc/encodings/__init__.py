@@ -33,6 +33,7 @@ from posenc.encodings.mrope import MRoPE as MRoPE
 from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.ordinal import Ordinal as Ordinal
 from posenc.encodings.path import PaTH as PaTH
+from posenc.encodings.pope import PoPE as PoPE
 from posenc.encodings.recurrent import Recurrent as Recurrent
 from posenc.encodings.relative_projection import RelativeProjection as RelativeProjection
 from posenc.encodings.rerope import ReRoPE as ReRoPE

@@ -11,6 +11,7 @@ class Feature(Enum):
     ZONES = "Zones rotate queries and keys twice"
     CHUNK_ZONES = "ChunkZones rotate a query once for each zone of chunks"
     REFLECTIONS = "Householder multiplies keys by a product over the tokens after them"
+    POLAR = "Polar makes queries and keys twice as wide as values"
     TABLE = "a DistanceTable adds to scores by distance"
     SLOPES = "a Slope adds to scores by distance"
     INSIDE_QUERY_SCALE = (

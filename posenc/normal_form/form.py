@@ -22,8 +22,8 @@ from torch import Tensor
 
 from posenc.normal_form.features import Feature
 from posenc.positions import Positions
-from posenc.rotation import CosSin, waves_of
-from posenc.terms import ChunkZones, GridTable, Householder, Network, Rotate, Zones, turns_in
+from posenc.rotation import CosSin, rotations_of, waves_of
+from posenc.terms import ChunkZones, GridTable, Householder, Network, Polar, Rotate, Turn, Zones
 from posenc.torch_modes import fields_of, kept
 
 
@@ -64,16 +64,6 @@ class Slopes:
 
     def times(self, factor: float) -> "Slopes":
         return self if factor == 1.0 else Slopes(self.past * factor, self.future * factor)
-
-
-Rotation = Rotate | Zones | ChunkZones | Householder
-
-
-def rotations_of(rotation: Rotation | None) -> tuple[Rotate, ...]:
-    """The terms that rotate by angles: near before far."""
-    if isinstance(rotation, Rotate):
-        return (rotation,)
-    return () if rotation is None else tuple(turns_in(rotation).values())
 
 
 _T = TypeVar("_T", Table, Slopes)
@@ -139,7 +129,7 @@ class NormalForm:
 
     positions    of the queries and keys, with orders, documents and padding
     visibility   who sees whom by order
-    rotation     Rotate, Zones, ChunkZones or Householder
+    rotation     Rotate, Zones, ChunkZones, Householder or Polar
     q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic, times what grows
                  with position; of Zones those near, of ChunkZones those of the same chunk; None
                  where float32 does not hold them
@@ -160,7 +150,7 @@ class NormalForm:
 
     positions: Positions
     visibility: Visibility
-    rotation: Rotation | None = None
+    rotation: Turn | None = None
     q_waves: CosSin | None = None
     k_waves: CosSin | None = None
     far_waves: tuple[CosSin, CosSin | None] | None = None
@@ -268,6 +258,7 @@ class NormalForm:
         yield Feature.ZONES, isinstance(rotation, Zones)
         yield Feature.CHUNK_ZONES, isinstance(rotation, ChunkZones)
         yield Feature.REFLECTIONS, isinstance(rotation, Householder)
+        yield Feature.POLAR, isinstance(rotation, Polar)
         yield Feature.TABLE, not (self.table is None and self.inside_table is None)
         yield Feature.SLOPES, not (self.slopes is None and self.inside_slopes is None)
         yield Feature.QUERY_SCALE, by_query

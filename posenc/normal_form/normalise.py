@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
 from torch import Tensor
@@ -16,13 +16,12 @@ from posenc.normal_form.form import (
     Table,
     Visibility,
     merged,
-    rotations_of,
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
 from posenc.normal_form.visibility import visibility_of
 from posenc.positions import Positions
-from posenc.rotation import CosSin, growth_held, waves_of
+from posenc.rotation import CosSin, growth_held, rotations_of, waves_of
 from posenc.terms import (
     ChunkZones,
     CountTable,
@@ -34,19 +33,21 @@ from posenc.terms import (
     Mask,
     Network,
     Offset,
+    Polar,
     Rotate,
     RotateValues,
     Scale,
     SinkLogit,
     Slope,
     Term,
+    Turn,
     ValueTable,
     Zones,
 )
 from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
-_ROTATIONS = Rotate, Zones, ChunkZones, Householder
+_ROTATIONS = get_args(Turn)
 _NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
@@ -70,7 +71,7 @@ def normalise(
                 "construct what comes together for the same heads"
             )
     rotation = _first(terms, _ROTATIONS)
-    if isinstance(rotation, _ROTATIONS[1:]) and not causal:
+    if isinstance(rotation, (Zones, ChunkZones, Householder)) and not causal:
         kind = "products" if isinstance(rotation, Householder) else "zones"
         raise UnsupportedError(f"{kind} are defined for causal attention only: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
@@ -246,6 +247,8 @@ def _made_for(term: Term) -> list[tuple[str, int]]:
         return []
     if isinstance(term, Householder):
         sizes = _not_one(term.heads or 1)
+    elif isinstance(term, Polar):
+        sizes = _not_one(term.q_angle.shape[1], term.k_angle.shape[1])
     elif isinstance(term, Offset):
         sizes = [term.q.shape[1], term.k.shape[1]]
     elif isinstance(term, Slope):
@@ -294,5 +297,4 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
 
 
 def _first(terms: Sequence[Term], kind: Any) -> Any:
-    found = [term for term in terms if isinstance(term, kind)]
-    return found[0] if found else None
+    return next((term for term in terms if isinstance(term, kind)), None)

@@ -18,6 +18,7 @@ from posenc.terms import (
     Householder,
     Network,
     Offset,
+    Polar,
     Rotate,
     RotateValues,
     Scale,
@@ -33,6 +34,7 @@ from posenc.torch_modes import altered
 _AXES: dict[type[Term], dict[str, int]] = {
     Rotate: {"q_angle": 1, "k_angle": 1, "q_log_scale": 1, "k_log_scale": 1},
     RotateValues: {"q_angle": 1, "k_angle": 1},
+    Polar: {"q_angle": 1, "k_angle": 1},
     DistanceTable: {"values": 0},
     Slope: {"past": 0, "future": 0},
     GatherTable: {"weight": 0, "bias": 0, "own": 1},

@@ -13,6 +13,7 @@ from posenc.terms import (
     GridTable,
     Householder,
     Offset,
+    Polar,
     Rotate,
     RotateValues,
     Term,
@@ -25,6 +26,7 @@ Path = tuple[int | str, ...]
 _BY_KEY: dict[type, tuple[str, ...]] = {
     Rotate: ("k_angle", "k_log_scale"),
     RotateValues: ("k_angle",),
+    Polar: ("k_angle",),
     Offset: ("k",),
     Householder: ("w", "beta"),
     GridTable: ("k_index",),

@@ -242,7 +242,7 @@ def needs_raw(encoding: Encoding) -> bool:
         return encoding.heads is not None
     if isinstance(encoding, pe.Sinks):
         return encoding.rotary is not None
-    by_content = isinstance(encoding, (pe.Mamba3Rotary, pe.PaTH, pe.SelectiveRotary))
+    by_content = isinstance(encoding, (pe.Mamba3Rotary, pe.PaTH, pe.PoPE, pe.SelectiveRotary))
     two_zones = isinstance(encoding, (pe.LMInfinite, pe.ReRoPE, pe.SelfExtend))
     return by_content or two_zones or isinstance(encoding, (pe.MixedRotary, pe.XPos))
 

@@ -22,14 +22,14 @@ def of_keys(lowered: Lowered, index: Tensor) -> Lowered:
     positions = lowered.positions.ordered()
     positions = replace(positions, keys=positions.keys[index])
     by_key = {t.Rotate: ("k_angle", "k_log_scale"), t.Offset: ("k",), t.DenseBias: ("values",)}
-    by_key |= {t.RotateValues: ("k_angle",), t.GridTable: ("k_index",)}
+    by_key |= {t.RotateValues: ("k_angle",), t.GridTable: ("k_index",), t.Polar: ("k_angle",)}
 
     def cut(term: t.Term) -> t.Term:
         turns = {name: cut(turn) for name, turn in t.turns_in(term).items()}
         if turns:
             return replace(term, **turns)
         told = ((name, getattr(term, name)) for name in by_key.get(type(term), ()))
-        axis = -2 if isinstance(term, (t.Rotate, t.RotateValues)) else -1
+        axis = -2 if isinstance(term, (t.Rotate, t.RotateValues, t.Polar)) else -1
         return replace(
             term, **{name: x.index_select(axis, index) for name, x in told if x is not None}
         )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc import terms as t
 from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
-from tests.support.turned import dot, entry, reflected, turned_dot, turned_value
+from tests.support.turned import dot, entry, polar_dot, reflected, turned_dot, turned_value
 
 Rows = list[list[Any]]
 
@@ -124,6 +124,8 @@ def content(
         if isinstance(term, t.Householder):
             own = len(at.k_at[b]) - len(at.q_at[b]) + i
             total = dot(q, reflected(term, k, range(j + 1, own + 1), b, h))
+        if isinstance(term, t.Polar):
+            total = polar_dot(term, q, k, w)
     total = dot(q, k) if total is None else total
     for term in terms:
         if isinstance(term, t.GatherTable):

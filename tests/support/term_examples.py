@@ -128,6 +128,10 @@ TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "zones": zones,
     "zones of chunks": chunk_zones,
     "products of reflections": householder,
+    # PoPE's own angles are of query heads.
+    "magnitudes": lambda s, draw: t.Polar(
+        draw(s.batch, 1, s.q_len, s.dim), draw(1, s.heads, s.k_len, s.dim)
+    ),
 }
 
 VALUE_TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {

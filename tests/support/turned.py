@@ -49,6 +49,16 @@ def reflected(term: t.Householder, k: list[float], tokens: range, b: int, h: int
     return k
 
 
+def polar_dot(term: t.Polar, q: list[float], k: list[float], where: tuple[int, ...]) -> float:
+    """Magnitudes log(1 + exp(x)), at angles that content does not tell."""
+    b, h, i, j = where
+    q_angles = entry(term.q_angle.tolist(), b, h)[i]
+    k_angles = entry(term.k_angle.tolist(), b, h)[j]
+    mu_q, mu_k = ([math.log1p(math.exp(x)) for x in side] for side in (q, k))
+    parts = zip(mu_q, mu_k, q_angles, k_angles, strict=True)
+    return math.fsum(x * y * math.cos(of_k - of_q) for x, y, of_q, of_k in parts)
+
+
 def turned_value(
     term: t.RotateValues, values: list[float], b: int, h: int, g: int, i: int, j: int
 ) -> list[float]:

@@ -13,7 +13,9 @@ from posenc.equation import chunks_ahead, mask_rules
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lowering import embeds_only
 from posenc.positions import Positions
-from posenc.terms import ChunkZones, Rotate, Term, Zones
+from posenc.terms import ChunkZones, Polar, Rotate, Term, Zones
+
+Turning = Rotate | Zones | ChunkZones | Polar
 
 
 def frequencies(encoding: Encoding, length: int = 2) -> Float64[Tensor, "#h r"]:
@@ -119,14 +121,16 @@ def pair_cosines(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r"]:
     return relative_angles(encoding, length).cos()
 
 
-def key_angle(term: Rotate) -> Float64[Tensor, "#b #h t r"]:
+def key_angle(term: Rotate | Polar) -> Float64[Tensor, "#b #h t r"]:
     """By what the keys are rotated; terms made for the whole input always tell."""
     assert term.k_angle is not None
     return term.k_angle.detach()
 
 
-def between(term: Rotate | Zones | ChunkZones, positions: Positions) -> tuple[Tensor, Tensor]:
+def between(term: Turning, positions: Positions) -> tuple[Tensor, Tensor]:
     """Angles between the only query and every key, and the factors beside them: (1, #h, tk, r)."""
+    if isinstance(term, Polar):
+        term = term.rotation
     if isinstance(term, Zones):
         near = -positions.order_distance()[..., 0, :, None] < term.width
         zones = zip(between(term.near, positions), between(term.far, positions), strict=True)
@@ -148,11 +152,11 @@ def between(term: Rotate | Zones | ChunkZones, positions: Positions) -> tuple[Te
 
 def _rotation(
     encoding: Encoding, positions: Positions, called: str
-) -> tuple[Rotate | Zones | ChunkZones, tuple[Term, ...]]:
+) -> tuple[Turning, tuple[Term, ...]]:
     """The term by which queries and keys turn, and all terms."""
     terms = () if embeds_only(encoding) else lowered_alone(encoding, positions).terms
     for term in terms:
-        if isinstance(term, (Rotate, Zones, ChunkZones)):
+        if isinstance(term, Turning):
             return term, terms
     raise UnsupportedError(
         f"{called}({encoding!r}): it turns no queries and keys; give a rotary encoding"

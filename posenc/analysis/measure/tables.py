@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from posenc.analysis.measure.rotations import between, key_angle
+from posenc.analysis.measure.rotations import Turning, between, key_angle
 from posenc.analysis.probe_context import device_of, lowered_alone
 from posenc.encoding import Encoding
 from posenc.encodings._absolute import Absolute
@@ -17,7 +17,6 @@ from posenc.lowering import embeds_only
 from posenc.positions import Positions
 from posenc.rotation import rotate_pairs
 from posenc.terms import (
-    ChunkZones,
     DenseBias,
     DistanceTable,
     GatherTable,
@@ -27,7 +26,6 @@ from posenc.terms import (
     Slope,
     Term,
     ValueTable,
-    Zones,
 )
 
 
@@ -134,7 +132,7 @@ def _rotated_keys(
 
 def _told(term: Term, positions: Positions) -> list[Tensor]:
     """What a term says of every key to the only query: tensors (..., tk)."""
-    if isinstance(term, (Rotate, Zones, ChunkZones)):
+    if isinstance(term, Turning):
         angle, size = between(term, positions)
         return [(angle.cos() * size).mT, (angle.sin() * size).mT]
     if isinstance(term, (DistanceTable, Slope)):

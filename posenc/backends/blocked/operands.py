@@ -9,8 +9,9 @@ from posenc.backends.backend import Call
 from posenc.backends.blocked.reflections import reflected
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span, aligned, line
+from posenc.polar import lifted
 from posenc.rotation import per_query_head, rotate_both
-from posenc.terms import ChunkZones, Householder, Zones
+from posenc.terms import ChunkZones, Householder, Polar, Zones
 from posenc.torch_modes import arithmetic
 
 # The dimension along which a tensor has one entry for each query, and for each key.
@@ -100,6 +101,10 @@ def _rotated(
         return reflected(form, form.rotation, q, k, scale, dtype)
     elif isinstance(form.rotation, ChunkZones):
         return _by_chunks(form.rotation, q, k, scale, dtype)
+    elif isinstance(form.rotation, Polar):
+        k = per_query_head(k, form.rotation.rotation, q.shape[1])
+        q, k = lifted(q, k, *form.waves(dtype))
+        return {"q": q * scale, "k": k}
     else:
         rotations = {"": form.rotation}
     found: dict[str, Tensor] = {}

@@ -1,7 +1,7 @@
-"""Faults in what reads content: gates, and steps that tokens tell."""
+"""Faults in what reads content: gates, steps that tokens tell, magnitudes."""
 
 import posenc as pe
-from tests.support.faults.examples import forget_gate
+from tests.support.faults.examples import forget_gate, pope
 from tests.support.faults.fault import Fault
 
 FAULTS = [
@@ -94,5 +94,37 @@ FAULTS = [
         "if True:",
         forget_gate,
         "check_autocast",
+    ),
+    Fault(
+        "PoPE's frequencies of half its dimensions, each twice",
+        "posenc.encodings.pope:PoPE.angles",
+        "geometric(self.base, 2 * self.dim, coordinates.device)",
+        "geometric(self.base, self.dim, coordinates.device).repeat(2)",
+        pope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "PoPE's phase of the other sign",
+        "posenc.encodings.pope:PoPE.lower",
+        "q_angle - delta[:, None]",
+        "q_angle + delta[:, None]",
+        pope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "keys of PoPE without softplus",
+        "posenc.equation:rotated_content",
+        "*in_pairs(q, k, term)",
+        "in_pairs(q, k, term)[0], torch.cat((k, 0 * k), dim=-1)",
+        pope,
+        "check_reference_scores",
+    ),
+    Fault(
+        "the scale of heads twice as wide",
+        "posenc.polar:_at_angles",
+        "(mu * cos, mu * sin)",
+        "(0.5**0.25 * mu * cos, 0.5**0.25 * mu * sin)",
+        pope,
+        "check_backends",
     ),
 ]

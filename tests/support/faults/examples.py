@@ -54,3 +54,7 @@ class SlopedCoPE(pe.CoPE):
 
     def reference_scores(self, q, k, at):
         return super().reference_scores(q, k, at) - 0.5 * at.distance().abs()
+
+
+def pope() -> Encoding:
+    return pe.PoPE(6, heads=4, base=100.0, init="uniform")
