@@ -4,6 +4,10 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "Gemma4VisionPatchEmbedder, whole, with padding": "Gemma4VisionPatchEmbedder，整层，有填充",
+    "DetrLearnedPositionEmbedding, columns beside rows": (
+        "DetrLearnedPositionEmbedding，列与行并排"
+    ),
     "InklingAttention of both kinds of layers without its convolutions, its float32 in float64": (
         "两种层的 InklingAttention，去掉卷积，其 float32 的步骤改用 float64"
     ),
