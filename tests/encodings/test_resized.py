@@ -1,6 +1,7 @@
 """Tables of patches at another resolution, against transformers, scipy and the formula."""
 
 from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -51,7 +52,8 @@ def test_each_convention_is_its_formula(grid: tuple[int, int], to: tuple[int, in
     rows = before.weight.detach()
     patches = rows[2:].view(*grid, -1).numpy()
     sampled = [(False, False, 0.0), (False, False, 0.1), (True, False, 0.0), (False, True, 0.0)]
-    for mode, settings in product(("bicubic", "bilinear"), [*sampled, (True, False, 0.1)]):
+    modes: tuple[Literal["bicubic", "bilinear"], ...] = ("bicubic", "bilinear")
+    for mode, settings in product(modes, [*sampled, (True, False, 0.1)]):
         down, across = (weights(n, m, mode, *settings) for n, m in zip(grid, to, strict=True))
         expected = torch.from_numpy(np.einsum("ir,jc,rce->ije", down, across, patches))
         after = before.resized(grid, to, 2, mode, *settings).weight.detach()
@@ -76,7 +78,7 @@ def test_the_authors_of_vit_and_of_dinov2(grid: tuple[int, int], to: tuple[int, 
     assert (found - before.resized(grid, to).weight.detach()).abs().max() > 1e-3
 
 
-def embeddings(kind: str) -> tuple[torch.nn.Module, Tensor]:
+def embeddings(kind: str) -> tuple[Any, Tensor]:
     """Embeddings of transformers for 5 x 5 patches, and their table with the class in front."""
     from transformers import Dinov2Config, Dinov2WithRegistersConfig, ViTConfig
     from transformers.models.dinov2.modeling_dinov2 import Dinov2Embeddings
@@ -84,11 +86,12 @@ def embeddings(kind: str) -> tuple[torch.nn.Module, Tensor]:
     from transformers.models.vit.modeling_vit import ViTEmbeddings
 
     sizes = {"hidden_size": 12, "image_size": 10, "patch_size": 2}
-    made = {
+    kinds: dict[str, Any] = {
         "vit": lambda: ViTEmbeddings(ViTConfig(**sizes)),
         "dinov2": lambda: Dinov2Embeddings(Dinov2Config(**sizes)),
         "registers": lambda: regs.Dinov2WithRegistersEmbeddings(Dinov2WithRegistersConfig(**sizes)),
-    }[kind]()
+    }
+    made = kinds[kind]()
     torch.nn.init.normal_(made.position_embeddings)
     return made, made.position_embeddings[0]
 
@@ -134,14 +137,15 @@ def test_a_resized_table_is_new_trainable_and_alike() -> None:
 @pytest.mark.usefixtures("unhooked")
 def test_grids_that_are_not_those_of_the_table() -> None:
     said = r"Learned\(max_length=25\)\.resized\("
-    for arguments, message in [
+    refused: list[tuple[Any, str]] = [
         (((5, 5), (8, 7), 1), said + r"\(5, 5\), \(8, 7\), leading=1\): .* 1 \+ 5 \* 5 rows of 25"),
         (((5, 5), (0, 7)), said + r".*sizes of 1 or more"),
         (((5, 5), (8, 7), 0, "nearest"), r"mode='nearest'\): mode is 'bicubic' or 'bilinear'"),
         (((5, 5), (8, 7), 0, "bicubic", False, False, 1.0), said + r".*offset=1\.0.*offset < 1"),
         (((5, 5), (8, 7), 0, "bicubic", False, True, 0.1), said + r".*neither an offset"),
         (((5, 5), (8, 7), 0, "bicubic", True, True), said + r".*nor antialias"),
-    ]:
+    ]
+    for arguments, message in refused:
         with pytest.raises(SettingError, match=message):
             table((5, 5)).resized(*arguments)
     with pytest.raises(SettingError, match=r"row padding_idx=1 is no patch"):

@@ -68,9 +68,11 @@ def layer_of_conformer() -> Iterator[Case]:
             rows = layer.linear_pos.weight.T.unflatten(1, (heads, -1))
             encoding.projection.copy_(torch.cat((rows[0::2], rows[1::2])))
 
-        def ours(x: Tensor, layer: Any = layer, e: TransformerXL = encoding) -> Tensor:
+        def ours(
+            x: Tensor, layer: Any = layer, e: TransformerXL = encoding, heads: int = heads
+        ) -> Tensor:
             linears = (layer.linear_q, layer.linear_k, layer.linear_v)
-            q, k, v = (split(linear(x), e.heads) for linear in linears)
+            q, k, v = (split(linear(x), heads) for linear in linears)
             return layer.linear_out(joined(attend(q, k, v, e, causal=False)))
 
         def theirs(x: Tensor, layer: Any = layer, table: Any = table) -> Tensor:
