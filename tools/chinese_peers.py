@@ -4,6 +4,13 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "Wav2Vec2ConformerSelfAttention with relative positions, both directions, the whole layer": (
+        f"Wav2Vec2ConformerSelfAttention 加相对位置，前后两个方向，{WHOLE}"
+    ),
+    "Gemma4VisionPatchEmbedder, whole, with padding": "Gemma4VisionPatchEmbedder，整层，有填充",
+    "DetrLearnedPositionEmbedding, columns beside rows": (
+        "DetrLearnedPositionEmbedding，列与行并排"
+    ),
     "InklingAttention of both kinds of layers without its convolutions, its float32 in float64": (
         "两种层的 InklingAttention，去掉卷积，其 float32 的步骤改用 float64"
     ),
@@ -223,6 +230,9 @@ CAPS = {
         "对方对求解器的各步和插值求导，我们用伴随方法"
     ),
     "its frequencies and ramps are float32": "其频率和过渡段是 float32",
+    "Wav2Vec2ConformerRelPositionalEmbedding makes its sinusoids in float32": (
+        "Wav2Vec2ConformerRelPositionalEmbedding 用 float32 计算正弦"
+    ),
     "their tables are rounded to float32": "这些表舍入到了 float32",
     "their table is rounded to float32": "这张表舍入到了 float32",
     "their angles are float32, at positions up to 151": "其角度是 float32，位置到 151 为止",

@@ -20,6 +20,7 @@ from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.floater import FLOATER as FLOATER
 from posenc.encodings.fope import FoPE as FoPE
 from posenc.encodings.forget_gate import ForgetGate as ForgetGate
+from posenc.encodings.grid_learned import GridLearned as GridLearned
 from posenc.encodings.grid_sinusoidal import GridSinusoidal as GridSinusoidal
 from posenc.encodings.hard_alibi import HardALiBi as HardALiBi
 from posenc.encodings.kerple import KERPLE as KERPLE

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Merge, Table
-from posenc.errors import SettingError
+from posenc.errors import SettingError, one_of
 
 
 class Learned(Table):
@@ -16,7 +16,8 @@ class Learned(Table):
 
         x[pos] + weight[pos],   weight (max_length, dim), normal with deviation 0.02 at first
 
-    Rows beyond the longest training input stay as they began; `extended` gives a longer table.
+    Rows beyond the longest training input stay as they began; `extended` gives a longer table,
+    `resized` one for another grid of patches.
     merge "multiply" is x * (1 + weight), "hadamard" x * weight, "concat" puts the row beside x.
     Row padding_idx is zero at first and gets no gradient, as in torch.nn.Embedding. Raises
     SettingError for a padding_idx of no row, PositionsError for positions of max_length and more,
@@ -119,6 +120,80 @@ class Learned(Table):
         beyond = alpha * u[index // n] + (1 - alpha) * u[index % n]
         # For i = 0 the formula gives p[j] itself, but for its rounding.
         return self.from_rows(torch.cat((rows, beyond.to(rows.dtype))), self.merge)
+
+    def resized(
+        self,
+        grid: tuple[int, int],
+        to: tuple[int, int],
+        leading: int = 0,
+        mode: Literal["bicubic", "bilinear"] = "bicubic",
+        antialias: bool = False,
+        align_corners: bool = False,
+        offset: float = 0.0,
+    ) -> "Learned":
+        """A new table for another resolution: patches of `to` in place of `grid`, (rows, columns).
+
+        The first `leading` rows, of class and registers, are kept; the others are the patches, row
+        by row. On an axis of n patches that becomes m, patch i is read, in patches, at
+
+            (i + 1/2) * n / (m + offset) - 1/2     or, with align_corners, at i * (n - 1) / (m - 1)
+
+        antialias widens the filter where there are fewer patches than before, and gives the
+        bicubic one another curve (a = -1/2 in place of -3/4). The default is DeiT's, which keeps
+        the norm of the vectors about as it is. Models come with others:
+
+            DeiT, ViT and DINOv2 of transformers           the default
+            DINOv2 of its authors, without registers       offset=0.1
+            DINOv2 with registers, timm                    antialias=True
+            SigLIP 2                                       mode="bilinear", antialias=True
+            ViT of its authors, big_vision                 mode="bilinear", align_corners=True
+            torchvision                                    align_corners=True
+
+        The same grid changes nothing, whatever the settings. It is computed in float64.
+
+        Example: `Learned(64, 1 + 14 * 14).resized((14, 14), (16, 24), leading=1)`.
+
+        Raises SettingError for a grid that does not fill the table, another mode, offset outside
+        [0, 1), offset or antialias with align_corners, and for a padding_idx, whose row would be
+        mixed with others.
+
+        Source: Touvron et al. 2020, arXiv:2012.12877, section 6; Dosovitskiy et al. 2020,
+        arXiv:2010.11929, section 3.2; and the code of each.
+        """
+        call = f"Learned(max_length={self.max_length}).resized({grid}, {to}, leading={leading})"
+        if min(*grid, *to) < 1 or leading < 0 or leading + grid[0] * grid[1] != self.max_length:
+            raise SettingError(
+                f"{call}: sizes of 1 or more are needed, and a grid that fills the table: "
+                f"{leading} + {grid[0]} * {grid[1]} rows of {self.max_length}"
+            )
+        one_of("Learned.resized", ("bicubic", "bilinear"), mode=mode)
+        if not 0 <= offset < 1 or (align_corners and (offset or antialias)):
+            raise SettingError(
+                f"{call}, {antialias=}, {align_corners=}, {offset=}: 0 <= offset < 1 is needed; "
+                "where corners are aligned neither an offset, which would not move them, nor "
+                "antialias, whose filter is centred on patches"
+            )
+        if self.padding_idx is not None:
+            raise SettingError(
+                f"{call}: row padding_idx={self.padding_idx} is no patch to be mixed with others"
+            )
+        rows = self.weight.detach()
+        if tuple(grid) == tuple(to):
+            return self.from_rows(rows, self.merge)
+        patches = rows[leading:].double().T.reshape(1, -1, *grid)
+        ratios = None if not offset else [(m + offset) / n for m, n in zip(to, grid, strict=True)]
+        patches = F.interpolate(
+            patches,
+            None if ratios else tuple(to),
+            ratios,
+            mode=mode,
+            align_corners=align_corners,
+            antialias=antialias,
+        )
+        return self.from_rows(
+            torch.cat((rows[:leading], patches[0].flatten(1).T.to(rows.dtype))),
+            self.merge,
+        )
 
     def rows(self, length: int, layer: int = 0) -> Float[Tensor, "rows e"]:
         return self.weight

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import AxialRotary, GridSinusoidal, MixedRotary, Positions, SwinBias
+from posenc import AxialRotary, GridLearned, GridSinusoidal, MixedRotary, Positions, SwinBias
 from posenc.errors import PositionsError, SettingError
 from tests.support.oracles import drawing
 
@@ -53,6 +53,9 @@ def test_sinusoids_of_a_video_give_time_its_width() -> None:
         (lambda: GridSinusoidal(16, order=(1, 1)), r"order=\(1, 1\).*permutation"),
         (lambda: GridSinusoidal(18), r"widths=\(9, 9\).*even numbers"),
         (lambda: GridSinusoidal(16, widths=(8, 4)), "add up to dim"),
+        (lambda: GridLearned(16, 8, order=(0, 2)), r"order=\(0, 2\).*permutation"),
+        (lambda: GridLearned(15, 8, join="concat"), "need a dim that is a multiple of 2"),
+        (lambda: GridLearned(16, 8, grid=(3, 9)), r"grid=\(3, 9\).*max_length >= 9"),
         (
             lambda: GridSinusoidal(16, layout="interleaved", denominator="tensor2tensor"),
             "tensor2tensor puts all sines before",
@@ -73,6 +76,19 @@ def test_differences_beyond_a_window_read_its_edge() -> None:
     # From row 3, column 0 to row 0, column 4: 3 rows up are read as one, 4 columns as two.
     near = made.weight[(1 + 1) * 5 + (-2 + 2)]
     torch.testing.assert_close(added[0, :, 15, 4], near)
+
+
+def test_trained_rows_and_columns_end_where_their_tables_do() -> None:
+    x, counted = torch.zeros(1, 12, 16), GridLearned(16, 4, grid=(3, 4))
+    along = GridLearned(16, 4).eval()
+    along.load_state_dict(counted.state_dict())
+    assert torch.equal(counted.embed(x, None), along.embed(x, Positions.grid(3, 4)))
+    with pytest.raises(PositionsError, match=r"up to 4: .*max_length >= 5"):
+        counted.embed(torch.zeros(1, 17, 16), None)
+    with pytest.raises(PositionsError, match=r"up to 4: .*max_length >= 5"):
+        along.embed(torch.zeros(1, 5, 16), Positions.grid(1, 5))
+    with pytest.raises(PositionsError, match="whole rows and columns"):
+        along.embed(x, Positions.grid(3, 4, normalise="separate"))
 
 
 def test_fractional_places_have_no_entry_in_a_table() -> None:

@@ -31,7 +31,7 @@ SCALINGS = {"Linear": "linear", "DynamicNTK": "dynamic", "NTK": "ntk alpha", "Ya
 SCALINGS |= {"Llama3": "llama3", "LongRoPE": "longrope", "Proportional": "proportional"}
 SCALINGS |= {"QwenNTK": "qwen ntk"}
 # What posenc has no encoding, setting or scaling for.
-BEYOND = {"convolution", "learned_by_axis", "QwenNTK"}
+BEYOND = {"convolution", "QwenNTK"}
 BEYOND |= {"before_projections", "each_axis_in_its_half"}
 # Facts that say more of the model than positions do.
 ASIDE = {"notes", "part", "softcap", "selection"}

@@ -45,6 +45,12 @@ MUTANTS = [
         "torch.randn(max_length, dim) * 0.2",
         "tests/encodings/test_learned.py",
     ),
+    Mutant(
+        "encodings/learned.py",
+        "(m + offset) / n for m",
+        "(m - offset) / n for m",
+        "tests/encodings/test_resized.py",
+    ),
     Mutant("encodings/t5.py", "max(buckets, min(128, train_length))", "max(128, train_length)", T5),
     # The spine, a mutant for each file.
     Mutant(

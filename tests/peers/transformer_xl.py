@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.attention import attend
 from posenc.encodings import TransformerXL
 from posenc.testing.agreement import Case, peer
-from tests.peers._layers import set_alike
+from tests.peers._layers import joined, set_alike, split
 
 
 @peer("transformer_xl", "transformers")
@@ -33,6 +33,53 @@ def layer_of_xlnet_as_released() -> Iterator[Case]:
     for causal in (True, False):
         yield _layer(_released, causal, heads=12, head_dim=80, length=13, memory=8)
         yield _layer(_released, causal, heads=4, head_dim=8, length=7, memory=4, clamp=3)
+
+
+@peer(
+    "transformer_xl",
+    "transformers",
+    forward=1e-6,
+    gradient=1e-6,
+    cap="Wav2Vec2ConformerRelPositionalEmbedding makes its sinusoids in float32",
+)
+def layer_of_conformer() -> Iterator[Case]:
+    """Wav2Vec2ConformerSelfAttention with relative positions, both directions, the whole layer"""
+    from transformers.models.wav2vec2_conformer import modeling_wav2vec2_conformer as conformer
+
+    for heads, head_dim, length in ((4, 8, 9), (3, 16, 1)):
+        dim = heads * head_dim
+        config = conformer.Wav2Vec2ConformerConfig(
+            hidden_size=dim,
+            num_attention_heads=heads,
+            attention_dropout=0.0,
+            position_embeddings_type="relative",
+            max_source_positions=20,
+            attn_implementation="eager",
+        )
+        layer = conformer.Wav2Vec2ConformerSelfAttention(config).double().eval()
+        table = conformer.Wav2Vec2ConformerRelPositionalEmbedding(config)
+        encoding = TransformerXL(dim, heads).double()
+        weights = [
+            set_alike(encoding.content_bias, layer.pos_bias_u),
+            set_alike(encoding.position_bias, layer.pos_bias_v),
+        ]
+        with torch.no_grad():
+            # Their waves take turns, sine and cosine; those of the encoding stand in halves.
+            rows = layer.linear_pos.weight.T.unflatten(1, (heads, -1))
+            encoding.projection.copy_(torch.cat((rows[0::2], rows[1::2])))
+
+        def ours(
+            x: Tensor, layer: Any = layer, e: TransformerXL = encoding, heads: int = heads
+        ) -> Tensor:
+            linears = (layer.linear_q, layer.linear_k, layer.linear_v)
+            q, k, v = (split(linear(x), heads) for linear in linears)
+            return layer.linear_out(joined(attend(q, k, v, e, causal=False)))
+
+        def theirs(x: Tensor, layer: Any = layer, table: Any = table) -> Tensor:
+            return layer(x, relative_position_embeddings=table(x))[0]
+
+        x = torch.randn(2, length, dim, dtype=torch.float64)
+        yield Case(f"{heads} heads of {head_dim}, length {length}", ours, theirs, [x], weights)
 
 
 def _layer(

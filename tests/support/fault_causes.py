@@ -103,6 +103,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "differences of rows divided by the size, not by its last index": "unknown",
     "a grid read from keys to queries": "unknown",
     "rows and columns exchanged in a sinusoid": "unknown",
+    "rows and columns exchanged in trained vectors": "unknown",
     "rows and columns exchanged in mixed frequencies": "unknown",
     "one head's frequencies for every head": "one head's angles for all",
     "DeBERTa's table ends at span - 1": "reach of a table",

@@ -76,9 +76,8 @@ def read_tower(keys: Keys, tower: Tower) -> Mapping[str, PartSpec]:
     rows = [] if tower.rows is None else [learned(keys, tower.rows(keys))]
     trained = _NO_ROWS if tower.rows is None else tower.rows(keys)
     if tower.rows_by_axis:
-        # posenc has no encoding that adds a row for each axis.
         size = {"dim": keys.whole(*tower.width).value, "max_length": tower.rows_by_axis(keys)}
-        rows = [EncodingSpec("learned_by_axis", {**size, "axes": 2})]
+        rows = [EncodingSpec("grid_learned", {**size, "axes": 2})]
     # Some files have a length of text beside it.
     keys.any("max_position_embeddings", "global_head_dim")
     names = ("depth", "num_hidden_layers")

@@ -30,6 +30,14 @@ FAULTS = [
         "check_reference_embed",
     ),
     Fault(
+        "rows and columns exchanged in trained vectors",
+        "posenc.encodings.grid_learned:GridLearned.vectors",
+        "tokens[..., axis]",
+        "tokens[..., axis - 1]",
+        lambda: pe.GridLearned(16, max_length=24, grid=(3, 4)),
+        "check_reference_embed",
+    ),
+    Fault(
         "x * p where x * (1 + p) is meant",
         "posenc.encodings._absolute:merged",
         "x * (1 + p)",
