@@ -34,10 +34,12 @@ from posenc.terms import (
     SinkLogit,
     Slope,
     Term,
+    Transform,
     ValueTable,
     Zones,
 )
 from posenc.torch_modes import arithmetic
+from posenc.transform import multiplied_both
 
 
 def scores_of(
@@ -47,6 +49,9 @@ def scores_of(
     terms, positions = lowered.terms, lowered.positions
     dtype = arithmetic(q, k)
     q, k = q.to(dtype), k.to(dtype)
+    for term in terms:
+        if isinstance(term, Transform):
+            q, k = multiplied_both(q, k, term, dtype)
     content = rotated_content(q, k, terms, positions, dtype)
     outside = torch.zeros((), dtype=dtype, device=q.device)
     for term in terms:

@@ -1,7 +1,7 @@
 """The closed vocabulary to which every relative encoding lowers.
 
-`posenc/equation.py` is the one place that says what a term means. With
-content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
+`posenc/equation.py` is the one place that says what a term means. With q and k multiplied by their
+Transform and content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
 
     s = scale * (product of Scale) * content + terms outside + CountTable
     p = softmax(s where visible, else -inf; SinkLogit beside), zeros in a row that sees nothing
@@ -26,6 +26,18 @@ from posenc.mask_rules import Sink as Sink
 from posenc.mask_rules import Window as Window
 
 Layout = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Multiply q and k by matrices of their tokens (1|b, 1|h, 1|t, n, e, e), before all else.
+
+    n blocks of e dimensions of each, the others pass; one token for all is a basis. k is None
+    where the keys come multiplied, out of a cache.
+    """
+
+    q: Tensor
+    k: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +269,8 @@ class Mask:
 
 
 Term = (
-    Rotate
+    Transform
+    | Rotate
     | RotateValues
     | Zones
     | ChunkZones
@@ -279,11 +292,8 @@ Term = (
 
 def turns_in(term: Term) -> dict[str, Rotate]:
     """The rotations that a term of several holds, by name; nothing of any other."""
-    if isinstance(term, Zones):
-        return {"near": term.near, "far": term.far}
-    if isinstance(term, ChunkZones):
-        return {"same": term.same, "next": term.next, "beyond": term.beyond}
-    return {}
+    names: dict[type, str] = {Zones: "near far", ChunkZones: "same next beyond"}
+    return {name: getattr(term, name) for name in names.get(type(term), "").split()}
 
 
 for _term in get_args(Term):

@@ -3,6 +3,7 @@
 Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimension, c width of x.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -43,9 +44,12 @@ from posenc.terms import (
     Rotate,
     Scale,
     Slope,
+    Term,
+    Transform,
     Zones,
 )
 from posenc.torch_modes import arithmetic, autocast_off
+from posenc.transform import multiplied_both
 
 
 @overload
@@ -200,6 +204,7 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     dtype = arithmetic(call.q, call.k)
     q, k = q.map(lambda x: x.to(dtype)), k.map(lambda x: x.to(dtype))
     inside = _content(q, k, call, dtype)
+    q, k = _multiplied(q, k, terms, dtype)
     content = torch.stack(list(inside.values())).sum(dim=0)
     # A factor that all queries share is part of the scale; one of each query mixes with content.
     shared = [t for t in terms if isinstance(t, Scale) and not isinstance(t.factor, Tensor)]
@@ -234,6 +239,18 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     return Decomposition(**hidden, visible=seen)
 
 
+def _multiplied(
+    q: Sources, k: Sources, terms: Sequence[Term], dtype: torch.dtype
+) -> tuple[Sources, Sources]:
+    """The summands of queries and keys as a Transform among the terms multiplies them."""
+    for term in terms:
+        if isinstance(term, Transform):
+            pairs = (q.token, k.token), (q.position, k.position), (q.rest, k.rest)
+            made = [multiplied_both(*pair, term, dtype) for pair in pairs]
+            q, k = (Sources(*each) for each in zip(*made, strict=True))
+    return q, k
+
+
 def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
     """Parts of what the scale multiplies."""
     terms, positions = call.lowered.terms, call.lowered.positions
@@ -252,9 +269,11 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
     def add(name: str, value: Tensor) -> None:
         part[name] = part[name] + value
 
-    if any(isinstance(term, (Rotate, Zones, ChunkZones, Householder)) for term in terms):
+    turning = Transform, Rotate, Zones, ChunkZones, Householder
+    if any(isinstance(term, turning) for term in terms):
+        given, (q, k) = (q.whole(), k.whole()), _multiplied(q, k, terms, dtype)
         whole = q.whole(), k.whole()
-        add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
+        add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*given))
     for term in terms:
         if isinstance(term, GatherTable) and term.own is None:
             plain = replace(term, bias=None)

@@ -14,13 +14,12 @@ from posenc.normal_form.form import (
     OwnVectors,
     Slopes,
     Table,
-    Visibility,
     merged,
     rotations_of,
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
-from posenc.normal_form.visibility import visibility_of
+from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
 from posenc.terms import (
@@ -40,6 +39,7 @@ from posenc.terms import (
     SinkLogit,
     Slope,
     Term,
+    Transform,
     ValueTable,
     Zones,
 )
@@ -47,7 +47,7 @@ from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
 _ROTATIONS = Rotate, Zones, ChunkZones, Householder
-_NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
+_NOTHING_ADDED = (*_ROTATIONS, Transform, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
@@ -93,6 +93,7 @@ def normalise(
         NormalForm,
         positions=positions,
         visibility=seen,
+        transform=_first(terms, Transform),
         rotation=rotation,
         q_waves=waves[0][0] if waves else None,
         k_waves=waves[0][1] if waves else None,

@@ -18,6 +18,7 @@ from tests.support.term_examples import (
     ARRANGEMENTS,
     CAUSAL,
     TERMS,
+    TRANSFORMS,
     TURNS,
     Sizes,
     arranged,
@@ -145,7 +146,7 @@ def test_every_term_alone_adds_up(name: str, causal: bool) -> None:
         parts = decompose(q, k, term, positions=positions)
         adds_up(parts, scores(q, k, term, positions=positions))
         moved = {n for n, part in parts.parts().items() if (part != 0).any()} - {"token_token"}
-        if name in TURNS or name.startswith(("count", "scale per")):
+        if name in TURNS | TRANSFORMS or name.startswith(("count", "scale per")):
             assert moved == {"interaction"}
         elif name.startswith(("table", "slope", "whole", "offset", "dense")):
             assert moved == {"position_position"}
