@@ -34,9 +34,13 @@ def multiplied(x: Float[Tensor, "b h t d"], matrices: Tensor, dtype: torch.dtype
             f"Transform has matrices of shape {tuple(matrices.shape)}, (batch, heads, tokens, "
             f"blocks, e, e), but the tensor has shape {tuple(x.shape)}"
         )
-    x = x.to(dtype)
+    x, matrices = x.to(dtype), matrices.to(dtype)
     blocks = x[..., : n * e].unflatten(-1, (n, e))
-    blocks = torch.einsum("bhtnoi,bhtni->bhtno", matrices.to(dtype), blocks)
+    if matrices.shape[2] == 1:
+        # One product of all tokens, which ONNX has too: its Einsum takes no size of 1 for all.
+        blocks = (blocks.transpose(2, 3) @ matrices[:, :, 0].mT).transpose(2, 3)
+    else:
+        blocks = torch.einsum("bhtnoi,bhtni->bhtno", matrices, blocks)
     return torch.cat((blocks.flatten(-2), x[..., n * e :]), dim=-1)
 
 
