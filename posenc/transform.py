@@ -14,6 +14,7 @@ from torch import Tensor
 
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
+from posenc.normal_form.form import rotations_of
 from posenc.terms import Transform
 from posenc.torch_modes import arithmetic
 
@@ -80,9 +81,11 @@ def carried_out(
     if term is None:
         return q, k, v, lowered
     new_q, new_k = multiplied_both(q, k, term, arithmetic(q, k))
-    matrices = [x for x in (term.q, term.k) if x is not None]
-    # What learns does so from sums over tokens, in which the rounding of 16 bits adds up.
-    if not (torch.is_grad_enabled() and any(x.requires_grad for x in matrices)):
+    turns = (term, *rotations_of(lowered.form.rotation))
+    told = [x for turn in turns for x in vars(turn).values() if isinstance(x, Tensor)]
+    # What learns does so from sums over tokens, in which the rounding of 16 bits adds up: matrices,
+    # and the angles behind them.
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in told)):
         new_q, new_k = new_q.to(q.dtype), new_k.to(k.dtype)
     return new_q, new_k, _for_heads(v, new_k.shape[1]), lowered.after_transform
 
