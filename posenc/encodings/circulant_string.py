@@ -19,19 +19,19 @@ class CirculantSTRING(RotaryEncoding):
     """Circulant-STRING: queries and keys turned by exponentials of circulant matrices.
 
         R(x)  = exp(sum over axes of x[axis] * (C[axis] - C[axis]^T)),   score as of R(x) q . R(y) k
-        C[i, j] = c[(i - j) mod block]
+        C[i, j] = c[(i - j) % block]
+        angle[m] = sum over axes of x[axis] * sum over s of 2 * c[s] sin(2 pi m s / block)
 
     with c, `block` trained numbers per axis, head and block of dimensions (None: one of all dim;
     the paper tries 4 to 64). All circulants have the Fourier basis in common: there R is a RoPE
-    whose pair m turns by 2 * sum over s of c[s] sin(2 pi m s / block) radians per step, for m below
-    block/2, while mean and alternating sum pass. So the terms are that fixed basis and one
-    rotation. The paper leaves open where training starts. Here c is such that the pairs turn by
-    RoPE's frequencies of this base, with several axes by MixedRotary's. axes, grid and positions
-    are as in MixedRotary; tokens simply count where axes=1. Scores depend on differences of
-    positions alone. The parameter stays float32 when the module is cast down; angles are float64.
-    Raises SettingError for an odd dim or block, a block that does not divide dim, settings <= 0 and
-    a grid of another length, PositionsError for one coordinate without a grid, or another number of
-    them.
+    whose pair m, below block/2, turns by angle[m] radians, while mean and alternating sum pass. So
+    the terms are that fixed basis and one rotation. The paper leaves open where training starts.
+    Here c is such that the pairs turn by RoPE's frequencies of this base, with several axes by
+    MixedRotary's. axes, grid and positions are as in MixedRotary; tokens simply count where axes=1.
+    Scores depend on differences of positions alone. The parameter stays float32 when the module is
+    cast down; angles are float64. Raises SettingError for an odd dim or block, a block that does
+    not divide dim, settings <= 0 and a grid of another length, PositionsError for one coordinate
+    without a grid, or another number of them.
 
     Source: Schenck et al. 2025, arXiv:2502.02562, equations 6 and 11, and theorem 3.5.
     """
