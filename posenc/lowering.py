@@ -128,9 +128,9 @@ def lower(
     keys_prerotated  for a rotated cache: keys come rotated, but for the queries' own tokens, so
                 that rotary encodings make angles for these alone
 
-    Raises UnsupportedError for an encoding that only changes embeddings and for two rotations,
-    PositionsError where an encoding needs an extent or a context that is not there, and where a
-    term cannot read these positions, ShapeError for terms of different numbers of heads.
+    Raises UnsupportedError for an encoding that only changes embeddings and for two rotations or
+    Transforms, PositionsError where an encoding needs an extent or a context that is not there, and
+    where a term cannot read these positions, ShapeError for terms of different numbers of heads.
 
     Example:
 
