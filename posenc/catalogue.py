@@ -16,6 +16,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "deberta": ("disentangled",),
     "dual_chunk": ("chunk_llama", "dca", "dual_chunk_attention"),
     "forget_gate": ("fox", "forgetting_transformer"),
+    "grape": ("grape_m",),
     "grid_learned": ("factorized", "learned_2d"),
     "grid_sinusoidal": ("sincos_2d", "sinusoidal_2d"),
     "learned": ("learnable", "trained"),

@@ -40,6 +40,7 @@ from posenc.terms import (
     Zones,
 )
 from posenc.torch_modes import arithmetic
+from posenc.transform import transformed
 
 
 def scores_of(
@@ -48,7 +49,7 @@ def scores_of(
     """Scores of every pair: s where visible, -inf elsewhere."""
     terms, positions = lowered.terms, lowered.positions
     dtype = arithmetic(q, k)
-    q, k = q.to(dtype), k.to(dtype)
+    q, k = transformed(q, k, terms, dtype)
     content = rotated_content(q, k, terms, positions, dtype)
     outside = torch.zeros((), dtype=dtype, device=q.device)
     for term in terms:

@@ -19,6 +19,7 @@ from posenc.terms import (
     RotateValues,
     SinkLogit,
     Term,
+    Transform,
     Turn,
 )
 from posenc.torch_modes import altered, fields_of, fitting, kept
@@ -55,11 +56,19 @@ class Lowered:
         rotations = [term for term in terms if isinstance(term, (Rotate, ChunkZones))]
         rotation = rotations[0] if rotations else None
         form = altered(self.form, rotation=rotation, k_waves=None)
+        if form.transform is not None:
+            form = altered(form, transform=altered(form.transform, k=None))
         if form.value_rotation is not None:
             value_waves = None if form.value_waves is None else (form.value_waves[0], None)
             own = altered(form.value_rotation, k_angle=None)
             form = altered(form, value_rotation=own, value_waves=value_waves)
         return altered(self, terms=terms, form=form)
+
+    @kept
+    def after_transform(self) -> "Lowered":
+        """The same for queries and keys that are multiplied."""
+        terms = tuple(term for term in self.terms if not isinstance(term, Transform))
+        return altered(self, terms=terms, form=altered(self.form, transform=None))
 
     def with_sink(self, values: Tensor) -> "Lowered":
         """The same with one SinkLogit more, of a layer that has its own; all else is shared."""
@@ -119,9 +128,9 @@ def lower(
     keys_prerotated  for a rotated cache: keys come rotated, but for the queries' own tokens, so
                 that rotary encodings make angles for these alone
 
-    Raises UnsupportedError for an encoding that only changes embeddings and for two rotations,
-    PositionsError where an encoding needs an extent or a context that is not there, and where a
-    term cannot read these positions, ShapeError for terms of different numbers of heads.
+    Raises UnsupportedError for an encoding that only changes embeddings and for two rotations or
+    Transforms, PositionsError where an encoding needs an extent or a context that is not there, and
+    where a term cannot read these positions, ShapeError for terms of different numbers of heads.
 
     Example:
 
@@ -175,6 +184,10 @@ def lower(
         raise UnsupportedError(
             f"two rotations of values in one call ({encoding!r}): values can be rotated once"
         )
+    if len([term for term in terms if isinstance(term, Transform)]) > 1:
+        raise UnsupportedError(
+            f"two Transforms in one call ({encoding!r}): queries and keys can be multiplied once"
+        )
     by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
     return fitting(
         Lowered,
@@ -188,6 +201,8 @@ def lower(
 def _with_rotated_keys(term: Term) -> Term:
     if isinstance(term, ChunkZones):
         return altered(term, same=altered(term.same, k_angle=None))
+    if isinstance(term, Transform):
+        return altered(term, k=None)
     return altered(term, k_angle=None) if isinstance(term, (Rotate, RotateValues)) else term
 
 
@@ -222,7 +237,9 @@ def _of_own_keys(
         return None
     own = altered(positions, keys=positions.queries, extent=positions.bound)
     made = part.lower(own, context, dtype=dtype)
-    return made if all(isinstance(term, (Rotate, RotateValues)) for term in made) else None
+    return (
+        made if all(isinstance(term, (Transform, Rotate, RotateValues)) for term in made) else None
+    )
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:

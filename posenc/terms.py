@@ -1,16 +1,15 @@
 """The closed vocabulary to which every relative encoding lowers.
 
-`posenc/equation.py` is the one place that says what a term means. With
-content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
+`posenc/equation.py` is the one place that says what a term means. With q and k multiplied by their
+Transform and content = rotate(q) . rotate(k) + GatherTables + whatever is marked inside,
 
     s = scale * (product of Scale) * content + terms outside + CountTable
     p = softmax(s where visible, else -inf; SinkLogit beside), zeros in a row that sees nothing
     out = unturn(dropout(p) turn(v)) + ValueTables(p)
 
-Terms are plain frozen data and a set: their order never matters. Letters: b batch, h heads,
-tq queries, tk keys, d head dimension, r rotated pairs, n rows; `1|b` means 1 or b. Distance is
-k_position - q_position, and `zero` is the row of distance 0. A table that `saturates` is clamped
-at its ends; one that does not must hold every distance.
+Terms are a set of plain frozen data. Letters: b batch, h heads, tq queries, tk keys, d head
+dimension, r rotated pairs, n rows; `1|b` means 1 or b. Distance is k_position - q_position, and
+`zero` is the row of distance 0. A table that `saturates` is clamped; others hold every distance.
 """
 
 from dataclasses import dataclass
@@ -26,6 +25,17 @@ from posenc.mask_rules import Sink as Sink
 from posenc.mask_rules import Window as Window
 
 Layout = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Multiply q and k by matrices of their tokens (1|b, 1|h, 1|t, n, e, e), before all else.
+
+    On n blocks of e dimensions; t = 1 is a basis for all; k is None where keys come multiplied.
+    """
+
+    q: Tensor
+    k: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,16 +287,13 @@ class Mask:
 # What queries and keys meet by, of which a call has one.
 Turn = Rotate | Zones | ChunkZones | Householder | Polar
 Added = DistanceTable | Slope | GatherTable | Network | GridTable | Offset | CountTable | DenseBias
-Term = Turn | Added | RotateValues | ValueTable | Scale | SinkLogit | Mask
+Term = Transform | Turn | Added | RotateValues | ValueTable | Scale | SinkLogit | Mask
 
 
 def turns_in(term: Term) -> dict[str, Rotate]:
     """The rotations that a term of several holds, by name; nothing of any other."""
-    if isinstance(term, Zones):
-        return {"near": term.near, "far": term.far}
-    if isinstance(term, ChunkZones):
-        return {"same": term.same, "next": term.next, "beyond": term.beyond}
-    return {}
+    names: dict[type, str] = {Zones: "near far", ChunkZones: "same next beyond"}
+    return {name: getattr(term, name) for name in names.get(type(term), "").split()}
 
 
 for _term in get_args(Term):

@@ -26,6 +26,18 @@ WHAT = {
     "What src/Cable.py of axiomlab/Cable does, written again: softmax with cumulated biases": (
         "按 axiomlab/Cable 的 src/Cable.py 重写：softmax 加累积的偏置"
     ),
+    "What models/rope_vit.py of StanfordMIMI/LieRE computes, in own words, behind a class token": (
+        "按 StanfordMIMI/LieRE 的 models/rope_vit.py 另行写成，前面有一个类别词元"
+    ),
+    "CayleySTRING of RationAI's LSP-DETR, in own words: equations solved for each token": (
+        "按 RationAI 的 LSP-DETR 的 CayleySTRING 另行写成，为每个词元解一次方程"
+    ),
+    "The paper's theorem 3.5: circulants applied to each token by fast Fourier transforms": (
+        "论文的定理 3.5：用快速 Fourier 变换把循环矩阵作用到每个词元上"
+    ),
+    "The closed form on the page of model-architectures/GRAPE: identity, L and its square": (
+        "model-architectures/GRAPE 页面上的闭式：单位矩阵、L 和 L 的平方"
+    ),
     "AlibiPositionalBias, symmetric, also at real-valued positions": (
         "AlibiPositionalBias，前后对称，位置也取实数"
     ),

@@ -3,8 +3,9 @@
 Letters: b batch, h query heads, g key heads, tq queries, tk keys, d head dimension, c width of x.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import torch
 from jaxtyping import Float
@@ -31,22 +32,22 @@ from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, embeds_only, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
-    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
     GatherTable,
     GridTable,
-    Householder,
     Network,
     Offset,
     Polar,
-    Rotate,
     Scale,
     Slope,
-    Zones,
+    Term,
+    Transform,
+    Turn,
 )
 from posenc.torch_modes import arithmetic, autocast_off
+from posenc.transform import transformed
 
 
 @overload
@@ -201,6 +202,7 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     dtype = arithmetic(call.q, call.k)
     q, k = q.map(lambda x: x.to(dtype)), k.map(lambda x: x.to(dtype))
     inside = _content(q, k, call, dtype)
+    q, k = _multiplied(q, k, terms, dtype)
     content = torch.stack(list(inside.values())).sum(dim=0)
     # A factor that all queries share is part of the scale; one of each query mixes with content.
     shared = [t for t in terms if isinstance(t, Scale) and not isinstance(t.factor, Tensor)]
@@ -235,6 +237,16 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     return Decomposition(**hidden, visible=seen)
 
 
+def _multiplied(
+    q: Sources, k: Sources, terms: Sequence[Term], dtype: torch.dtype
+) -> tuple[Sources, Sources]:
+    """The summands of queries and keys as a Transform among the terms multiplies them."""
+    pairs = (q.token, k.token), (q.position, k.position), (q.rest, k.rest)
+    made = [transformed(*pair, terms, dtype) for pair in pairs]
+    q, k = (Sources(*each) for each in zip(*made, strict=True))
+    return q, k
+
+
 def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
     """Parts of what the scale multiplies."""
     terms, positions = call.lowered.terms, call.lowered.positions
@@ -253,14 +265,16 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
     def add(name: str, value: Tensor) -> None:
         part[name] = part[name] + value
 
-    if any(isinstance(term, (Rotate, Zones, ChunkZones, Householder)) for term in terms):
-        whole = q.whole(), k.whole()
-        add("interaction", rotated_content(*whole, terms, positions, dtype) - dot(*whole))
+    given = q.whole(), k.whole()
+    turning = any(isinstance(term, (Transform, *get_args(Turn))) for term in terms)
+    if turning:
+        q, k = _multiplied(q, k, terms, dtype)
+
+    def met(q: Tensor, k: Tensor) -> Tensor:
+        return rotated_content(q, k, terms, positions, dtype)
+
+    whole = q.whole(), k.whole()
     if any(isinstance(term, Polar) for term in terms):
-
-        def met(q: Tensor, k: Tensor) -> Tensor:
-            return rotated_content(q, k, terms, positions, dtype)
-
         # Its magnitudes of zero are no zeros, and meet each other and those of tokens.
         nothing = q.token * 0, k.token * 0
         none = met(*nothing)
@@ -268,8 +282,9 @@ def _content(q: Sources, k: Sources, call: Call, dtype: torch.dtype) -> dict[str
         add("position_position", none)
         add("token_position", of_q)
         add("position_token", of_k)
-        whole = q.whole(), k.whole()
-        add("interaction", met(*whole) - none - of_q - of_k - dot(*whole))
+        add("interaction", met(*whole) - none - of_q - of_k - dot(*given))
+    elif turning:
+        add("interaction", met(*whole) - dot(*given))
     for term in terms:
         if isinstance(term, GatherTable) and term.own is None:
             plain = replace(term, bias=None)

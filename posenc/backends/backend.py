@@ -26,6 +26,7 @@ from posenc.torch_modes import (
     exporting_to_onnx,
     transformed,
 )
+from posenc.transform import before
 from posenc.value_rotation import around
 
 # Keys of a query head from which on packing them is paid for where SDPA is slow, and how many query
@@ -95,8 +96,9 @@ class Backend:
     _lacks: tuple[Feature, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Values are turned around it, and so is all that it adds to them turned back.
-        can = self.can | {Feature.VALUE_ROTATION}
+        # Queries and keys are multiplied before it, and values are turned around it, so that all
+        # that it adds to them is turned back.
+        can = self.can | {Feature.VALUE_ROTATION, Feature.TRANSFORM}
         if not self.reads_terms:
             can = can - {Feature.VALUE_VECTORS_BESIDE_ROTATION}
         # torch 2.7 traces neither a loop over an enumeration nor a frozen set of the outside.
@@ -106,9 +108,11 @@ class Backend:
     def run(self, call: Call) -> Callable[[Call], Any]:
         """What computes this call, which `unsupported_reason` has nothing against."""
         run = self.with_lse if call.lse and self.with_lse is not None else self.attend
-        if call.form.value_rotation is None or self.reads_terms:
+        if self.reads_terms:
             return run
-        return partial(around, run)
+        if call.form.value_rotation is not None:
+            run = partial(around, run)
+        return run if call.form.transform is None else partial(before, run)
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""

@@ -18,7 +18,7 @@ from posenc.caches.checks import (
     check_reads_rotated,
     check_unmoved,
     parts_of,
-    signature_of_both,
+    signature_of_all,
     turn_of_keys,
 )
 from posenc.caches.growing_buffer import GrowingBuffer, joined
@@ -28,6 +28,7 @@ from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
 from posenc.torch_modes import arithmetic
+from posenc.transform import multiplied_keys
 from posenc.value_rotation import turned
 
 Policy = Literal["rotated", "raw"]
@@ -255,9 +256,8 @@ class Cache:
 
     def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values that are held, each with the new ones."""
-        k_buffer, v_buffer = self.buffers
-        k, k_buffer = joined(k, new_k, k_buffer, self.length)
-        v, v_buffer = joined(v, new_v, v_buffer, self.length)
+        k, k_buffer = joined(k, new_k, self.buffers[0], self.length)
+        v, v_buffer = joined(v, new_v, self.buffers[1], self.length)
         self.buffers = k_buffer, v_buffer
         return k, v
 
@@ -277,20 +277,20 @@ class Cache:
 
     def _rotate_new(self, k: Tensor, v: Tensor, lowered: Lowered) -> tuple[Tensor, Tensor, Lowered]:
         check_reads_rotated(self, lowered.terms, k.shape[1])
-        rotate = turn_of_keys(lowered.terms)
-        signature = signature_of_both(rotate, lowered.form.value_rotation)
-        if self.rotation_signature not in (None, signature):
+        form, rotate = lowered.form, turn_of_keys(lowered.terms)
+        if self.rotation_signature not in (None, signature := signature_of_all(rotate, form)):
             raise CacheError(
                 f"{self!r}, whose keys were turned as {self.rotation_signature} (layout, first "
                 f"dimension, pairs, gain), but these terms turn as {signature}: give the encoding "
                 "of the calls before"
             )
-        k_waves = None if rotate is None else lowered.form.waves(arithmetic(k))[1]
+        k = multiplied_keys(k, form.transform, self._of_new)
+        k_waves = None if rotate is None else form.waves(arithmetic(k))[1]
         if rotate is not None and k_waves is not None:
             cos, sin = (self._of_new(wave, k.shape[-2]) for wave in k_waves)
             k = rotated((k,), (cos,), (sin,), rotate.layout, rotate.start)[0]
-        v = turned(v, lowered.form, self._of_new)
-        if k_waves is not None or lowered.form.value_rotation is not None:
+        v = turned(v, form, self._of_new)
+        if any(x is not None for x in (k_waves, form.value_rotation, form.transform)):
             lowered = lowered.with_rotated_keys
         self.rotation_signature = signature
         return k, v, lowered

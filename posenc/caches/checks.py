@@ -13,8 +13,18 @@ from posenc.equation import mask_rules
 from posenc.errors import CacheError
 from posenc.lowering import Lowerable, Lowered, Part, flatten
 from posenc.mask_rules import Prefix
+from posenc.normal_form.form import NormalForm
 from posenc.positions import Documents, Positions
-from posenc.terms import ChunkZones, GatherTable, Householder, Polar, Rotate, Term, Zones
+from posenc.terms import (
+    ChunkZones,
+    GatherTable,
+    Householder,
+    Polar,
+    Rotate,
+    Term,
+    Transform,
+    Zones,
+)
 
 
 def alike(held: Tensor, new: Tensor) -> bool:
@@ -141,6 +151,8 @@ def check_reads_rotated(cache: object, terms: tuple[Term, ...], key_heads: int) 
             turn = term.same if isinstance(term, ChunkZones) else term
             per_query_head = turn.k_angle is not None and turn.k_angle.shape[1] > key_heads
             raw = turn.grows or per_query_head
+        elif isinstance(term, Transform):
+            raw = term.k is not None and term.k.shape[1] > key_heads
         if raw:
             kind = type(cache).__name__
             raise CacheError(
@@ -154,10 +166,14 @@ def signature_of(rotate: Rotate) -> tuple[object, ...]:
     return rotate.layout, rotate.start, rotate.q_angle.shape[-1], rotate.gain
 
 
-def signature_of_both(of_keys: Rotate | None, of_values: Rotate | None) -> tuple[object, ...]:
-    """The same of keys, and of values where these are turned too; () where nothing turns."""
-    keys = () if of_keys is None else signature_of(of_keys)
-    return keys if of_values is None else (*keys, "values", *signature_of(of_values))
+def signature_of_all(of_keys: Rotate | None, form: NormalForm) -> tuple[object, ...]:
+    """The same of keys, and of values and matrices where there are; () where nothing turns."""
+    found: tuple[object, ...] = () if of_keys is None else signature_of(of_keys)
+    if form.value_rotation is not None:
+        found = (*found, "values", *signature_of(form.value_rotation))
+    if form.transform is not None:
+        found = (*found, "matrices", *form.transform.q.shape[-3:])
+    return found
 
 
 def turn_of_keys(terms: tuple[Term, ...]) -> Rotate | None:

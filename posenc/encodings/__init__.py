@@ -12,7 +12,9 @@ from posenc.encodings.alibi import ALiBi as ALiBi
 from posenc.encodings.axial import AxialRotary as AxialRotary
 from posenc.encodings.binary import Binary as Binary
 from posenc.encodings.cable import CABLE as CABLE
+from posenc.encodings.cayley_string import CayleySTRING as CayleySTRING
 from posenc.encodings.chunked import Chunked as Chunked
+from posenc.encodings.circulant_string import CirculantSTRING as CirculantSTRING
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.dual_chunk import DualChunk as DualChunk
@@ -20,12 +22,14 @@ from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.floater import FLOATER as FLOATER
 from posenc.encodings.fope import FoPE as FoPE
 from posenc.encodings.forget_gate import ForgetGate as ForgetGate
+from posenc.encodings.grape import GRAPE as GRAPE
 from posenc.encodings.grid_learned import GridLearned as GridLearned
 from posenc.encodings.grid_sinusoidal import GridSinusoidal as GridSinusoidal
 from posenc.encodings.hard_alibi import HardALiBi as HardALiBi
 from posenc.encodings.kerple import KERPLE as KERPLE
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
+from posenc.encodings.liere import LieRE as LieRE
 from posenc.encodings.lm_infinite import LMInfinite as LMInfinite
 from posenc.encodings.log_cpb import LogCPB as LogCPB
 from posenc.encodings.mamba3_rotary import Mamba3Rotary as Mamba3Rotary

@@ -30,7 +30,10 @@ def grid_for(max_length: int) -> Grid:
 
 
 def by_axis(owner: Encoding, position: Tensor, grid: Grid | None) -> Tensor:
-    """The coordinates (1|b, t, axes) of tokens that have them, or that count row by row."""
+    """The coordinates (1|b, t, axes) of tokens that have them, or that count row by row.
+
+    Of one axis, tokens simply count.
+    """
     axes, kind = owner.axes, type(owner).__name__
     if position.ndim == 3:
         if position.shape[-1] != axes:
@@ -39,6 +42,8 @@ def by_axis(owner: Encoding, position: Tensor, grid: Grid | None) -> Tensor:
                 f"{tuple(position.shape)}: give (b, t, {axes})"
             )
         return position
+    if axes == 1:
+        return position.view(-1, position.shape[-1], 1)
     if grid is None:
         raise PositionsError(
             f"{owner!r} reads {axes} coordinates per token, but the positions have shape "
@@ -59,7 +64,8 @@ def reference_along(
     """The same coordinate by dividing step by step: for references."""
     if positions.ndim == 3:
         return positions[..., axis]
-    assert grid is not None
+    if grid is None:
+        return positions
     for size in reversed(grid[axis + 1 :]):
         positions = torch.floor(positions / size)
     row = torch.floor(positions / grid[axis]) if axis else 0.0

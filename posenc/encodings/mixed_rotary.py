@@ -1,12 +1,12 @@
 from collections.abc import Iterator, Sequence
 
-import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Pairs, Tags
-from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
-from posenc.encodings._rotary import Angles, RotaryEncoding, geometric
+from posenc.encodings._grid import by_axis, grid_for, grid_of
+from posenc.encodings._rotary import Angles, RotaryEncoding
+from posenc.encodings._waves import angles_of, reference_angles_of, spectrum
 from posenc.errors import SettingError, positive
 from posenc.terms import Layout
 
@@ -52,12 +52,7 @@ class MixedRotary(RotaryEncoding):
             )
         self.heads, self.axes = heads, axes
         self.grid = grid_of("MixedRotary", axes, grid)
-        spectrum = geometric(base, dim // axes, None).float()
-        # Each row of a random rotation is the direction in which one share of the pairs waves.
-        turned, signs = torch.linalg.qr(torch.randn(heads, axes, axes))
-        turned = turned * signs.diagonal(dim1=-2, dim2=-1).sign()[:, None]
-        waves = turned[..., None, :] * spectrum[:, None]
-        self.frequency = nn.Parameter(waves.flatten(1, 2).movedim(-1, 0).contiguous())
+        self.frequency = nn.Parameter(spectrum(heads, axes, dim // 2, base))
 
     @classmethod
     def for_model(cls, *, head_dim: int, heads: int, max_length: int, **_: object) -> Encoding:
@@ -69,13 +64,7 @@ class MixedRotary(RotaryEncoding):
         yield cls(12, heads=4, axes=3, grid=(2, 2, 3), base=100.0, layout="half")
 
     def angles(self, coordinates: Tensor) -> Angles:
-        tokens = by_axis(self, coordinates, self.grid).double()
-        return torch.einsum("bta,ahr->bhtr", tokens, self.frequency.double())
+        return angles_of(by_axis(self, coordinates, self.grid), self.frequency)
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b h tq tk r"]:
-        total: Tensor | float = 0.0
-        for axis, frequency in enumerate(self.frequency.double()):
-            q, k = (reference_along(x, axis, self.grid) for x in (at.q, at.k))
-            back = q[:, None, :, None, None] - k[:, None, None, :, None]
-            total = total + back * frequency[:, None, None]
-        return torch.as_tensor(total)
+        return reference_angles_of(at, self.frequency.double(), self.grid)

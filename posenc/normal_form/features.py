@@ -6,6 +6,7 @@ from enum import Enum
 class Feature(Enum):
     """One thing that a backend can do or not; its value is why a backend refuses."""
 
+    TRANSFORM = "Transform multiplies q and k by matrices"
     ROTATION = "Rotate turns q and k by angles"
     GROWING_ROTATION = "factors that grow with position leave the range of float32"
     ZONES = "Zones rotate queries and keys twice"

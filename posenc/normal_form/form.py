@@ -1,5 +1,7 @@
 """The normal form: all terms and positions of a call, with one tensor of each kind.
 
+With q and k multiplied by the matrices of transform:
+
     content = rotate(q) . rotate(k) + q . on_query[distance] + k . on_key[distance]
               + inside_table[distance] - inside_slopes * |distance|
     s       = scale * query_scale * content + table[distance] - slopes * |distance|
@@ -21,9 +23,20 @@ import torch
 from torch import Tensor
 
 from posenc.normal_form.features import Feature
+from posenc.normal_form.visibility import Visibility
 from posenc.positions import Positions
 from posenc.rotation import CosSin, rotations_of, waves_of
-from posenc.terms import ChunkZones, GridTable, Householder, Network, Polar, Rotate, Turn, Zones
+from posenc.terms import (
+    ChunkZones,
+    GridTable,
+    Householder,
+    Network,
+    Polar,
+    Rotate,
+    Transform,
+    Turn,
+    Zones,
+)
 from posenc.torch_modes import fields_of, kept
 
 
@@ -99,36 +112,13 @@ class OwnVectors:
     table: Table
 
 
-@dataclass(frozen=True)
-class Visibility:
-    """The mask rules of all terms as one; orders, documents and padding are in the positions.
-
-    window  None, or the narrowest width, 1 to 2**62
-    sinks   the first tokens of a document that are seen in spite of the window; 0: none
-    prefix  the first tokens of a document that are seen in spite of causality; 0: none
-    chunk   None, or the width of chunks of orders, beyond which no key is seen
-
-    Orders may be negative: ask sinks > 0 and prefix > 0 before order < sinks or order < prefix.
-    """
-
-    causal: bool
-    window: int | None = None
-    sinks: int = 0
-    prefix: int = 0
-    chunk: int | None = None
-
-    @property
-    def past_only(self) -> bool:
-        """Whether no query sees a key of a higher order."""
-        return self.causal and self.prefix == 0
-
-
 @dataclass(frozen=True, eq=False)
 class NormalForm:
     """What a backend computes; see the equation above.
 
     positions    of the queries and keys, with orders, documents and padding
     visibility   who sees whom by order
+    transform    Transform, carried out around a backend
     rotation     Rotate, Zones, ChunkZones, Householder or Polar
     q_waves      cos and sin (1|b, 1|h, tq, r) in the dtype of the arithmetic, times what grows
                  with position; of Zones those near, of ChunkZones those of the same chunk; None
@@ -150,6 +140,7 @@ class NormalForm:
 
     positions: Positions
     visibility: Visibility
+    transform: Transform | None = None
     rotation: Turn | None = None
     q_waves: CosSin | None = None
     k_waves: CosSin | None = None
@@ -253,6 +244,7 @@ class NormalForm:
         by_query = self.query_scale is not None
         inside = (self.inside_table, self.inside_slopes, self.on_key)
         seen = self.visibility
+        yield Feature.TRANSFORM, self.transform is not None
         yield Feature.ROTATION, isinstance(rotation, Rotate)
         yield Feature.GROWING_ROTATION, grows
         yield Feature.ZONES, isinstance(rotation, Zones)

@@ -14,12 +14,11 @@ from posenc.normal_form.form import (
     OwnVectors,
     Slopes,
     Table,
-    Visibility,
     merged,
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
-from posenc.normal_form.visibility import visibility_of
+from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, rotations_of, waves_of
 from posenc.terms import (
@@ -40,6 +39,7 @@ from posenc.terms import (
     SinkLogit,
     Slope,
     Term,
+    Transform,
     Turn,
     ValueTable,
     Zones,
@@ -48,7 +48,7 @@ from posenc.torch_modes import autocast_off, fitting
 
 _T = TypeVar("_T")
 _ROTATIONS = get_args(Turn)
-_NOTHING_ADDED = (*_ROTATIONS, RotateValues, Mask, Scale)
+_NOTHING_ADDED = (*_ROTATIONS, Transform, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
 
@@ -94,6 +94,7 @@ def normalise(
         NormalForm,
         positions=positions,
         visibility=seen,
+        transform=_first(terms, Transform),
         rotation=rotation,
         q_waves=waves[0][0] if waves else None,
         k_waves=waves[0][1] if waves else None,
@@ -110,8 +111,7 @@ def normalise(
 def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
     """The fields of what is added to scores and to values."""
     fields: dict[str, Any] = {}
-    outside: list[Table] = []
-    inside: list[Table] = []
+    outside, inside = list[Table](), list[Table]()
     for term in _all(terms, DistanceTable):
         # Laid out once, not by the kernel in every layer.
         table = Table(_wide(term.values, dtype).contiguous(), term.zero)

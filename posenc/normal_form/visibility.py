@@ -1,11 +1,35 @@
 """The mask rules of all terms as one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from posenc.errors import UnsupportedError
 from posenc.mask_rules import Chunk, Prefix, Sink, Window
-from posenc.normal_form.form import Visibility
 from posenc.terms import Mask, Term
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The mask rules of all terms as one; orders, documents and padding are in the positions.
+
+    window  None, or the narrowest width, 1 to 2**62
+    sinks   the first tokens of a document that are seen in spite of the window; 0: none
+    prefix  the first tokens of a document that are seen in spite of causality; 0: none
+    chunk   None, or the width of chunks of orders, beyond which no key is seen
+
+    Orders may be negative: ask sinks > 0 and prefix > 0 before order < sinks or order < prefix.
+    """
+
+    causal: bool
+    window: int | None = None
+    sinks: int = 0
+    prefix: int = 0
+    chunk: int | None = None
+
+    @property
+    def past_only(self) -> bool:
+        """Whether no query sees a key of a higher order."""
+        return self.causal and self.prefix == 0
 
 
 def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:

@@ -25,6 +25,7 @@ from posenc.terms import (
     SinkLogit,
     Slope,
     Term,
+    Transform,
     ValueTable,
     turns_in,
 )
@@ -32,6 +33,7 @@ from posenc.torch_modes import altered
 
 # Where the heads are in each tensor of a term that may have some; a size of 1 is for all of them.
 _AXES: dict[type[Term], dict[str, int]] = {
+    Transform: {"q": 1, "k": 1},
     Rotate: {"q_angle": 1, "k_angle": 1, "q_log_scale": 1, "k_log_scale": 1},
     RotateValues: {"q_angle": 1, "k_angle": 1},
     Polar: {"q_angle": 1, "k_angle": 1},

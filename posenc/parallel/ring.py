@@ -25,6 +25,7 @@ from posenc.positions import Positions
 from posenc.positions.plans import Plan
 from posenc.terms import CountTable, DenseBias, GatherTable, Householder, Rotate, Term
 from posenc.torch_modes import arithmetic
+from posenc.transform import carried_out
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -125,6 +126,8 @@ def ring(
     for low, own_q, own_k, own_v in zip(lowered, q, k, v, strict=True):
         check_shapes(own_q, own_k, own_v)
         check_part(own_q, sharded)
+        # Keys are multiplied before they are sent, so that no matrices go with them.
+        own_q, own_k, own_v, low = carried_out(own_q, own_k, own_v, low)
         held = low.terms
         if _turns_alone(low, *heads):
             own_q, own_k, held = _turned(own_q, own_k, low)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError, ShapeError
-from posenc.normal_form.form import Visibility
+from posenc.normal_form.visibility import Visibility
 from posenc.positions import Positions
 from posenc.positions.plans import Plan, tokens_of_ranks
 from posenc.torch_modes import kept

@@ -7,7 +7,7 @@ from posenc.encoding import Encoding
 from posenc.lowering import lower
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_both
-from posenc.terms import DenseBias, Rotate, turns_in
+from posenc.terms import DenseBias, Rotate, Transform, turns_in
 from posenc.testing.fixtures import (
     LENGTH,
     VOCABULARY,
@@ -15,12 +15,14 @@ from posenc.testing.fixtures import (
     attends,
     causalities,
     model_for,
+    repeated,
     require,
     require_close,
     shifted,
     tokens_for,
     when,
 )
+from posenc.transform import multiplied_both
 
 
 @when(lambda e: e.tags.translation_invariant and attends(e))
@@ -41,11 +43,16 @@ def check_norms(encoding: Encoding) -> None:
     lowered = lower(trial.encoding, shifted(7), dtype=torch.float64, context=trial.context)
     zoned = [list(turns_in(term).values()) or [term] for term in lowered.terms]
     for term in [term for terms in zoned for term in terms]:
-        if isinstance(term, Rotate):
+        if isinstance(term, Transform):
+            after = multiplied_both(trial.q, trial.k, term, torch.float64)
+            before = trial.q, repeated(trial.k, after[1].shape[1])
+        elif isinstance(term, Rotate):
             before = trial.q, per_query_head(trial.k, term, trial.q.shape[1])
             after = rotate_both(*before, term, torch.float64)
-            for name, x, y in zip("qk", before, after, strict=True):
-                require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
+        else:
+            continue
+        for name, x, y in zip("qk", before, after, strict=True):
+            require_close(y.norm(dim=-1), x.norm(dim=-1), 1e-9, f"norm of {name}")
 
 
 def check_family(encoding: Encoding) -> None:

@@ -18,6 +18,7 @@ from tests.support.term_examples import (
     ARRANGEMENTS,
     CAUSAL,
     TERMS,
+    TRANSFORMS,
     TURNS,
     Sizes,
     arranged,
@@ -148,7 +149,7 @@ def test_every_term_alone_adds_up(name: str, causal: bool) -> None:
         if name == "magnitudes":
             # Those of zero are no zeros.
             assert moved == {"interaction", *PARTS} - {"token_token"}
-        elif name in TURNS or name.startswith(("count", "scale per")):
+        elif name in TURNS | TRANSFORMS or name.startswith(("count", "scale per")):
             assert moved == {"interaction"}
         elif name.startswith(("table", "slope", "whole", "offset", "dense")):
             assert moved == {"position_position"}

@@ -237,7 +237,8 @@ def test_a_length_is_at_least_one() -> None:
 
 def needs_raw(encoding: Encoding) -> bool:
     """Whether it reads keys that were not turned."""
-    if isinstance(encoding, (pe.LearnedRotary, pe.FoPE)):
+    own = pe.LearnedRotary, pe.FoPE, pe.LieRE, pe.CayleySTRING, pe.CirculantSTRING, pe.GRAPE
+    if isinstance(encoding, own):
         # In these models query heads share keys, which then have no one spectrum.
         return encoding.heads is not None
     if isinstance(encoding, pe.Sinks):

@@ -20,6 +20,7 @@ from tests.support.term_examples import (
     ARRANGEMENTS,
     CAUSAL,
     TERMS,
+    TRANSFORMS,
     TURNS,
     VALUE_TURNS,
     Sizes,
@@ -71,6 +72,7 @@ def test_terms_are_a_set_that_adds_up(data: st.DataObject) -> None:
     additions = data.draw(st.lists(st.sampled_from(list(ADDITIONS)), max_size=6))
     turns = data.draw(st.lists(st.sampled_from(list(TURNS)), max_size=1))
     turns += data.draw(st.lists(st.sampled_from(list(VALUE_TURNS)), max_size=1))
+    turns += data.draw(st.lists(st.sampled_from(list(TRANSFORMS)), max_size=1))
     causal = True if {*turns} & {*CAUSAL} else data.draw(st.booleans())
     s = data.draw(st.sampled_from([Sizes(), SHAPES["one query"], SHAPES["square"]]))
     names = data.draw(st.permutations(additions + turns))
@@ -122,6 +124,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 def test_backends_agree_with_the_reference_backward(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(list(ADDITIONS)), max_size=4, unique=True))
     names += data.draw(st.lists(st.sampled_from(list(TURNS)), max_size=1))
+    names += data.draw(st.lists(st.sampled_from(list(TRANSFORMS)), max_size=1))
     causal = True if {*names} & {*CAUSAL} else data.draw(st.booleans())
     s = data.draw(st.sampled_from([Sizes(), SHAPES["square"]]))
     positions, _ = arranged(data.draw(st.sampled_from(ARRANGEMENTS)), s, causal)

@@ -183,8 +183,10 @@ class Beside(nn.Module):
 
 EXPORTED = [member for member in members().values() if member.tags.exports is True]
 # ONNX has no operator that solves triangular equations, by which blocks of reflections are joined,
-# and onnxruntime no arctangent of its newer operator sets, which gives FoPE's phases.
-IN_ONNX = [member for member in EXPORTED if member not in (pe.PaTH, pe.FoPE)]
+# and onnxruntime no arctangent of its newer operator sets, which gives FoPE's phases. Nor has it
+# one for exponentials of matrices and for linear equations.
+_NOT_IN_ONNX = (pe.PaTH, pe.FoPE, pe.LieRE, pe.CayleySTRING)
+IN_ONNX = [member for member in EXPORTED if member not in _NOT_IN_ONNX]
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")

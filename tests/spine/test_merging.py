@@ -29,6 +29,8 @@ def of_keys(lowered: Lowered, index: Tensor) -> Lowered:
         if turns:
             return replace(term, **turns)
         told = ((name, getattr(term, name)) for name in by_key.get(type(term), ()))
+        if isinstance(term, t.Transform):
+            return term if term.k.shape[2] == 1 else replace(term, k=term.k[:, :, index])
         axis = -2 if isinstance(term, (t.Rotate, t.RotateValues, t.Polar)) else -1
         return replace(
             term, **{name: x.index_select(axis, index) for name, x in told if x is not None}

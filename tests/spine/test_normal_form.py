@@ -12,17 +12,20 @@ import posenc as pe
 from posenc import Positions, PositionsError, ShapeError, attend, lower
 from posenc import terms as t
 from posenc.attention import build_call
+from posenc.backends.backend import Call
 from posenc.backends.blocked.operands import operands_of
 from posenc.backends.blocked.weights import Chunk, scores
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
 from posenc.normal_form.pairs import whole
 from posenc.testing.fixtures import context_for, copy_of
+from posenc.transform import before
 from tests.support.oracles import drawing
 from tests.support.term_examples import (
     ADDITIONS,
     ARRANGEMENTS,
     CAUSAL,
+    TRANSFORMS,
     TURNS,
     Sizes,
     arranged,
@@ -34,9 +37,12 @@ SQUARE = Sizes(q_len=7)
 
 def scores_of_form(q: Tensor, k: Tensor, lowered: Lowered) -> Tensor:
     """All scores, from the normal form alone."""
-    call = build_call(q, k, k, lowered)
-    operands, span = operands_of(call), whole(lowered.positions)
-    chunk = Chunk(lowered.form, span, operands.diagonal, True, True, 0.0, 0)
+    return before(_scores, build_call(q, k, k, lowered))
+
+
+def _scores(call: Call) -> Tensor:
+    operands, span = operands_of(call), whole(call.form.positions)
+    chunk = Chunk(call.form, span, operands.diagonal, True, True, 0.0, 0)
     return scores(chunk, operands.cut(span))
 
 
@@ -75,10 +81,12 @@ def test_any_terms_and_any_arrangement(data: st.DataObject) -> None:
     draw = drawing(data.draw(st.integers(0, 2**16)))
     names = data.draw(st.lists(st.sampled_from(sorted(ADDITIONS)), max_size=4))
     turn = data.draw(st.sampled_from([None, *sorted(TURNS)]))
+    names_of_matrices = data.draw(st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=1))
     causal = turn in CAUSAL or data.draw(st.booleans())
     positions, _ = arranged(data.draw(st.sampled_from(ARRANGEMENTS)), SQUARE, causal)
     terms = [ADDITIONS[name](SQUARE, draw) for name in names]
     terms += [] if turn is None else [TURNS[turn](SQUARE, draw)]
+    terms += [TRANSFORMS[name](SQUARE, draw) for name in names_of_matrices]
     leaves = [x.requires_grad_() for x in inputs(SQUARE, draw)[:2]]
     for term in terms:
         for value in vars(term).values():

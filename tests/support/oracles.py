@@ -14,7 +14,15 @@ from torch import Tensor
 
 from posenc import terms as t
 from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
-from tests.support.turned import dot, entry, polar_dot, reflected, turned_dot, turned_value
+from tests.support.turned import (
+    dot,
+    entry,
+    multiplied,
+    polar_dot,
+    reflected,
+    turned_dot,
+    turned_value,
+)
 
 Rows = list[list[Any]]
 
@@ -103,6 +111,16 @@ def row_of(term: Any, distance: int) -> int:
         return clamped(distance + term.zero, term.weight.shape[-2], term.saturates)
     rows = term.row_of.tolist()
     return rows[clamped(distance + term.zero, len(rows), term.saturates)]
+
+
+def transformed(
+    terms: Sequence[t.Term], x: list[float], side: str, b: int, h: int, token: int
+) -> list[float]:
+    """A query or a key as everything else reads it."""
+    for term in terms:
+        if isinstance(term, t.Transform):
+            x = multiplied(entry(getattr(term, side).tolist(), b, h, token), x)
+    return x
 
 
 def content(
@@ -215,9 +233,11 @@ def scores(
             for i in range(q_len):
                 factor = q.shape[-1] ** -0.5 if scale is None else scale
                 factor *= grown(terms, b, h, i)
-                x = q_rows[b][h][i]
+                x = transformed(terms, q_rows[b][h][i], "q", b, h, i)
+                keys = k_rows[b][h // per_key_head]
                 s = {
-                    j: factor * content(terms, x, k_rows[b][h // per_key_head][j], at, (b, h, i, j))
+                    j: factor
+                    * content(terms, x, transformed(terms, keys[j], "k", b, h, j), at, (b, h, i, j))
                     for j in range(k_len)
                     if visible(at, rules, b, i, j)
                 }

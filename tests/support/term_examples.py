@@ -49,6 +49,18 @@ def rotate_log(s: Sizes, draw: Draw, **settings) -> t.Rotate:
     return rotate(s, draw, **settings, **grown)
 
 
+def transform(
+    s: Sizes, draw: Draw, *, batch: int = 1, heads: int = 1, blocks: int = 3, size: int = 3
+) -> t.Transform:
+    shape = blocks, size, size
+    return t.Transform(draw(batch, heads, s.q_len, *shape), draw(batch, heads, s.k_len, *shape))
+
+
+def basis(s: Sizes, draw: Draw) -> t.Transform:
+    one = draw(1, s.heads, 1, 1, s.dim, s.dim)
+    return t.Transform(one, one)
+
+
 def rotate_values(
     s: Sizes,
     draw: Draw,
@@ -141,6 +153,13 @@ VALUE_TURNS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     ),
 }
 
+TRANSFORMS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
+    "matrices": transform,
+    "matrices per head": lambda s, draw: transform(s, draw, heads=s.heads, blocks=1, size=10),
+    "matrices per row": lambda s, draw: transform(s, draw, batch=s.batch, blocks=5, size=2),
+    "a basis": basis,
+}
+
 ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "table": lambda s, draw: t.DistanceTable(draw(s.heads, 4), 2, saturates=True),
     "table of one head inside": lambda s, draw: t.DistanceTable(draw(1, 5), 4, True, True),
@@ -186,7 +205,7 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     "chunk": lambda s, draw: t.Mask(Chunk(4)),
 }
 
-TERMS = TURNS | VALUE_TURNS | ADDITIONS
+TERMS = TRANSFORMS | TURNS | VALUE_TURNS | ADDITIONS
 # Defined for causal attention only.
 CAUSAL = ("zones", "zones of chunks", "products of reflections")
 

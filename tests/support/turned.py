@@ -1,4 +1,4 @@
-"""What rotations and reflections do to one vector, as plain loops over Python floats."""
+"""What matrices, rotations and reflections do to one vector, as plain loops over Python floats."""
 
 import cmath
 import math
@@ -16,6 +16,15 @@ def entry(table: Any, *index: int) -> Any:
 
 def dot(a: list[float], b: list[float]) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def multiplied(matrices: list[list[list[float]]], x: list[float]) -> list[float]:
+    """Each block of x multiplied by its matrix, the rest as it is."""
+    out: list[float] = []
+    for matrix in matrices:
+        part = x[len(out) : len(out) + len(matrix)]
+        out += [dot(row, part) for row in matrix]
+    return out + x[len(out) :]
 
 
 def turned_dot(rotate: t.Rotate, q: list[float], k: list[float], where: tuple[int, ...]) -> float:

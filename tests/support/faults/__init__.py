@@ -10,6 +10,7 @@ from tests.support.faults import (
     backends,
     caches,
     content,
+    matrices,
     positions,
     relative,
     rotary,
@@ -22,7 +23,7 @@ from tests.support.faults.fault import plant as plant
 
 FAULTS = [
     fault
-    for part in (spine, positions, absolute, rotary, relative, content, backends, caches)
+    for part in (spine, positions, absolute, rotary, relative, content, matrices, backends, caches)
     for fault in part.FAULTS
 ]
 CLAIMS = [*OBJECTS, *FALSE_CLAIMS, *alone.ALONE]
