@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import ShapeError, UnsupportedError
-from posenc.terms import Layout, Polar, Rotate, Turn, turns_in
+from posenc.terms import Layout, Rotate
 from posenc.torch_modes import plain
 
 CosSin = tuple[Tensor, Tensor]
@@ -18,15 +18,6 @@ Growth = tuple[Tensor | None, Tensor | None]
 # Logarithms of factors of queries that float32 holds, with room for those of keys that underflow
 # beside them, and of keys.
 _Q_REACH, _K_REACH = 60.0, 80.0
-
-
-def rotations_of(turn: Turn | None) -> tuple[Rotate, ...]:
-    """The terms that rotate by angles, of Polar in heads of twice the width: near before far."""
-    if isinstance(turn, Polar):
-        return (turn.rotation,)
-    if isinstance(turn, Rotate):
-        return (turn,)
-    return () if turn is None else tuple(turns_in(turn).values())
 
 
 def cos_sin(angle: Tensor, gain: float, dtype: torch.dtype) -> CosSin:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
-from posenc.rotation import rotations_of
+from posenc.normal_form.form import rotations_of
 from posenc.terms import Term, Transform
 from posenc.torch_modes import arithmetic
 

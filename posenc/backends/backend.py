@@ -14,9 +14,9 @@ from posenc.equation import group
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm
+from posenc.normal_form.form import NormalForm, rotations_of
 from posenc.polar import lifted
-from posenc.rotation import CosSin, per_query_head, rotations_of
+from posenc.rotation import CosSin, per_query_head
 from posenc.terms import Polar, Rotate, Zones
 from posenc.torch_modes import (
     FLOATS,

@@ -25,7 +25,7 @@ from torch import Tensor
 from posenc.normal_form.features import Feature
 from posenc.normal_form.visibility import Visibility
 from posenc.positions import Positions
-from posenc.rotation import CosSin, rotations_of, waves_of
+from posenc.rotation import CosSin, waves_of
 from posenc.terms import (
     ChunkZones,
     GridTable,
@@ -36,8 +36,18 @@ from posenc.terms import (
     Transform,
     Turn,
     Zones,
+    turns_in,
 )
 from posenc.torch_modes import fields_of, kept
+
+
+def rotations_of(turn: Turn | None) -> tuple[Rotate, ...]:
+    """The terms that rotate by angles, of Polar in heads of twice the width: near before far."""
+    if isinstance(turn, Polar):
+        return (turn.rotation,)
+    if isinstance(turn, Rotate):
+        return (turn,)
+    return () if turn is None else tuple(turns_in(turn).values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,13 @@ from posenc.normal_form.form import (
     Slopes,
     Table,
     merged,
+    rotations_of,
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
 from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
-from posenc.rotation import CosSin, growth_held, rotations_of, waves_of
+from posenc.rotation import CosSin, growth_held, waves_of
 from posenc.terms import (
     ChunkZones,
     CountTable,
@@ -60,7 +61,7 @@ def normalise(
     Raises PositionsError where a term cannot read these positions: fractions or several axes, or
     distances that a table does not hold, and UnsupportedError for zones that are not causal.
     """
-    causal = positions.causal
+    causal, rotation = positions.causal, _first(terms, _ROTATIONS)
     seen = visibility_of(terms, causal) if _all(terms, Mask) else Visibility(causal)
     check_distances(terms, positions, seen)
     made_for = [pair for term in terms for pair in _made_for(term)]
@@ -70,10 +71,8 @@ def normalise(
                 f"{name} was made for {heads} heads, but {made_for[0][0]} for {made_for[0][1]}: "
                 "construct what comes together for the same heads"
             )
-    rotation = _first(terms, _ROTATIONS)
     if isinstance(rotation, (Zones, ChunkZones, Householder)) and not causal:
-        kind = "products" if isinstance(rotation, Householder) else "zones"
-        raise UnsupportedError(f"{kind} are defined for causal attention only: pass causal=True")
+        raise UnsupportedError("products and zones are for causal attention: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
     for one in rotations_of(rotation)[: 1 if isinstance(rotation, ChunkZones) else 2]:
         growth = growth_held(one) if one.grows else None
@@ -111,7 +110,8 @@ def normalise(
 def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
     """The fields of what is added to scores and to values."""
     fields: dict[str, Any] = {}
-    outside, inside = list[Table](), list[Table]()
+    outside: list[Table] = []
+    inside: list[Table] = []
     for term in _all(terms, DistanceTable):
         # Laid out once, not by the kernel in every layer.
         table = Table(_wide(term.values, dtype).contiguous(), term.zero)

@@ -163,7 +163,7 @@ def test_other_keys_and_shapes_are_refused_by_name() -> None:
             lambda: attend(q, k, v, [path(), pe.Rotary(DIM)], causal=True, context=Context(x)),
         ),
         (
-            "products are defined for causal attention only",
+            "for causal attention",
             UnsupportedError,
             lambda: attend(q, k, v, t.Householder(k, k[..., 0])),
         ),

@@ -13,7 +13,12 @@ from tests.peers._layers import set_alike
 LENGTH, WIDTH, HEADS, DIM, RANK = 60, 24, 4, 6, 5
 
 
-@peer("selective_rotary", "torch")
+@peer(
+    "selective_rotary",
+    "torch",
+    gradient=1e-11,
+    cap="gradients of early steps are sums over all later tokens, in another order here and there",
+)
 def softmax_attention() -> Iterator[Case]:
     """What modules/rotary.py of timurcarstensen/selective-rope does, written again, in attention"""
     for gate in (False, True):

@@ -24,8 +24,8 @@ FAULTS = [
     Fault(
         "new keys in front of the old ones",
         "posenc.caches.cache:Cache._joined",
-        "joined(k, new_k, k_buffer, self.length)",
-        "joined(new_k, k, k_buffer, self.length)",
+        "joined(k, new_k, self.buffers[0], self.length)",
+        "joined(new_k, k, self.buffers[0], self.length)",
         alibi,
         "check_decoding",
     ),

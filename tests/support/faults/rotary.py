@@ -80,8 +80,8 @@ FAULTS = [
     Fault(
         "values turned again at each step of a cache",
         "posenc.caches.cache:Cache._rotate_new",
-        "if k_waves is not None or lowered.form.value_rotation is not None:",
-        "if k_waves is not None:",
+        "(k_waves, form.value_rotation, form.transform)",
+        "(k_waves, form.transform)",
         lambda: pe.RotaryValues(16),
         "check_decoding",
     ),
@@ -234,8 +234,8 @@ FAULTS = [
     Fault(
         "rows and columns exchanged in mixed frequencies",
         "posenc.encodings.mixed_rotary:MixedRotary.angles",
-        "self.frequency.double()",
-        "self.frequency.double().flip(0)",
+        "self.grid), self.frequency)",
+        "self.grid), self.frequency.flip(0))",
         lambda: pe.MixedRotary(16, heads=4, grid=(3, 4)),
         "check_reference_scores",
     ),
