@@ -21,10 +21,10 @@ class CayleySTRING(RotaryEncoding):
         P = (I - S) (I + S)^-1,   score = scale * RoPE(x) P q . RoPE(y) P k
         angle[h, i] = sum over axes of x[axis] * frequency[axis, h, i]
 
-    with S skew-symmetric, trained by the numbers above its diagonal, and radians by which RoPE
-    turns pair i of head h. Every encoding that multiplies q
-    and k by matrices of their positions, and whose scores depend on differences alone, is of this
-    form (the paper's theorems 3.2 and 3.4); so is GRAPE's of several planes in a learned basis.
+    with S skew-symmetric, trained by the numbers above its diagonal, and angle in radians, by which
+    RoPE turns pair i of head h. Every encoding that multiplies q and k by matrices of their
+    positions, and whose scores depend on differences alone, is of this form (the paper's theorems
+    3.2 and 3.4); so is GRAPE's of several planes in a learned basis.
     In attention P could be part of the projections of q and k: what it changes is how they learn.
     The paper leaves open where training starts. Here frequency is RoPE's base**(-2i/dim), with
     several axes MixedRotary's (base 10 or 100 suits images), and S is normal noise of deviation

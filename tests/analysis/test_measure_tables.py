@@ -210,3 +210,12 @@ def test_tables_say_which_other_table_to_take() -> None:
     for encoding in (pe.NoPE(), pe.CoPE(8), pe.ForgetGate(8, 2), pe.SlidingWindow(3)):
         with pytest.raises(UnsupportedError, match="says nothing of a distance"):
             measure.distance_table(encoding, 8)
+
+
+def test_matrices_of_tokens_are_told_by_their_products() -> None:
+    """On one axis they depend on distances: the exponential of the generator times each."""
+    encoding = pe.LieRE(4, block=2, unit=5.0)
+    table = pe.measure.distance_table(encoding, 6)
+    matrices = encoding.matrices(torch.arange(6))[0, 0].detach()
+    wanted = matrices.mT.flatten(1)
+    torch.testing.assert_close(table, wanted, rtol=0, atol=1e-12)

@@ -25,6 +25,7 @@ from posenc.terms import (
     Rotate,
     Slope,
     Term,
+    Transform,
     ValueTable,
 )
 
@@ -89,9 +90,9 @@ def pair_points(encoding: Encoding, length: int) -> Float64[Tensor, "#h t r 2"]:
 def distance_table(encoding: Encoding, length: int) -> Float64[Tensor, "t c"]:
     """What attention is told of a key n tokens back, row n, by a relative encoding.
 
-    cos and sin of the relative angles, the biases of all heads, and the vectors that tables add to
-    keys and values, side by side; what depends on content only is left out. A causal query at
-    position length - 1 reads the keys.
+    cos and sin of the relative angles, products of matrices of tokens, the biases of all heads, and
+    the vectors that tables add to keys and values, side by side; what depends on content only is
+    left out. A causal query at position length - 1 reads the keys.
 
         distance_table(pe.ALiBi(8), 512)   # (512, 8): a bias for each head
 
@@ -135,6 +136,8 @@ def _told(term: Term, positions: Positions) -> list[Tensor]:
     if isinstance(term, Turning):
         angle, size = between(term, positions)
         return [(angle.cos() * size).mT, (angle.sin() * size).mT]
+    if isinstance(term, Transform) and term.k is not None and term.k.shape[2] > 1:
+        return [(term.q.mT @ term.k).movedim(2, -1)]
     if isinstance(term, (DistanceTable, Slope)):
         return [distance_bias(term, positions, torch.float64)]
     if isinstance(term, Network):
