@@ -10,7 +10,7 @@ from posenc.encodings._grid import by_axis, grid_of
 from posenc.encodings._rotary import Angles, RotaryEncoding
 from posenc.encodings._skew import reference_skew, skew
 from posenc.encodings._waves import angles_of, reference_angles_of, spectrum
-from posenc.errors import positive
+from posenc.errors import SettingError, positive
 from posenc.positions import Positions
 from posenc.terms import Layout, Term, Transform
 
@@ -32,8 +32,8 @@ class CayleySTRING(RotaryEncoding):
     layout is as in Rotary. Parameters stay float32 when the module is cast down; P and angles are
     float64. torch.export takes it, ONNX does not: it has no operator for the equations of P.
     Transformer(encoding=lambda layer: CayleySTRING(...)) gives each layer its own. Raises
-    SettingError for an odd dim, settings <= 0 and a grid of another length, PositionsError for one
-    coordinate without a grid, or another number of them.
+    SettingError for an odd dim, more axes than pairs, settings <= 0 and a grid of another length,
+    PositionsError for one coordinate without a grid, or another number of them.
 
     Source: Schenck et al. 2025, arXiv:2502.02562, equations 5, 9 and 10.
     """
@@ -55,6 +55,11 @@ class CayleySTRING(RotaryEncoding):
     ) -> None:
         super().__init__(dim, base, layout)
         positive("CayleySTRING", heads=heads, axes=axes)
+        if 2 * axes > dim:
+            raise SettingError(
+                f"CayleySTRING(dim={dim}, axes={axes}): as many pairs as axes are needed, "
+                f"dim >= {2 * axes}"
+            )
         self.heads, self.axes = heads, axes
         self.grid = grid_of("CayleySTRING", axes, grid)
         self.frequency = nn.Parameter(spectrum(heads, axes, dim // 2, base))

@@ -30,8 +30,8 @@ class CirculantSTRING(RotaryEncoding):
     MixedRotary's. axes, grid and positions are as in MixedRotary; tokens simply count where axes=1.
     Scores depend on differences of positions alone. The parameter stays float32 when the module is
     cast down; angles are float64. Raises SettingError for an odd dim or block, a block that does
-    not divide dim, settings <= 0 and a grid of another length, PositionsError for one coordinate
-    without a grid, or another number of them.
+    not divide dim, more axes than pairs, settings <= 0 and a grid of another length, PositionsError
+    for one coordinate without a grid, or another number of them.
 
     Source: Schenck et al. 2025, arXiv:2502.02562, equations 6 and 11, and theorem 3.5.
     """
@@ -53,6 +53,11 @@ class CirculantSTRING(RotaryEncoding):
     ) -> None:
         super().__init__(dim, base, "interleaved")
         positive("CirculantSTRING", heads=heads, axes=axes, block=block)
+        if 2 * axes > dim:
+            raise SettingError(
+                f"CirculantSTRING(dim={dim}, axes={axes}): as many pairs as axes are needed, "
+                f"dim >= {2 * axes}"
+            )
         self.heads, self.axes, self.block = heads, axes, block
         self.grid = grid_of("CirculantSTRING", axes, grid)
         self._size = even("CirculantSTRING", "block", dim if block is None else block)

@@ -20,7 +20,7 @@ from posenc.positions import Positions
 from posenc.terms import DistanceTable, Mask, Rotate, Slope, Term
 
 # So many positions, or distances, on each side, and so many dimensions where an encoding fits any.
-REACH, DIM = 128, 16
+REACH, DIM = 96, 16
 # What remains of a score below this is the rounding of float64.
 ROUNDING = 1e-12
 
