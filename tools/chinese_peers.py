@@ -236,6 +236,9 @@ WHAT = {
 
 # Why an error may be larger.
 CAPS = {
+    "gradients of early steps are sums over all later tokens, in another order here and there": (
+        "较早各步的梯度是其后所有词元之和，两边相加的次序不同"
+    ),
     "the peer turns queries and keys in float32": "对照实现用 float32 旋转查询和键",
     "scaled_size_sqrt rounds sqrt(3d) to float32": "scaled_size_sqrt 把 sqrt(3d) 舍入到 float32",
     "theirs differentiates the solver's steps and interpolation, ours is the adjoint method": (
