@@ -41,9 +41,9 @@ test: .venv/dev
 	  -m "graph or unchecked or browser" --show-capture=no
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends
 
-# What only a GPU can show, on a machine that has one.
-gpu: .venv/dev
-	$(BIN)/python -m pytest -n 0 -m gpu
+# What only a GPU can show, with the Python that has torch for it: nothing is installed or built.
+gpu:
+	POSENC_NATIVE=0 PYTHONPATH=$(CURDIR) $(PYTHON) -m posenc.bench.gpu $(ARGS)
 
 check: .venv/dev
 	$(BIN)/ruff format --check

@@ -13,6 +13,7 @@ import benchmark
 import catalogue
 import conformance
 import evidence
+import gpu
 import properties
 import shard_costs
 
@@ -37,7 +38,7 @@ def written() -> dict[Path, str]:
         pages[folder / "conformance.md"] = conformance.page(report, language)
         place = folder.parent / "evidence"
         pages |= {place / name: text for name, text in evidence.pages(language).items()}
-    return pages | benchmark.pages() | shard_costs.pages()
+    return pages | benchmark.pages() | gpu.pages() | shard_costs.pages()
 
 
 def readme(text: str, language: Language) -> str:

@@ -23,7 +23,7 @@ QUADRATIC = ("sdpa", "reference")
 
 @dataclass(frozen=True)
 class AttentionSetting:
-    """One attention operation, batch 1: `length` keys, and as many queries unless told.
+    """One attention operation: `length` keys, and as many queries unless told.
 
     threads  of torch; None: as the run was asked for
     dropout  of the weights, without position too
@@ -40,6 +40,7 @@ class AttentionSetting:
     queries: int | None = None
     threads: int | None = None
     dropout: float = 0.0
+    batch: int = 1
 
     def inputs(self) -> "AttentionInputs":
         if self.threads is not None:
@@ -47,8 +48,9 @@ class AttentionSetting:
         torch.manual_seed(0)
         dtype = getattr(torch, self.dtype)
         own = self.length if self.queries is None else self.queries
-        q = torch.randn(1, self.heads, own, self.dim).to(dtype)
-        k, v = torch.randn(2, 1, self.kv_heads, self.length, self.dim).to(dtype).unbind()
+        q = torch.randn(self.batch, self.heads, own, self.dim).to(dtype)
+        keys = self.batch, self.kv_heads, self.length, self.dim
+        k, v = torch.randn(2, *keys).to(dtype).unbind()
         grad = torch.randn(q.shape).to(dtype)
         if self.training:
             q, k, v = (x.requires_grad_() for x in (q, k, v))
@@ -64,6 +66,7 @@ class AttentionSetting:
             parts.append(f"{self.heads} heads on {self.kv_heads}")
         elif self.heads != 8:
             parts.append(f"{self.heads} heads")
+        parts += [f"batch {self.batch}"] if self.batch > 1 else []
         parts += [] if self.causal else ["bidirectional"]
         parts += [] if self.threads is None else [f"{self.threads} thread"]
         parts += [f"dropout {self.dropout:g}"] if self.dropout else []
@@ -85,7 +88,8 @@ class AttentionInputs:
         encoding = ENCODINGS[setting.encoding](setting)
         context = None
         if isinstance(encoding, pe.Encoding) and encoding.tags.needs_context:
-            context = pe.Context(torch.randn(1, setting.length, setting.heads * setting.dim))
+            width = setting.heads * setting.dim
+            context = pe.Context(torch.randn(setting.batch, setting.length, width))
         where = positions(setting, self.q.shape[-2])
         return _with_leaves(pe.lower(encoding, where, context=context), setting.training)
 
@@ -145,7 +149,7 @@ def taken_by_auto(inputs: AttentionInputs) -> str:
 def refuse_quadratic(setting: AttentionSetting) -> None:
     """Raise Unavailable where the scores of all pairs, in float32, would take too much memory."""
     rows = setting.length if setting.queries is None else setting.queries
-    size = 4 * setting.heads * rows * setting.length
+    size = 4 * setting.batch * setting.heads * rows * setting.length
     if size > MOST_SCORES:
         raise Unavailable(f"memory is quadratic: the scores alone take {size / 2**30:.0f} GiB")
 

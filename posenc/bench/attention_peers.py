@@ -173,7 +173,8 @@ def flex(inputs: AttentionInputs) -> Call:
     """Compiled FlexAttention, which cannot train on a CPU; the bias is read from one vector."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    if inputs.setting.training:
+    device = inputs.q.device
+    if inputs.setting.training and device.type == "cpu":
         raise Unavailable("FlexAttention has no backward on a CPU")
     length = inputs.setting.length
     (term,) = inputs.lowered.terms
@@ -188,10 +189,11 @@ def flex(inputs: AttentionInputs) -> Call:
         index = (j - i + term.zero).clamp(0, term.values.shape[-1] - 1)
         return s + term.values[h, index]
 
-    mask = create_block_mask(causal, None, None, length, length, device="cpu")
+    mask = create_block_mask(causal, None, None, length, length, device=device)
     compiled: Any = torch.compile(flex_attention)
     return inputs.run(
-        lambda: compiled(inputs.q, inputs.k, inputs.v, score_mod=score, block_mask=mask)
+        lambda: compiled(inputs.q, inputs.k, inputs.v, score_mod=score, block_mask=mask),
+        inputs.learned,
     )
 
 

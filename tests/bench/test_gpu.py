@@ -1,0 +1,151 @@
+"""`make gpu` where there is no GPU: rehearsed whole, and what its processes and its record do."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.bench.case import Unavailable
+from posenc.bench.gpu.cases import cases
+from posenc.bench.gpu.record import Record
+from posenc.bench.gpu.report import line, result
+from posenc.bench.gpu.row import Found, Place, Row, Step
+from posenc.bench.gpu.workers import made
+from posenc.errors import SettingError, UnsupportedError
+
+CPU = Place("cpu", tiny=True)
+MACHINE = {"gpu": "a card", "torch": "2"}
+
+
+def rehearse(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "posenc.bench.gpu", "--rehearse", "--out", str(out)]
+    plain = {k: v for k, v in os.environ.items() if k != "JAXTYPING_DISABLE"}
+    return subprocess.run(
+        [*command, *options], capture_output=True, text=True, check=False, env=plain
+    )
+
+
+@pytest.mark.unchecked
+def test_a_rehearsal_goes_through_every_step_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+    out = tmp_path / "gpu.json"
+    nothing = rehearse(out, "--minutes", "0")
+    assert nothing.returncode == 75, nothing.stderr
+    assert "the same command goes on" in nothing.stdout
+    whole = rehearse(out, "--minutes", "60")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    steps = json.loads(out.read_text())["steps"]
+    assert list(steps) == ["right", "ceilings", "kernels", "peers", "lab"]
+    found = {name: row for rows in steps.values() for name, row in rows.items()}
+    assert all("failed" not in row for row in found.values()), found
+    checked = [row["right"] for row in steps["right"].values() if "missing" not in row]
+    assert len(checked) > 3
+    assert all(checked)
+    for case in cases():
+        row = found.get(case.name)
+        if row is not None:
+            assert len(row["values"][case.floor]) >= 2
+            assert set(row["values"]) | set(row["missing"]) == set(case.contestants)
+            assert {"posenc"} & set(row["values"]) or case.group == "kernels"
+    # Nothing is made again, and what failed is.
+    before = out.read_text()
+    assert rehearse(out, "--only", "ceilings").returncode == 0
+    assert out.read_text() == before
+
+
+def give(place: Place, value: float) -> Found:
+    return {"value": value, "process": os.getpid()}
+
+
+def raise_(place: Place, kind: str) -> Found:
+    raise {"missing": Unavailable, "refused": UnsupportedError, "failed": ValueError}[kind]("so")
+
+
+def die(place: Place) -> Found:
+    os._exit(9)
+
+
+def hang(place: Place) -> Found:
+    time.sleep(60)
+    return {}
+
+
+def carried(rows: list[Row], **how: Any) -> dict[str, Found]:
+    options: dict[str, Any] = {"workers": 1, "seconds": 30.0, "until": float("inf")} | how
+    return {row.name: found for row, found in made(rows, CPU, **options)}
+
+
+@pytest.mark.unchecked
+def test_a_row_that_dies_hangs_or_raises_takes_no_other_with_it() -> None:
+    rows = [
+        Row("one", give, (1.0,)),
+        Row("refused", raise_, ("refused",)),
+        Row("none", raise_, ("missing",)),
+        Row("wrong", raise_, ("failed",)),
+        Row("dead", die),
+        Row("two", give, (2.0,)),
+    ]
+    found = carried(rows)
+    assert [found[name].get("value") for name in ("one", "two")] == [1.0, 2.0]
+    assert found["refused"] == found["none"] == {"missing": "so"}
+    assert found["wrong"] == {"failed": "ValueError: so"}
+    assert found["dead"] == {"failed": "the process ended with exit code 9"}
+    assert found["one"]["process"] != found["two"]["process"]
+    slow = carried([Row("slow", hang), Row("after", give, (3.0,))], seconds=8.0)
+    assert slow["slow"] == {"failed": "it took longer than 8 s"}
+    assert slow["after"]["value"] == 3.0
+
+
+def test_no_row_begins_when_time_is_up() -> None:
+    assert carried([Row("one", give, (1.0,))], until=0.0) == {}
+
+
+def test_a_record_knows_source_and_card_and_asks_again_for_what_failed(tmp_path: Path) -> None:
+    step, rows = Step("right", "", lambda _: iter(())), [Row("a", give), Row("b", give)]
+    record = Record(tmp_path / "gpu.json", MACHINE)
+    record.add(step, rows[0], {"right": True})
+    record.add(step, rows[1], {"failed": "ValueError"})
+    again = Record(tmp_path / "gpu.json", MACHINE)
+    assert again.left(step, rows) == rows[1:]
+    assert [name for _, name, _ in again.rows()] == ["a", "b"]
+    other = Record(tmp_path / "gpu.json", MACHINE | {"gpu": "another"})
+    assert other.left(step, rows) == rows
+    again.source = "changed"
+    assert again.left(step, rows) == rows
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 7, "steps": {}}', '{"version": 1}'])
+def test_a_file_that_is_no_record_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "gpu.json"
+    path.write_text(text)
+    with pytest.raises(SettingError, match="no record"):
+        Record(path, MACHINE)
+    assert path.read_text() == text
+
+
+def test_cases_have_names_of_their_own_and_goals_name_contestants() -> None:
+    every = cases()
+    assert len({case.name for case in every}) == len(every)
+    for case in every:
+        assert case.floor in case.contestants
+        for goal in case.goals:
+            assert {goal.who, goal.base, *(goal.peers or ())} <= set(case.contestants)
+
+
+def test_a_row_says_what_it_found_in_a_line() -> None:
+    wrong = {"right": False, "error": None, "of": "output", "bound": 1e-4, "same_bits": True}
+    assert line(wrong) == "WRONG, off by infinite in output, at most 1e-04"
+    assert line({"failed": "ValueError: so"}) == "failed: ValueError: so"
+    times = {"values": {"clone": [1.0, 1.0], "posenc": [1.1, 1.3]}, "missing": {"Liger": "no"}}
+    assert line(times) == "clone 1.00, posenc 1.20, Liger missing"
+
+
+def test_a_row_that_failed_meets_no_goal() -> None:
+    case = next(case for case in cases() if case.goals)
+    known = result(case, {"failed": "ValueError"})
+    assert known.against("posenc", case.floor) is None
+    assert known.missing["posenc"] == "ValueError"
