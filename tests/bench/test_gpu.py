@@ -15,7 +15,7 @@ from posenc.bench.gpu.cases import cases
 from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.report import line, result
 from posenc.bench.gpu.row import Found, Place, Row, Step
-from posenc.bench.gpu.workers import made
+from posenc.bench.gpu.workers import Workers
 from posenc.errors import SettingError, UnsupportedError
 
 CPU = Place("cpu", tiny=True)
@@ -43,14 +43,17 @@ def test_a_rehearsal_goes_through_every_step_and_goes_on_where_it_ended(tmp_path
     found = {name: row for rows in steps.values() for name, row in rows.items()}
     assert all("failed" not in row for row in found.values()), found
     checked = [row["right"] for row in steps["right"].values() if "missing" not in row]
-    assert len(checked) > 3
+    assert len(checked) == 2
     assert all(checked)
     for case in cases():
         row = found.get(case.name)
         if row is not None:
             assert len(row["values"][case.floor]) >= 2
             assert set(row["values"]) | set(row["missing"]) == set(case.contestants)
-            assert {"posenc"} & set(row["values"]) or case.group == "kernels"
+            # Not every kernel of SDPA is for CPUs.
+            failed = {k for k, why in row["missing"].items() if why.startswith("failed")}
+            assert all(name.startswith("SDPA ") for name in failed), row["missing"]
+            assert all(apart < 0.02 for apart in row["apart"].values()), row["apart"]
     # Nothing is made again, and what failed is.
     before = out.read_text()
     assert rehearse(out, "--only", "ceilings").returncode == 0
@@ -75,8 +78,9 @@ def hang(place: Place) -> Found:
 
 
 def carried(rows: list[Row], **how: Any) -> dict[str, Found]:
-    options: dict[str, Any] = {"workers": 1, "seconds": 30.0, "until": float("inf")} | how
-    return {row.name: found for row, found in made(rows, CPU, **options)}
+    options: dict[str, Any] = {"seconds": 30.0, "until": float("inf")} | how
+    with Workers(CPU) as workers:
+        return {row.name: found for row, found in workers.made(rows, **options)}
 
 
 @pytest.mark.unchecked
@@ -95,8 +99,8 @@ def test_a_row_that_dies_hangs_or_raises_takes_no_other_with_it() -> None:
     assert found["wrong"] == {"failed": "ValueError: so"}
     assert found["dead"] == {"failed": "the process ended with exit code 9"}
     assert found["one"]["process"] != found["two"]["process"]
-    slow = carried([Row("slow", hang), Row("after", give, (3.0,))], seconds=8.0)
-    assert slow["slow"] == {"failed": "it took longer than 8 s"}
+    slow = carried([Row("slow", hang), Row("after", give, (3.0,))], seconds=2.0)
+    assert slow["slow"] == {"failed": "it took longer than 2 s"}
     assert slow["after"]["value"] == 3.0
 
 

@@ -124,5 +124,5 @@ def _against(setting: AttentionSetting, others: dict[str, peers.Maker]) -> Case:
                  "posenc", name, 0.5, (name,))
             for name in others
         )  # fmt: skip
-    name = f"attention {passes}, {setting}"
+    name = f"beside peers: attention {passes}, {setting}"
     return Case(name, "peers", setting, runs, WITHOUT, goals=goals)

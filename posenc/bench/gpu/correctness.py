@@ -97,8 +97,8 @@ FEATURES: dict[str, Feature] = {
 def rows(place: Place) -> Iterator[Row]:
     """Each feature at each edge, each width and dtype with some of them; then every encoding."""
     if place.tiny:
-        yield from _kernel_rows(["slopes", "a table that learns"], ["float32"], [16], [17])
-        yield from _encoding_rows(["none", "alibi"])
+        yield from _kernel_rows(["a table that learns"], ["float32"], [16], [17])
+        yield from _encoding_rows(["window"])
         return
     yield from _kernel_rows([*FEATURES], ["bfloat16"], [64, 128], LENGTHS)
     yield from _kernel_rows([*FEATURES], ["float16", "float32"], [64], (129,))

@@ -52,9 +52,9 @@ def shaw_in_torch(inputs: AttentionInputs) -> Call:
     to_keys, to_values = inputs.lowered.terms
     assert isinstance(to_keys, GatherTable)
     assert isinstance(to_values, ValueTable)
-    index = inputs.lowered.positions.distance()[0] + to_keys.zero
-    index = index.clamp(0, to_keys.weight.shape[1] - 1).expand(setting.length, -1)
-    hidden = inputs.lowered.positions.distance()[0] > 0 if setting.causal else None
+    distance = inputs.lowered.positions.distance()[0, 0]
+    index = (distance + to_keys.zero).clamp(0, to_keys.weight.shape[1] - 1)
+    hidden = distance > 0 if setting.causal else None
 
     def forward() -> Tensor:
         q, k, v = inputs.q, inputs.k, inputs.v

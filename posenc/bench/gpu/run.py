@@ -10,7 +10,7 @@ import posenc
 from posenc.bench.gpu import ceilings, correctness, timed, training
 from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.row import Found, Place, Row, Step
-from posenc.bench.gpu.workers import made
+from posenc.bench.gpu.workers import Workers
 from posenc.bench.machine import version
 from posenc.errors import UnknownNameError
 
@@ -40,19 +40,18 @@ def run(
             raise UnknownNameError("step", name, known)
     record, until = Record(out, machine(place)), time.monotonic() + 60 * minutes
     left = 0
-    for step in STEPS:
-        if only and step.name not in only:
-            continue
-        rows = record.left(step, list(step.rows(place)))
-        workers = SIDE_BY_SIDE if step.side_by_side and not place.tiny else 1
-        # An interpreter on a busy machine is no reason to fail.
-        seconds = step.seconds * (10 if place.tiny else 1)
-        done = 0
-        for row, found in made(rows, place, workers=workers, seconds=seconds, until=until):
-            record.add(step, row, found)
-            tell(step, row, found)
-            done += 1
-        left += len(rows) - done
+    with Workers(place) as workers:
+        for step in (step for step in STEPS if not only or step.name in only):
+            rows = record.left(step, list(step.rows(place)))
+            at_once = SIDE_BY_SIDE if step.side_by_side and not place.tiny else 1
+            # An interpreter on a busy machine is no reason to fail.
+            seconds = step.seconds * (10 if place.tiny else 1)
+            done = 0
+            for row, found in workers.made(rows, at_once=at_once, seconds=seconds, until=until):
+                record.add(step, row, found)
+                tell(step, row, found)
+                done += 1
+            left += len(rows) - done
     return record, left
 
 

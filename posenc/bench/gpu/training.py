@@ -35,7 +35,7 @@ ROUNDING = 1e-3
 
 def rows(place: Place) -> Iterator[Row]:
     """Runs on both devices; each encoding at 30 million parameters; what claims cost here."""
-    for task, precision in BOTH[:1] if place.tiny else BOTH:
+    for task, precision in BOTH[2:] if place.tiny else BOTH:
         yield Row(f"CPU and GPU: {task}, {precision}", agreement, (task, precision))
     for encoding in ENCODINGS[:1] if place.tiny else ENCODINGS:
         yield Row(f"30 million parameters: {encoding}", trained, (encoding,))

@@ -5,22 +5,38 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from typing import Self
 
 from posenc.bench.case import Unavailable
 from posenc.bench.gpu.row import Found, Place, Row
 from posenc.errors import UnsupportedError
 
 
-def made(
-    rows: Sequence[Row], place: Place, *, workers: int, seconds: float, until: float
-) -> Iterator[tuple[Row, Found]]:
-    """Each row and what was found, as they come; no row begins after `until` (time.monotonic).
+class Workers:
+    """As many processes as are asked for at once; they stay for the rows that come next."""
 
-    What a row raises is found as "failed", with what it says; why there is nothing to run, or that
-    a backend refuses it, as "missing".
-    """
-    waiting, busy = list(rows), [_Worker(place) for _ in range(min(workers, len(rows)))]
-    try:
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._all: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._all:
+            worker.end()
+
+    def made(
+        self, rows: Sequence[Row], *, at_once: int = 1, seconds: float, until: float
+    ) -> Iterator[tuple[Row, Found]]:
+        """Each row and what was found, as they come; none begins after `until` (time.monotonic).
+
+        What a row raises is found as "failed", with what it says; why there is nothing to run, or
+        that a backend refuses it, as "missing".
+        """
+        waiting, at_once = list(rows), min(at_once, len(rows))
+        self._all += [_Worker(self.place) for _ in range(at_once - len(self._all))]
+        busy = self._all[:at_once]
         for worker in busy:
             worker.take(waiting, until)
         while any(worker.row for worker in busy):
@@ -30,9 +46,6 @@ def made(
                     continue
                 yield worker.row, found
                 worker.take(waiting, until)
-    finally:
-        for worker in busy:
-            worker.end()
 
 
 class _Worker:
@@ -48,18 +61,22 @@ class _Worker:
             return
         if not self._process.is_alive():
             self._start()
-        self._began = time.monotonic()
+        self._began: float | None = None
         self.connection.send(self.row)
 
     def answer(self, seconds: float) -> Found | None:
         """What came of its row, or None while it works."""
         if self.connection.poll():
             try:
-                return self.connection.recv()
+                told = self.connection.recv()
             except EOFError:
                 self._process.join()
                 return {"failed": f"the process ended with exit code {self._process.exitcode}"}
-        if time.monotonic() - self._began > seconds:
+            if told is not None:
+                return told
+            # A new process takes a while to begin, which is not the row's time.
+            self._began = time.monotonic()
+        if self._began is not None and time.monotonic() - self._began > seconds:
             self._process.kill()
             self._process.join()
             return {"failed": f"it took longer than {seconds:.0f} s"}
@@ -80,6 +97,7 @@ class _Worker:
 def _serve(connection: Connection, place: Place) -> None:
     while True:
         row: Row = connection.recv()
+        connection.send(None)
         try:
             found = row.found(place)
         except (Unavailable, UnsupportedError, ModuleNotFoundError) as error:
