@@ -15,28 +15,21 @@ from posenc.bench.gpu.cases import cases
 from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.report import line, result
 from posenc.bench.gpu.row import Found, Place, Row, Step
+from posenc.bench.gpu.run import run
 from posenc.bench.gpu.workers import Workers
-from posenc.errors import SettingError, UnsupportedError
+from posenc.errors import SettingError, UnknownNameError, UnsupportedError
 
 CPU = Place("cpu", tiny=True)
 MACHINE = {"gpu": "a card", "torch": "2"}
 
 
-def rehearse(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "posenc.bench.gpu", "--rehearse", "--out", str(out)]
-    plain = {k: v for k, v in os.environ.items() if k != "JAXTYPING_DISABLE"}
-    return subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=False, env=plain
-    )
-
-
 @pytest.mark.unchecked
 def test_a_rehearsal_goes_through_every_step_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
-    nothing = rehearse(out, "--minutes", "0")
-    assert nothing.returncode == 75, nothing.stderr
-    assert "the same command goes on" in nothing.stdout
-    whole = rehearse(out, "--minutes", "60")
+    command = [sys.executable, "-m", "posenc.bench.gpu", "--rehearse", "--minutes", "60"]
+    whole = subprocess.run(
+        [*command, "--out", str(out)], capture_output=True, text=True, check=False
+    )
     assert whole.returncode == 0, whole.stdout + whole.stderr
     steps = json.loads(out.read_text())["steps"]
     assert list(steps) == ["right", "ceilings", "kernels", "peers", "lab"]
@@ -54,10 +47,25 @@ def test_a_rehearsal_goes_through_every_step_and_goes_on_where_it_ended(tmp_path
             failed = {k for k, why in row["missing"].items() if why.startswith("failed")}
             assert all(name.startswith("SDPA ") for name in failed), row["missing"]
             assert all(apart < 0.02 for apart in row["apart"].values()), row["apart"]
-    # Nothing is made again, and what failed is.
+    # Nothing is made again.
     before = out.read_text()
-    assert rehearse(out, "--only", "ceilings").returncode == 0
+    assert run(out, CPU, (), 60.0, told)[1] == 0
     assert out.read_text() == before
+
+
+def told(*found: object) -> None:
+    raise AssertionError(f"made once more: {found}")
+
+
+def test_without_time_every_row_is_left(tmp_path: Path) -> None:
+    record, left = run(tmp_path / "gpu.json", CPU, (), 0.0, told)
+    assert left > 12
+    assert list(record.rows()) == []
+
+
+def test_a_step_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="'speed'"):
+        run(tmp_path / "gpu.json", CPU, ("speed",), 1.0, told)
 
 
 def give(place: Place, value: float) -> Found:

@@ -34,6 +34,8 @@ class Workers:
         What a row raises is found as "failed", with what it says; why there is nothing to run, or
         that a backend refuses it, as "missing".
         """
+        if time.monotonic() >= until:
+            return
         waiting, at_once = list(rows), min(at_once, len(rows))
         self._all += [_Worker(self.place) for _ in range(at_once - len(self._all))]
         busy = self._all[:at_once]
