@@ -30,7 +30,7 @@ EXTENT = 20
 # What has rows, digits or buckets of whole positions or distances, and none between them.
 WHOLE = {
     *("binary", "deberta", "floater", "learned", "recurrent", "relative_projection", "shaw", "t5"),
-    "transformer_xl",
+    *("transformer_xl", "tree_path"),
 }
 
 # Tokens are near by their order, at distances in time: no paper says what that should be.
