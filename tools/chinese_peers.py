@@ -13,6 +13,9 @@ WHAT = {
     "What public tree Transformers do, in own words: a step down pushes a branch in front": (
         "按公开的树 Transformer 另行写成：往下走一步，就在前面压入一个分支"
     ),
+    "Music Transformer's skewing, in own words: causal scores by padding and reshaping": (
+        "Music Transformer 的错位（skewing），另行写成：先填充再改变形状，得到因果的得分"
+    ),
     "Wav2Vec2ConformerSelfAttention with relative positions, both directions, the whole layer": (
         f"Wav2Vec2ConformerSelfAttention 加相对位置，前后两个方向，{WHOLE}"
     ),
