@@ -13,6 +13,7 @@ from posenc.errors import SettingError, UnknownNameError
 # are many.
 ALIASES: dict[str, tuple[str, ...]] = {
     "axial": ("axial_rope", "rope_2d", "2d_rope"),
+    "coordinates": ("lap_pe", "laplacian", "random_walk", "rwpe", "rwse"),
     "deberta": ("disentangled",),
     "dual_chunk": ("chunk_llama", "dca", "dual_chunk_attention"),
     "forget_gate": ("fox", "forgetting_transformer"),
@@ -32,6 +33,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "sinks": ("attention_sinks", "streaming_llm"),
     "sinusoidal": ("sin", "sincos", "sine", "sinusoid"),
     "temperature": ("log_n",),
+    "tree_path": ("shiv_quirk", "tree"),
     "transformer_xl": ("txl",),
     "window": ("local", "swa"),
 }

@@ -4,6 +4,18 @@ WHOLE = "整层"
 IN_FLOAT64 = f"{WHOLE}，其 float32 的步骤改用 float64"
 
 WHAT = {
+    "normalized_laplacian_matrix and SciPy's eigenvectors, as AddLaplacianEigenvectorPE of PyG": (
+        "normalized_laplacian_matrix 与 SciPy 的特征向量，即 PyG 的 AddLaplacianEigenvectorPE"
+    ),
+    "Diagonals of powers of a sparse matrix of transitions, as AddRandomWalkPE of PyG": (
+        "稀疏的转移矩阵各次幂的对角线，即 PyG 的 AddRandomWalkPE"
+    ),
+    "What public tree Transformers do, in own words: a step down pushes a branch in front": (
+        "按公开的树 Transformer 另行写成：往下走一步，就在前面压入一个分支"
+    ),
+    "Music Transformer's skewing, in own words: causal scores by padding and reshaping": (
+        "Music Transformer 的错位（skewing），另行写成：先填充再改变形状，得到因果的得分"
+    ),
     "Wav2Vec2ConformerSelfAttention with relative positions, both directions, the whole layer": (
         f"Wav2Vec2ConformerSelfAttention 加相对位置，前后两个方向，{WHOLE}"
     ),

@@ -15,6 +15,7 @@ from posenc.encodings.cable import CABLE as CABLE
 from posenc.encodings.cayley_string import CayleySTRING as CayleySTRING
 from posenc.encodings.chunked import Chunked as Chunked
 from posenc.encodings.circulant_string import CirculantSTRING as CirculantSTRING
+from posenc.encodings.coordinates import Coordinates as Coordinates
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.dual_chunk import DualChunk as DualChunk
@@ -57,6 +58,7 @@ from posenc.encodings.swin import SwinBias as SwinBias
 from posenc.encodings.t5 import T5Bias as T5Bias
 from posenc.encodings.temperature import Temperature as Temperature
 from posenc.encodings.transformer_xl import TransformerXL as TransformerXL
+from posenc.encodings.tree_path import TreePath as TreePath
 from posenc.encodings.waveform import Waveform as Waveform
 from posenc.encodings.xpos import XPos as XPos
 

@@ -116,7 +116,10 @@ class Table(Absolute):
         bound, kind = bound_for(self, positions), type(self).__name__
         index = self.coordinates(positions)[..., 0]
         if index.is_floating_point():
-            raise PositionsError(f"{kind} has one row per whole position: give int64 positions")
+            raise PositionsError(
+                f"{kind} has one row per whole position: give int64 positions, or take an encoding "
+                "of real positions, as Sinusoidal is"
+            )
         if bound > self.max_length:
             raise PositionsError(
                 f"{kind}(max_length={self.max_length}) got positions up to {bound - 1}: "

@@ -16,13 +16,18 @@ from posenc.encoding import (
 )
 from posenc.errors import positive
 from posenc.positions import Positions
-from posenc.terms import DistanceTable, Term
+from posenc.terms import DenseBias, DistanceTable, Term
+
+# k - q of pairs: whole where tokens are counted, fractional where they are somewhere in time.
+Distances = Int[Tensor, "n"] | Float64[Tensor, "n"]
 
 
 class DistanceBias(Encoding):
     """Base of encodings that add one number per head and distance to the score.
 
-    A member says which in `biases` and, by its paper, in `reference_biases`.
+    A member says which in `biases` and, by its paper, in `reference_biases`. Whole positions take a
+    table by distance. Of fractional ones, such as time stamps, no table holds all distances, so
+    that each pair has its number: quadratic memory.
     """
 
     family = "bias"
@@ -30,13 +35,15 @@ class DistanceBias(Encoding):
     tags = Tags(translation_invariant=True, norm_preserving=True, needs_extent=True)
     # The farthest distances into past and future that differ; None: all do.
     reach: tuple[int, int] | None = None
+    # Whether distances are counted, so that a fraction of one has no bias.
+    counted: bool = False
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         positive(type(self).__name__, heads=heads)
         self.heads = heads
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
         """What joins the score of each head at these distances k - q."""
         raise NotImplementedError
 
@@ -51,6 +58,11 @@ class DistanceBias(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Term, ...]:
+        q, k = positions.one_axis(type(self).__name__)
+        if not self.counted and (q.is_floating_point() or k.is_floating_point()):
+            steps = positions.distance()[:, 0]
+            values = self.biases(steps.flatten(), dtype)
+            return (DenseBias(values.unflatten(-1, steps.shape).transpose(0, 1)),)
         past, future = self.reach or reach_for(self, positions)
         distance = torch.arange(-past, future + 1, device=positions.device)
         values = self.biases(distance, dtype)

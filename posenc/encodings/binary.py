@@ -52,7 +52,10 @@ class Binary(Absolute):
             )
         index = self.coordinates(positions)
         if index.is_floating_point():
-            raise PositionsError("Binary reads the digits of whole positions: give int64 positions")
+            raise PositionsError(
+                "Binary reads the digits of whole positions: give int64 positions, or take an "
+                "encoding of real positions, as Sinusoidal is"
+            )
         # Division, for ONNX has no shift of int64; its digits end at 2**62.
         held = min(self.dim, 63)
         powers = torch.tensor([2**i for i in range(held)], device=index.device)

@@ -1,11 +1,11 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs
-from posenc.encodings._distance import DistanceBias
+from posenc.encodings._distance import DistanceBias, Distances
 from posenc.errors import SettingError, whole
 
 # What joins a score in place of minus infinity: no softmax sees what is so far below its largest.
@@ -20,8 +20,9 @@ class HardALiBi(DistanceBias):
     The paper subtracts infinity, its code the largest number of the dtype: a softmax gives 0 for
     each. `windows` say how many tokens the first heads see, a query's own included; later heads
     see all. As in the authors' code they are 1, 2, 3, ... for half of the heads where nothing else
-    is given. Nothing is trained. Positions are whole numbers. Raises SettingError for heads < 1,
-    windows < 1 and more windows than heads.
+    is given. Nothing is trained. Where positions have gaps, as time stamps do, a window is
+    as long in time and holds what lies there; fractional ones cost a number per pair. Raises
+    SettingError for heads < 1, windows < 1 and more windows than heads.
 
     Source: Jelassi et al. 2024, arXiv:2402.01032, and the authors' code (transformers_ssm_copy).
     """
@@ -47,7 +48,7 @@ class HardALiBi(DistanceBias):
         yield cls(12)
         yield cls(3, windows=(4, 2, 1))
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
         windows = torch.tensor(self.windows, device=distance.device)[:, None]
         values = torch.zeros(self.heads or 1, len(distance), dtype=dtype, device=distance.device)
         values[: len(windows)].masked_fill_(distance.abs() >= windows, UNSEEN)

@@ -2,11 +2,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Pairs
-from posenc.encodings._distance import DistanceBias
+from posenc.encodings._distance import DistanceBias, Distances
 from posenc.errors import one_of
 
 
@@ -18,8 +18,9 @@ class KERPLE(DistanceBias):
 
     The parameters are log(r1) and log(r2), for power the logit of r2 / 2, so that any value is
     legal; they stay float32. As in the authors' code r1 starts in U(0, 2) and r2 in U(0, 1) for
-    log, r1 in U(0, 1) and r2 in U(0, 2) for power, none below 0.01. Positions are whole numbers of
-    known extent. Raises SettingError for heads < 1 and another kind.
+    log, r1 in U(0, 1) and r2 in U(0, 2) for power, none below 0.01. Whole positions are of
+    known extent; fractional ones, such as time stamps, cost a number per pair. Raises SettingError
+    for heads < 1 and another kind.
 
     Source: Chi et al. 2022, arXiv:2205.09921, section 4, and the authors' code.
     """
@@ -49,10 +50,10 @@ class KERPLE(DistanceBias):
         if self.kind == "log":
             return r1 * (raw.exp() * distance).log1p()
         # 0**r2 is 0, but has no gradient in r2.
-        grown = distance.clamp(min=1) ** (2 * raw.sigmoid())
+        grown = torch.where(distance > 0, distance, 1.0) ** (2 * raw.sigmoid())
         return r1 * torch.where(distance > 0, grown, 0.0)
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
         # Never in half precision, where far distances are rounded together.
         wide = torch.promote_types(self.log_r1.dtype, dtype)
         return -self.kernel(distance.abs().double()).to(wide)

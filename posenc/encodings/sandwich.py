@@ -1,11 +1,11 @@
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs
-from posenc.encodings._distance import DistanceBias
+from posenc.encodings._distance import DistanceBias, Distances
 from posenc.encodings._rotary import geometric
 from posenc.errors import even, positive
 
@@ -19,8 +19,9 @@ class Sandwich(DistanceBias):
     8h/H is the compression ratio of head h of H. Taking off dim/2, the product of a position with
     itself, makes the bias 0 there. The authors' code leaves it in (centered=False), which gives the
     same attention, for a softmax is blind to a constant, but larger scores, which cost digits. dim
-    shapes the bias and need not be the model's. Nothing is trained. Positions are whole numbers of
-    known extent. Raises SettingError for heads < 1, an odd dim and a base that is not positive.
+    shapes the bias and need not be the model's. Nothing is trained. Whole positions are of known
+    extent; fractional ones, such as time stamps, cost a number per pair. Raises SettingError for
+    heads < 1, an odd dim and a base that is not positive.
 
     Source: Chi et al. 2022, arXiv:2212.10356, and the authors' code in its appendix E.
     """
@@ -40,7 +41,7 @@ class Sandwich(DistanceBias):
         yield cls(12)
         yield cls(4, dim=10, base=500.0, centered=False)
 
-    def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
+    def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
         frequencies = geometric(self.base, self.dim, distance.device)
         product = distance.double().outer(frequencies).cos_().sum(dim=-1)
         if self.centered:

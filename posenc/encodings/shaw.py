@@ -23,11 +23,12 @@ class Shaw(Encoding):
     values. table "learned" trains both tables. "sinusoidal" is NEZHA: for both one fixed table,
     a[x, 2i] = sin(x * 10000**(-2i/dim)), a[x, 2i+1] = cos(x * 10000**(-2i/dim)); "nezha" is that
     of NEZHA's checkpoints, whose code takes x + clip for x. Checkpoints of BERT that count i - j
-    need their rows flipped. Raises SettingError for dim or clip < 1, for future < 0, and for a
-    sinusoidal table of odd dim.
+    need their rows flipped. Music Transformer's relative logits are these scores with values=False,
+    future=0 and a clip as long as its input; its skewing is a way to compute them. Raises
+    SettingError for dim or clip < 1, for future < 0, and for a sinusoidal table of odd dim.
 
     Source: Shaw et al. 2018, arXiv:1803.02155, equations 3 and 4; Wei et al. 2019,
-    arXiv:1909.00204, section 2.1.
+    arXiv:1909.00204, section 2.1; Huang et al. 2018, arXiv:1809.04281.
     """
 
     name = "shaw"

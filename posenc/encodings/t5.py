@@ -19,7 +19,8 @@ class T5Bias(DistanceBias):
     max_distance; farther distances share the last one. bidirectional gives each direction half of
     the buckets, otherwise the future shares bucket 0. T5 itself has no 1/sqrt(d): pass scale=1.0
     for its checkpoints. Raises SettingError for too few or an odd number of buckets and for a
-    max_distance within the exact buckets.
+    max_distance within the exact buckets; PositionsError for fractional positions, whose distances
+    below 1 have no bucket.
 
     Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1, and the authors' code.
     """
@@ -27,6 +28,7 @@ class T5Bias(DistanceBias):
     name = "t5"
     paper = "arXiv:1910.10683"
     tags = Tags(translation_invariant=True, norm_preserving=True)
+    counted = True
 
     def __init__(
         self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
+from posenc.positions.graph import graph
 from posenc.positions.grid import grid
 from posenc.positions.mrope import mrope
 from posenc.positions.planes import planes
@@ -29,6 +30,7 @@ from posenc.positions.tokens import (
     reading_values,
     whole_or_double,
 )
+from posenc.positions.tree import tree
 from posenc.positions.varlen import varlen
 from posenc.positions.visible import pairs, visible
 from posenc.torch_modes import kept
@@ -45,6 +47,8 @@ class Positions:
     static      a cache of fixed size
     rolling     a cache that keeps the last tokens, and sinks
     grid        the patches of an image or a video
+    graph       the nodes of a graph
+    tree        the nodes of a tree
     mrope       text with images, videos and sound
     random      training for longer inputs: a random subset of their positions
     skipping    the same with chunks that skip ahead
@@ -71,6 +75,8 @@ class Positions:
     static = classmethod(static)
     rolling = classmethod(rolling)
     grid = classmethod(grid)
+    graph = classmethod(graph)
+    tree = classmethod(tree)
     mrope = classmethod(mrope)
     random = classmethod(random)
     skipping = classmethod(skipping)
