@@ -1,23 +1,21 @@
 """`make gpu` where there is no GPU: rehearsed whole, and what its processes and its record do."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posenc.bench.case import Unavailable
 from posenc.bench.gpu.cases import cases
 from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.report import line, result
 from posenc.bench.gpu.row import Found, Place, Row, Step
 from posenc.bench.gpu.run import run
 from posenc.bench.gpu.workers import Workers
-from posenc.errors import SettingError, UnknownNameError, UnsupportedError
+from posenc.errors import SettingError, UnknownNameError
+from tests.support.rows import die, fail, give, hang, lack, refuse
 
 CPU = Place("cpu", tiny=True)
 MACHINE = {"gpu": "a card", "torch": "2"}
@@ -68,23 +66,6 @@ def test_a_step_that_there_is_not(tmp_path: Path) -> None:
         run(tmp_path / "gpu.json", CPU, ("speed",), 1.0, told)
 
 
-def give(place: Place, value: float) -> Found:
-    return {"value": value, "process": os.getpid()}
-
-
-def raise_(place: Place, kind: str) -> Found:
-    raise {"missing": Unavailable, "refused": UnsupportedError, "failed": ValueError}[kind]("so")
-
-
-def die(place: Place) -> Found:
-    os._exit(9)
-
-
-def hang(place: Place) -> Found:
-    time.sleep(60)
-    return {}
-
-
 def carried(rows: list[Row], **how: Any) -> dict[str, Found]:
     options: dict[str, Any] = {"seconds": 30.0, "until": float("inf")} | how
     with Workers(CPU) as workers:
@@ -95,9 +76,9 @@ def carried(rows: list[Row], **how: Any) -> dict[str, Found]:
 def test_a_row_that_dies_hangs_or_raises_takes_no_other_with_it() -> None:
     rows = [
         Row("one", give, (1.0,)),
-        Row("refused", raise_, ("refused",)),
-        Row("none", raise_, ("missing",)),
-        Row("wrong", raise_, ("failed",)),
+        Row("refused", refuse),
+        Row("none", lack),
+        Row("wrong", fail),
         Row("dead", die),
         Row("two", give, (2.0,)),
     ]
