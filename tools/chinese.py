@@ -218,7 +218,7 @@ PEERS = {
     "transformers compiled": "编译后的 transformers",
     "multiply in place, four tensors": "原地相乘，四个张量",
     "no attention": "没有注意力",
-    "typer and rich alone": "只有 typer 与 rich",
+    "rich alone": "只有 rich",
     "the turning kernel and SDPA": "旋转内核加 SDPA",
     "the kernel, its mask made before": "内核本身，掩码事先做好",
     **{
