@@ -15,6 +15,11 @@ def main() -> None:
     # "package.module:Class" is looked up from where the user stands, as `python -m` does.
     sys.path.insert(0, os.getcwd())
     try:
+        if sys.argv[1:] == ["--help"]:
+            from posenc.command_help import print_alone
+
+            print_alone()
+            return
         from posenc.commands import app
 
         app()

@@ -3,19 +3,24 @@
     python tools/benchmark.py posenc-bench/bench.json
 
 writes docs/benchmark.json, with times of four digits, which is more than clocks of a shared machine
-know. `make generate` judges its times by the figures that the cases declare today, and shows them
-in the pages of the benchmark and in the READMEs.
+know. A recording of `--only` takes the place of its own cases, each of which then tells the
+command, the day and the machine by which it was `recorded`. `make generate` judges the times by the
+figures that the cases declare today, and shows them in the pages of the benchmark and in the
+READMEs.
 """
 
 import json
 import math
 import re
+import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import chinese
+from benchmark_recording import kept, merged, results
 from punctuate import punctuate
 
 from posenc.bench.case import Goal
@@ -37,11 +42,13 @@ WORDS: dict[str, dict[str, Any]] = {
         "median 19 times of 20; memory is what position adds. *Missed* is above the figure, *lost* "
         "is slower than the best peer, or larger. A line shows the worst of its cases. {noise}",
         "counts": "{headline}",
+        "again": " Measured again on {day}, by `{command}`: {cases} of the cases{machine}.",
         "single": "Memory in this recording is one sample.",
         "lines": ("what", "case", "found", "at most", "beside the best peer"),
         "cases": ("case", "who", "found", "at most", "beside the best peer"),
         "short": "Every case that is missed or lost:",
         "noisy": " (noisy)",
+        "least": ", {name}: {found}",
         "absent": "not measured",
         "times": "times",
         "above": "{unit} above",
@@ -59,11 +66,13 @@ WORDS: dict[str, dict[str, Any]] = {
         "一行显示其中最差的用例。“噪声”指作为分母的时间自己相差超过 15 %。",
         "counts": "{total} 项中 {met} 项达到，{missed} 项未达到，{lost} 项落后，"
         "{missed and lost} 项未达到且落后，{not available} 项未测",
+        "again": "{day} 用 `{command}` 重新测过其中 {cases} 个用例{machine}。",
         "single": "这次记录里内存只测了一次。",
         "lines": ("项目", "用例", "测得", "上限", "与最好的其他实现比"),
         "cases": ("用例", "谁", "测得", "上限", "与最好的其他实现比"),
         "short": "所有未达到或落后的用例：",
         "noisy": "（噪声）",
+        "least": "，{name}：{found}",
         "absent": "未测",
         "times": "倍于",
         "above": "{unit}，高于",
@@ -83,13 +92,19 @@ VERDICTS_SHOWN = {
 }  # fmt: skip
 
 
-def kept(x: Any) -> Any:
-    """The same, with numbers of four digits."""
-    if isinstance(x, float):
-        return float(f"{x:.4g}")
-    if isinstance(x, list):
-        return [kept(each) for each in x]
-    return {key: kept(each) for key, each in x.items()} if isinstance(x, dict) else x
+def measured_again(report: dict[str, Any], language: str) -> str:
+    """Which cases are of later runs, and on which machine where that is another."""
+    names = {case.name for case in all_cases()}
+    sources = [case.get("recorded") for case in report["cases"] if case["name"] in names]
+    counts = Counter(json.dumps(source) for source in sources if source)
+    sentences = []
+    for source, cases in counts.items():
+        run, keys = json.loads(source), ("cpu", "cores", "torch")
+        other = any(run["machine"][key] != report["machine"][key] for key in keys)
+        machine = ", {cpu}, {cores} cores, torch {torch}".format(**run["machine"]) if other else ""
+        told = {"command": run["command"], "day": run["started"][:10], "machine": machine}
+        sentences.append(WORDS[language]["again"].format(cases=cases, **told))
+    return "".join(sentences)
 
 
 def pages() -> dict[Path, str]:
@@ -106,7 +121,7 @@ def readme(text: str, language: str) -> str:
     """A README with what was measured between its marks."""
     report = json.loads(DATA.read_text())
     found = results(report)
-    said = words(report, found, language, "summary")
+    said = words(report, found, language, "summary") + measured_again(report, language)
     told = WORDS[language]
     rows = grid(told["rows"], row_cells(found, language))
     folded = ["<details>", f"<summary>{told['fold']}</summary>", "", rows, "", "</details>"]
@@ -122,15 +137,9 @@ def between(text: str, marks: tuple[str, str], inside: str, language: str) -> st
     return f"{before}{marks[0]}\n{inside}\n{marks[1]}{after}"
 
 
-def results(report: dict[str, Any]) -> list[Result]:
-    """What was recorded of today's cases, in their order."""
-    recorded = {case["name"]: case for case in report["cases"]}
-    return [Result.from_json(case, recorded.get(case.name)) for case in all_cases()]
-
-
 def page(report: dict[str, Any], found: Sequence[Result], language: str) -> str:
     told = WORDS[language]
-    said = words(report, found, language, "where")
+    said = words(report, found, language, "where") + measured_again(report, language)
     if all(len(v) == 1 for r in found if r.case.measure == "memory" for v in r.values.values()):
         said = f"{said.rstrip()} {told['single']}"
     short = [figure for figure in figures(found) if figure.missed or figure.lost]
@@ -158,7 +167,7 @@ def line_rows(table: Sequence[Line], language: str) -> Iterator[Sequence[str]]:
     for line in table:
         row, shown = line.goal.row, line.worst
         found = measured(shown.found if shown else None, line.unit, language)
-        found += VERDICTS_SHOWN[language][line.verdict]
+        found += VERDICTS_SHOWN[language][line.verdict] + least(shown, language)
         found += WORDS[language]["noisy"] if line.noisy else ""
         case = chinese.line(line.goal.line) if language == "zh" else line.goal.line
         what = "" if row == above else row_name(row, language)
@@ -169,7 +178,7 @@ def line_rows(table: Sequence[Line], language: str) -> Iterator[Sequence[str]]:
 
 def case_row(figure: Figure, language: str) -> Sequence[str]:
     found = measured(figure.found, figure.result.case.unit, language)
-    found += VERDICTS_SHOWN[language][figure.verdict]
+    found += VERDICTS_SHOWN[language][figure.verdict] + least(figure, language)
     most = limit(figure.goal, figure.result.case.unit, language)
     return figure.result.case.name, figure.goal.who, found, most, beside(figure, language)
 
@@ -189,6 +198,16 @@ def measured(found: Interval | None, unit: str, language: str) -> str:
     middle = f"{found.median:.{digits}f}{of}"
     spread = f" ({found.low:.{digits}f}, {found.high:.{digits}f})"
     return middle if found.low == found.high else middle + spread
+
+
+def least(figure: Figure | None, language: str) -> str:
+    """Beside a figure that is missed, what it cannot leave out."""
+    if figure is None or figure.least is None:
+        return ""
+    name, found = figure.least
+    shown = measured(found, figure.result.case.unit, language).partition(" (")[0]
+    name = chinese.PEERS.get(name, name) if language == "zh" else name
+    return WORDS[language]["least"].format(name=name, found=shown)
 
 
 def beside(figure: Figure | None, language: str) -> str:
@@ -219,7 +238,7 @@ def row_cells(found: Sequence[Result], language: str) -> Iterator[Sequence[str]]
         yield (
             row_name(row, language),
             WORDS[language]["of"].format(count=met, of=len(members)),
-            emphasised(shown, excess(worst) > 1),
+            emphasised(shown, excess(worst) > 1) + least(worst.worst, language),
             limit(worst.goal, worst.unit, language),
             emphasised(beside(slowest, language), slowest is not None and slowest.lost),
         )
@@ -268,5 +287,7 @@ if __name__ == "__main__":
     recorded = json.loads(Path(sys.argv[1]).read_text())
     # Where the results were put is nobody's affair.
     recorded["command"] = re.sub(r" --out[ =]\S+", "", recorded["command"])
+    if "--only" in shlex.split(recorded["command"]):
+        recorded = merged(json.loads(DATA.read_text()), recorded)
     DATA.write_text(json.dumps(kept(recorded), separators=(",", ":")) + "\n")
     print(f"{DATA.relative_to(ROOT)}: {recorded['headline']}")

@@ -216,6 +216,15 @@ PEERS = {
     "SDPA, mask": "SDPA 加掩码",
     "complex multiply": "复数乘法",
     "transformers compiled": "编译后的 transformers",
+    "multiply in place, four tensors": "原地相乘，四个张量",
+    "no attention": "没有注意力",
+    "rich alone": "只有 rich",
+    "the turning kernel and SDPA": "旋转内核加 SDPA",
+    "the kernel, its mask made before": "内核本身，掩码事先做好",
+    **{
+        f"{name}, bare torch calls": f"{name}，只有 torch 调用"
+        for name in ("xpos", "t5", "kerple", "sandwich")
+    },
 }
 
 

@@ -36,6 +36,11 @@ def dense_bias(inputs: AttentionInputs) -> Call:
     return inputs.run(forward, learned)
 
 
+def bias_of(inputs: AttentionInputs) -> Tensor:
+    """The same bias (1, h, tq, tk) without a gradient, in q's dtype."""
+    return _dense(inputs)[0].detach()
+
+
 def masked(inputs: AttentionInputs) -> Call:
     """SDPA with the mask of all pairs, made once outside."""
     mask = visible(inputs.lowered.form)

@@ -58,7 +58,8 @@ class Goal:
     better.
 
     `peers` are the contestants that do the same work as `who`; None stands for all that are neither
-    ours nor the floor.
+    ours, nor the floor, nor a `least`: a contestant that does only what `who` cannot leave out. Its
+    figure stands beside one that is missed.
     """
 
     row: str
@@ -67,6 +68,7 @@ class Goal:
     base: str
     reach: float
     peers: tuple[str, ...] | None = None
+    least: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.bench import attention_peers as peers
-from posenc.bench.attention_inputs import AttentionSetting, no_position, ours
-from posenc.bench.case import Call, Case, Goal
+from posenc.bench.attention_inputs import AttentionInputs, AttentionSetting, no_position, ours
+from posenc.bench.case import Call, Case, Goal, Unavailable
+from posenc.native import query
+from posenc.torch_modes import arithmetic
 
 FLOOR = "no position"
 DTYPES = ("float32", "bfloat16")
@@ -29,7 +31,7 @@ NO_BIAS = ("shaw", "cope")
 LENGTHS = (4096, 32_768)
 CACHE_ROW = "8 decode steps through a growing cache"
 STATIC_ROW = "8 decode steps through a static cache"
-JOINED = "torch.cat and SDPA"
+JOINED, KERNEL = "torch.cat and SDPA", "the kernel, its mask made before"
 HEADS = ((8, 8), (32, 8))
 STEPS = 8
 
@@ -44,10 +46,11 @@ def cases() -> Iterator[Case]:
                     setting = AttentionSetting(encoding, keys, dtype, training=False, heads=heads,
                                    kv_heads=kv_heads, queries=1)  # fmt: skip
                     line = f"{heads} heads on {kv_heads}, {dtype}"
-                    goals = (Goal(row, line, "posenc", FLOOR, 1.1),)
                     runs = {FLOOR: no_position, "posenc": ours()}
                     if encoding not in NO_BIAS:
-                        runs["transformers"] = peers.transformers_sdpa
+                        runs |= {"transformers": peers.transformers_sdpa, KERNEL: kernel_alone}
+                    least = None if encoding in NO_BIAS else KERNEL
+                    goals = (Goal(row, line, "posenc", FLOOR, 1.1, least=least),)
                     yield Case(
                         f"decode step, {setting}", "decode", setting, runs, FLOOR, goals=goals
                     )
@@ -91,6 +94,16 @@ def cases() -> Iterator[Case]:
         )
         name = f"{STEPS} decode steps through a static cache, {cache}"
         yield Case(name, "decode", cache, runs, FLOOR, goals=goals)
+
+
+def kernel_alone(inputs: AttentionInputs) -> Call:
+    """One query's kernel, called straight with the bias that peers get ready made."""
+    bias, scale = peers.bias_of(inputs), inputs.setting.dim**-0.5
+    # Numbers that are added to scores have the dtype of the arithmetic.
+    mask = bias.to(arithmetic(inputs.q))
+    if not query.suits(inputs.q):
+        raise Unavailable("there are no C kernels here")
+    return inputs.run(lambda: query.attend(inputs.q, inputs.k, inputs.v, scale, mask))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import posenc as pe
-from posenc.bench.case import Call, Case, Goal
+from posenc.bench.bare_tables import BARE
+from posenc.bench.case import Call, Case, Goal, Unavailable
+from posenc.native.rotary_packing import packed, run_packed
 
-NOTHING, SDPA = "nothing", "SDPA"
+NOTHING, SDPA, TURN = "nothing", "SDPA", "the turning kernel and SDPA"
 ATTEND_ROW = "attend of lowered terms, tiny tensors, above SDPA's own call"
 STEP_ROW = "a cached rotary step: turn, append, attend"
 LOWER_ROW = "lower for one new token"
@@ -65,22 +67,35 @@ def cases() -> Iterator[Case]:
         runs = {SDPA: sdpa} | {
             f"posenc {name}": attending(make) for name, make in ENCODINGS.items()
         }
-        yield _case("attend", f"{shown} on {KEYS} keys", TinySetting(queries), runs, SDPA,
-                    _goals(runs, ATTEND_ROW, shown, SDPA, 20.0))  # fmt: skip
+        least = dict.fromkeys(("rotary", "xpos"), TURN)
+        goals = _goals(runs, ATTEND_ROW, shown, SDPA, 20.0, least)
+        runs[TURN] = turned
+        yield _case("attend", f"{shown} on {KEYS} keys", TinySetting(queries), runs, SDPA, goals)
     steps = {"posenc rotary": stepping, "transformers": stepping_transformers}
     runs: dict[str, Callable[[TinyInputs], Call]] = {NOTHING: nothing, **steps}
     goal = Goal(STEP_ROW, f"{KEYS} keys", "posenc rotary", NOTHING, 60.0, ("transformers",))
     yield _case("cached rotary step", f"{KEYS} keys", TinySetting(1), runs, NOTHING, (goal,))
     runs = {NOTHING: nothing}
     runs |= {f"posenc {name}": lowering(make) for name, make in ENCODINGS.items()}
-    yield _case("lower", f"1 query on {KEYS} keys", TinySetting(1), runs, NOTHING,
-                _goals(runs, LOWER_ROW, f"{KEYS} keys", NOTHING, 30.0))  # fmt: skip
+    bare = {name: f"{name}, bare torch calls" for name in BARE}
+    goals = _goals(runs, LOWER_ROW, f"{KEYS} keys", NOTHING, 30.0, bare)
+    runs |= {shown: tabling(name) for name, shown in bare.items()}
+    yield _case("lower", f"1 query on {KEYS} keys", TinySetting(1), runs, NOTHING, goals)
 
 
 def _goals(
-    runs: dict[str, Callable[[TinyInputs], Call]], row: str, line: str, base: str, reach: float
+    runs: dict[str, Callable[[TinyInputs], Call]],
+    row: str,
+    line: str,
+    base: str,
+    reach: float,
+    least: dict[str, str],
 ) -> tuple[Goal, ...]:
-    return tuple(Goal(row, line, name, base, reach, ()) for name in runs if name != base)
+    return tuple(
+        Goal(row, line, name, base, reach, (), least.get(name.removeprefix("posenc ")))
+        for name in runs
+        if name != base
+    )
 
 
 def _case(
@@ -108,6 +123,34 @@ def sdpa(inputs: TinyInputs) -> Call:
         return F.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v)
 
     return call
+
+
+def turned(inputs: TinyInputs) -> Call:
+    """The kernel that turns q and k, its call packed before, and SDPA."""
+    x = inputs.q, inputs.k
+    form = pe.lower(pe.Rotary(DIM), inputs.positions).form
+    waves = form.waves(torch.float32)
+    cos, sin = zip(*(each for each in waves if each is not None), strict=True)
+    call_kernel = packed(x, [torch.empty_like(one) for one in x], cos, sin, False, 0, False)
+    if call_kernel is None:
+        raise Unavailable("there are no C kernels here")
+
+    @torch.no_grad()
+    def call() -> Tensor:
+        q, k = out = [torch.empty_like(one) for one in x]
+        run_packed(call_kernel, x, out)
+        return F.scaled_dot_product_attention(q, k, inputs.v)
+
+    return call
+
+
+def tabling(name: str) -> Callable[[TinyInputs], Call]:
+    """The tables that `lowering` makes of this encoding, by torch alone."""
+
+    def make(inputs: TinyInputs) -> Call:
+        return torch.no_grad()(BARE[name](ENCODINGS[name](), inputs.setting.keys))
+
+    return make
 
 
 def attending(encoding: Callable[[], Any]) -> Callable[[TinyInputs], Call]:

@@ -107,7 +107,8 @@ def _figures_to_reach(table_of: Sequence[Line]) -> Child:
     note = (
         "A line that stands for several encodings shows the worst of them. A line is met where no "
         "median is above the figure and no peer is faster; it is missed where one is above, and "
-        "lost where a peer needs less."
+        "lost where a peer needs less. Beside what is missed stands, where that was measured, what "
+        "the least takes that cannot be left out."
     )
     title = "Figures to reach"
     return [tag("h2", title), table(heads, rows, title, words=(3, 4)), small(note)]
@@ -126,7 +127,7 @@ def _not_met(every: Sequence[Figure]) -> Child:
         cells: list[Child] = [
             tag("td", _shown(figure.found, unit)),
             tag("td", f"{figure.goal.reach:g}"),
-            tag("td", _chip(figure.verdict), class_="words"),
+            tag("td", [_chip(figure.verdict), _least(figure)], class_="words"),
             tag("td", _beside_peer(figure), class_="words"),
         ]
         rows.append(tag("tr", tag("th", heading, scope="row"), cells))
@@ -152,9 +153,17 @@ def _chip(verdict: Verdict) -> Markup:
     return tag("span", verdict, class_=f"chip {CHIPS.get(verdict, 'bad')}")
 
 
+def _least(figure: Figure | None) -> Child:
+    """What a figure that is missed cannot leave out."""
+    if figure is None or figure.least is None:
+        return None
+    name, found = figure.least
+    return f" {name}: {found.median:,.{2 if figure.result.case.unit == 'x' else 0}f}"
+
+
 def _judged(line: Line) -> list[Child]:
-    chip: list[Child] = [_chip(line.verdict)]
     count, worst = len(line.figures), line.worst
+    chip: list[Child] = [_chip(line.verdict), _least(worst)]
     if count > 1 and worst:
         same = len({figure.result.case.name for figure in line.figures}) == 1
         told = worst.goal.who if same else _encoding(worst.result.case.name)

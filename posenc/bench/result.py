@@ -34,10 +34,16 @@ class Result:
         """The peer that leaves the goal's contestant worst, and that one against this peer."""
         peers = goal.peers
         if peers is None:
-            others = (name for name in self.case.contestants if name != self.case.floor)
+            none = {self.case.floor, *(each.least for each in self.case.goals)}
+            others = (name for name in self.case.contestants if name not in none)
             peers = tuple(name for name in others if not name.startswith("posenc"))
         ran = [(peer, found) for peer in peers if (found := self.against(goal.who, peer))]
         return max(ran, key=lambda each: each[1].median, default=None)
+
+    def least(self, goal: Goal) -> tuple[str, Interval] | None:
+        """What cannot be left out of the goal's figure, where that ran."""
+        found = None if goal.least is None else self.against(goal.least, goal.base)
+        return None if goal.least is None or found is None else (goal.least, found)
 
     @classmethod
     def from_json(cls, case: Case, recorded: dict[str, Any] | None) -> "Result":
@@ -83,7 +89,9 @@ class Result:
 
     def _judged(self, goal: Goal) -> dict[str, Any]:
         found, peer = self.against(goal.who, goal.base), self.beside_best_peer(goal)
+        least = self.least(goal)
         return {
             "found": found and dataclasses.asdict(found),
             "best_peer": peer and {"name": peer[0], "found": dataclasses.asdict(peer[1])},
+            "least_found": least and dataclasses.asdict(least[1]),
         }

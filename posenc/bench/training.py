@@ -17,7 +17,7 @@ from posenc.bench.decoders import (
     training_step,
 )
 
-FLOOR = "no position"
+FLOOR, LEAST = "no position", "no attention"
 # The first is what `posenc compare` trains unless told otherwise.
 SHAPES = (Shape(32, 2, 4, 64, 16), Shape(128, 2, 4, 1024, 2))
 REACH = dict(zip(SHAPES, (0.9, 1.1), strict=True))
@@ -43,15 +43,13 @@ class TrainingSetting:
 def cases() -> Iterator[Case]:
     for shape in SHAPES:
         for encoding in ENCODINGS:
-            runs = {FLOOR: plain, "posenc": own}
+            # No kernel, however fast, brings the others below the last of these.
+            runs = {FLOOR: plain, "posenc": own, LEAST: without_attention}
             peers = ("x-transformers",) if encoding in PEERS else ()
-            if encoding == "none":
-                # No kernel, however fast, brings the others below it.
-                runs["no attention"] = without_attention
             runs |= dict.fromkeys(peers, theirs)
             name = f"training step, {encoding}, dim {shape.dim}, L = {shape.length}"
             line = f"dim {shape.dim}, L = {shape.length}"
-            goal = Goal(ROW, line, "posenc", FLOOR, REACH[shape], peers)
+            goal = Goal(ROW, line, "posenc", FLOOR, REACH[shape], peers, LEAST)
             setting = TrainingSetting(encoding, shape)
             yield Case(name, "training", setting, runs, FLOOR, goals=(goal,))
 

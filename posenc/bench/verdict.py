@@ -36,6 +36,11 @@ class Figure:
         return self.peer is not None and self.peer[1].median > even
 
     @property
+    def least(self) -> tuple[str, Interval] | None:
+        """Beside what is missed, what it cannot leave out, and what that takes."""
+        return self.result.least(self.goal) if self.missed else None
+
+    @property
     def lacking(self) -> str | None:
         """Why nothing was found."""
         if self.found is not None:
@@ -96,6 +101,10 @@ class Line:
             name, against = beside.peer
             ends = [against.low, against.median, against.high]
             peer = {"name": name, "found": ends, "case": beside.result.case.name}
+        least = None
+        if worst and worst.least:
+            name, own = worst.least
+            least = {"name": name, "found": [own.low, own.median, own.high]}
         return {
             "row": self.goal.row,
             "line": self.goal.line,
@@ -106,6 +115,7 @@ class Line:
             "found": found and [found.low, found.median, found.high],
             "worst": worst.result.case.name if worst else None,
             "peer": peer,
+            "least": least,
             "lacking": self.lacking,
             "noisy": self.noisy,
             "verdict": self.verdict,

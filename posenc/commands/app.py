@@ -4,74 +4,18 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from posenc.command_list import ABOUT, COMMANDS
 from posenc.errors import PosencError, installing
 
 # Wherever this version of typer has it from.
 UsageError: Any = typer.BadParameter.__base__
 
 
-class Command(NamedTuple):
-    """module:function in this package, and what --help says: the function's first sentence."""
-
-    place: str
-    summary: str
-
-
-# In the order of --help, which loads none of them.
-COMMANDS = {
-    "advise": Command(
-        "advise:advise",
-        "Tell what was measured for and against each encoding at a length, for a kind of task.",
-    ),
-    "bench": Command(
-        "bench:bench", "Time posenc against peers and against no position, and write a page."
-    ),
-    "list": Command("catalogue:list_", "List every encoding, by kind."),
-    "check": Command(
-        "check:check",
-        "Hold encodings to their claims with the public check suite; exit code 1 if one fails.",
-    ),
-    "claims": Command(
-        "claims:app", "Run what was published about encodings, and see whether it holds."
-    ),
-    "compare": Command(
-        "compare:compare",
-        "Train a small model with each encoding, test it at longer lengths, and write a report.",
-    ),
-    "convert": Command(
-        "convert:convert",
-        "Copy weights in the other rotary layout, or write a configuration for another engine.",
-    ),
-    "doctor": Command(
-        "doctor:doctor",
-        "Tell what is wrong with a model's positions and what engines drop; exit code 1 if grave.",
-    ),
-    "explore": Command(
-        "explore:explore",
-        "Write the explorer, one HTML file that needs no network, and open it in the browser.",
-    ),
-    "extend": Command(
-        "extend:extend",
-        "Measure how far a trained rotary model reads with each method, and write a report.",
-    ),
-    "inspect": Command(
-        "inspect:inspect",
-        "Look into a trained model: what positions do to its tables, scores, attention and output.",
-    ),
-    "lab": Command(
-        "lab:app",
-        "Run any task of the lab, and look at what was run: numbers, a table, a map.",
-    ),
-    "show": Command(
-        "show:show",
-        "Show one encoding: formula, source, settings, tags, examples; or draw it.",
-    ),
-}
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False}
 
 
@@ -106,11 +50,10 @@ class OneLine(TyperGroup):
         return list(COMMANDS)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        from posenc.commands.help import print_help
+        from posenc.command_help import print_help
 
         options = (parameter.get_help_record(ctx) for parameter in self.get_params(ctx))
-        commands = ((name, command.summary) for name, command in COMMANDS.items())
-        print_help(self.get_usage(ctx), self.help or "", filter(None, options), commands)
+        print_help(self.get_usage(ctx), filter(None, options))
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -131,7 +74,7 @@ class OneLine(TyperGroup):
 
 app = typer.Typer(
     cls=OneLine,
-    help="Position encoding for Transformers: look at encodings, check them, compare them.",
+    help=ABOUT,
     no_args_is_help=True,
     **PLAIN,
 )

@@ -97,6 +97,9 @@ def _short(figure: "Figure") -> str:
     if figure.lost and figure.peer:
         name, against = figure.peer
         beside = f", {_number(against, case.unit)} {case.beside} {name}"
+    if figure.least:
+        name, least = figure.least
+        beside += f", {name} {_number(least, case.unit)}"
     return f"{figure.verdict}: {case.name}: {found}, at most {goal.reach:g}{beside}"
 
 

@@ -46,17 +46,17 @@ class KERPLE(DistanceBias):
 
     def kernel(self, distance: Float[Tensor, "n"]) -> Float[Tensor, "h n"]:
         """What each head subtracts at distances >= 0, in float64."""
-        r1, raw = self.log_r1.double().exp()[:, None], self.raw_r2.double()[:, None]
+        r1, raw = (x.double().unsqueeze(1) for x in (self.log_r1, self.raw_r2))
         if self.kind == "log":
-            return r1 * (raw.exp() * distance).log1p()
+            return (raw.exp() * distance).log1p() * r1.exp()
         # 0**r2 is 0, but has no gradient in r2.
         grown = torch.where(distance > 0, distance, 1.0) ** (2 * raw.sigmoid())
-        return r1 * torch.where(distance > 0, grown, 0.0)
+        return r1.exp() * torch.where(distance > 0, grown, 0.0)
 
     def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
         # Never in half precision, where far distances are rounded together.
         wide = torch.promote_types(self.log_r1.dtype, dtype)
-        return -self.kernel(distance.abs().double()).to(wide)
+        return self.kernel(distance.abs().double()).to(wide).neg_()
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         away = at.distance().abs()

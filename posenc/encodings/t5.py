@@ -62,13 +62,13 @@ class T5Bias(DistanceBias):
     def bucket(self, distance: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
         """The bucket of each distance k - q, computed in float32 as checkpoints were."""
         size = self.buckets // 2 if self.bidirectional else self.buckets
-        past = distance.abs() if self.bidirectional else (-distance).clamp_(min=0)
+        # Negative distances, over a negative number: few operators, for tables are small.
+        behind = -distance.abs() if self.bidirectional else distance.clamp(max=0)
         exact = size // 2
-        ratio = past.float().div_(exact).clamp_(min=1).log_()
-        ratio.div_(math.log(self.max_distance / exact))
-        # Beyond the exact buckets, and 0 for distances within them.
-        beyond = ratio.mul_(size - exact).long().clamp_(max=size - 1 - exact)
-        bucket = beyond.add_(past.clamp(max=exact))
+        grown = behind.float().div_(-exact).log_().div_(math.log(self.max_distance / exact))
+        # Beyond the exact buckets, and 0 for distances within them: of 0 the logarithm is -inf.
+        beyond = grown.mul_(size - exact).clamp_(0, size - 1 - exact).long()
+        bucket = beyond.sub_(behind.clamp_(min=-exact))
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 
     def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:

@@ -1,5 +1,6 @@
 """bench.html, bench.json and the command."""
 
+import dataclasses
 import json
 import random
 from html import escape
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bench_cases import MACHINE, about, result
+from bench_cases import MACHINE, about, case_of, result
 from typer.testing import CliRunner
 
 from posenc.bench.cases import all_cases
@@ -61,6 +62,10 @@ class TestPage:
         listed, _, _ = after.partition("</table>")
         assert [name in listed for name in names] == [False, True, True]
         assert "1.20 times peer" in listed
+        goal = dataclasses.replace(case_of().goals[0], least="peer")
+        missed = [result(1.9, peer=1.7, goals=(goal,))]
+        html = write_page(tmp_path, report(about(), missed), missed).read_text("utf-8")
+        assert html.count("peer: 1.70") == 2
         # A page of what is met has no such list.
         html = write_page(tmp_path, report(about(), results[:1]), results[:1]).read_text("utf-8")
         assert "Cases that are missed or lost" not in html

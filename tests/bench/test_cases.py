@@ -8,6 +8,7 @@ import torch
 from bench_cases import case_of
 from torch import Tensor
 
+import posenc as pe
 from posenc.bench import (
     building,
     converting,
@@ -19,6 +20,7 @@ from posenc.bench.attention import CONTENT_ROW
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
 from posenc.bench.attention_encodings import ENCODINGS, visible_share
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
+from posenc.bench.bare_tables import BARE
 from posenc.bench.case import GROUPS, Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
 from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
@@ -29,6 +31,7 @@ from posenc.bench.training import ROW as TRAINING_ROW
 from posenc.commands.bench import bench as command
 from posenc.errors import UnknownNameError
 from posenc.normal_form.pairs import visible
+from posenc.terms import Rotate
 
 EVERY = all_cases()
 # These wait for a compiler; the others are held to posenc's results below.
@@ -216,3 +219,33 @@ class TestContestants:
         else:
             first, second = call(), call()
             assert all(map(torch.equal, first, second))
+
+
+class TestLeast:
+    def test_who_does_the_least_is_no_peer(self) -> None:
+        for case in EVERY:
+            for goal in case.goals:
+                if goal.least is not None:
+                    assert goal.least in case.contestants
+                    assert goal.least not in (goal.peers or ())
+
+    @pytest.mark.parametrize("name", BARE)
+    def test_bare_calls_make_the_tables_of_lower(self, name: str) -> None:
+        torch.manual_seed(0)
+        encoding = overhead.ENCODINGS[name]()
+        found = BARE[name](encoding, overhead.KEYS)()
+        positions = overhead.TinySetting(1).inputs().positions
+        lowered = pe.lower(encoding, positions, keys_prerotated=True)
+        if name == "xpos":
+            (term,) = lowered.terms
+            assert isinstance(term, Rotate)
+            waves = lowered.form.q_waves
+            assert waves is not None
+            wanted = [*waves, term.q_log_scale, term.k_log_scale]
+        else:
+            assert lowered.form.table is not None
+            wanted = [lowered.form.table.values]
+        for one, other in zip(wanted, found, strict=True):
+            assert one is not None
+            assert one.dtype == other.dtype
+            assert torch.allclose(one.flatten(), other.flatten(), rtol=1e-6, atol=0)

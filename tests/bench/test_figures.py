@@ -90,6 +90,18 @@ class TestVerdict:
         (figure,) = figures([result(1.2, peer=0.1, goals=(goal,))])
         assert (figure.verdict, figure.peer) == ("met", None)
 
+    def test_what_cannot_be_left_out_stands_beside_what_is_missed(self) -> None:
+        goal = dataclasses.replace(case_of().goals[0], least="peer")
+        missed, met = (result(x, peer=1.2, goals=(goal,)) for x in (1.6, 1.4))
+        for one, least in ((missed, 1.2), (met, None)):
+            (line,) = lines([one])
+            # It is no peer, though it is faster.
+            assert line.verdict == ("missed" if least else "met")
+            shown = line.to_json()["least"]
+            assert shown == (least and {"name": "peer", "found": [least] * 3})
+        absent = Result(case_of(goals=(goal,)), {"floor": [1.0], "posenc": [2.0]})
+        assert lines([absent])[0].to_json()["least"] is None
+
     def test_a_recording_without_a_case_says_so(self) -> None:
         case = case_of()
         absent = Result.from_json(case, None)

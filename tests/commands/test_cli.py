@@ -18,8 +18,9 @@ import posenc.lab.compare
 import posenc.testing
 import posenc.testing.suite
 from posenc.chinese import described
+from posenc.command_list import COMMANDS
 from posenc.commands import app
-from posenc.commands.app import COMMANDS, OneLine
+from posenc.commands.app import OneLine
 
 run = CliRunner().invoke
 
@@ -29,22 +30,32 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestMain:
-    def test_help_does_not_wait_for_torch(self) -> None:
+    def test_help_waits_for_neither_torch_nor_typer(self) -> None:
         ended = python(
             "import sys; sys.argv = ['posenc', '--help']\n"
             "from posenc.cli import main\n"
             "try: main()\n"
             "except SystemExit: pass\n"
-            "print({'torch', 'matplotlib', 'markdown_it', 'typer.rich_utils'} & set(sys.modules))\n"
+            "print({'torch', 'matplotlib', 'markdown_it', 'typer'} & set(sys.modules))\n"
             "print([name for name in sys.modules if name.startswith('posenc.')])"
         )
         *_, heavy, own = ended.stdout.splitlines()
         assert heavy == "set()"
         assert set(ast.literal_eval(own)) == {
-            "posenc.cli", "posenc.commands", "posenc.commands.app", "posenc.commands.help",
-            "posenc.errors",
+            "posenc.cli", "posenc.command_help", "posenc.command_list",
         }  # fmt: skip
         assert all(name in ended.stdout for name in ("list", "show", "check", "compare"))
+
+    @pytest.mark.parametrize("width", ["60", "80", "132"])
+    def test_help_alone_says_what_typer_says(
+        self, width: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Asked twice, it comes by typer."""
+        monkeypatch.setenv("COLUMNS", width)
+        program = "import sys; sys.argv = ['posenc', *{}]; from posenc.cli import main; main()"
+        alone, typers = (python(program.format(["--help"] * count)) for count in (1, 2))
+        assert " Usage: posenc [OPTIONS] COMMAND [ARGS]..." in alone.stdout
+        assert (alone.stdout, alone.returncode) == (typers.stdout, typers.returncode)
 
     def test_help_names_each_command_in_its_own_words(self) -> None:
         group = get_command(app)
