@@ -19,6 +19,9 @@ test: export PYTHONDONTWRITEBYTECODE :=
 # Node may be the one that tests/explorer/setup installed.
 test: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# Tests that are marked so, in files that say it: the others need not be read for them.
+UNSHAPED = $(shell grep -lrE --include='test_*.py' 'mark\.(graph|unchecked|browser)' tests)
+
 # The C kernels are part of what is installed: an edit builds them again.
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
 DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
@@ -38,7 +41,7 @@ test: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --jaxtyping-packages=$(SHAPES) \
 	  -m "not graph and not unchecked and not triton and not browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-	  -m "graph or unchecked or browser" --show-capture=no
+	  -m "graph or unchecked or browser" --show-capture=no $(UNSHAPED)
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends
 
 # What only a GPU can show, with the Python that has torch for it: nothing is installed or built.

@@ -1,3 +1,5 @@
+import gc
+
 import jaxtyping
 import pytest
 import torch
@@ -12,6 +14,16 @@ shapes.install()
 # The same examples on every machine, however slow it is.
 settings.register_profile("posenc", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("posenc")
+
+
+def pytest_collection() -> None:
+    """Tests and modules stay: to look for garbage among them takes a seventh of their reading."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_make_collect_report() -> None:

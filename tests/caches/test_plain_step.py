@@ -12,6 +12,7 @@ from posenc import plain_step
 from posenc.mask_rules import Window
 from posenc.native import query
 from posenc.terms import Mask
+from tests.support.spread import spread
 from tests.support.steps import DIM, HEADS, Steps, same
 
 TURNS = {
@@ -32,20 +33,20 @@ ADDS = {
 
 
 CACHES = {"growing": pe.Cache, "static": lambda: pe.StaticCache(80)}
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+# How many query heads share a key head, and where keys are kept.
+PLACES = [(shared, cache) for shared in (1, 2) for cache in CACHES]
 
 
-@pytest.mark.parametrize("cache", CACHES)
-@pytest.mark.parametrize("shared", [1, 2])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize(("name", "dtype", "place"), spread(TURNS, DTYPES, PLACES), ids=str)
 def test_it_gives_the_same_bits(
     name: str,
     dtype: torch.dtype,
-    shared: int,
-    cache: str,
+    place: tuple[int, str],
     taken: list[bool],
     the_long_way: Callable[[], None],
 ) -> None:
+    shared, cache = place
     # More of them than angles are made at once.
     count = 70
     short = Steps(TURNS[name], CACHES[cache](), dtype, shared)
@@ -78,19 +79,17 @@ LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cache", CACHES)
-@pytest.mark.parametrize("shared", [1, 2])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("name", [*ADDS, *LISTS])
+@pytest.mark.parametrize(
+    ("name", "dtype", "place"), spread([*ADDS, *LISTS], DTYPES, PLACES), ids=str
+)
 def test_a_bias_is_the_same_to_a_rounding(
     name: str,
     dtype: torch.dtype,
-    shared: int,
-    cache: str,
+    place: tuple[int, str],
     taken: list[bool],
     the_long_way: Callable[[], None],
 ) -> None:
-    count, encoding = 70, (ADDS | LISTS)[name]
+    (shared, cache), count, encoding = place, 70, (ADDS | LISTS)[name]
     short = Steps(encoding, CACHES[cache](), dtype, shared)
     with torch.no_grad():
         actual = short.run(count)
@@ -125,7 +124,7 @@ def test_terms_that_come_lowered_take_it_too(
 
 
 @pytest.mark.parametrize("shared", [1, 2])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 254, 255, 300, 5000])
 def test_it_takes_what_auto_takes(
     count: int, dtype: torch.dtype, shared: int, taken: list[bool]

@@ -19,6 +19,13 @@ def test_every_module_whose_shapes_are_checked_exists() -> None:
     assert [name for name in names.split() if find_spec(f"posenc.{name}") is None] == []
 
 
+def test_what_runs_without_shapes_says_so_in_its_own_file() -> None:
+    """Make reads files that name these marks: a test that has one from elsewhere would not run."""
+    marked = re.compile(r"mark\.(graph|unchecked|browser)")
+    others = [path for path in (ROOT / "tests").rglob("*.py") if not path.match("test_*.py")]
+    assert [path for path in others if marked.search(path.read_text())] == []
+
+
 def test_every_target_that_it_makes_exists() -> None:
     steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
     asked = {name for step in steps for name in re.findall(r"make (\w+)", step.get("run", ""))}

@@ -7,6 +7,7 @@ import torch
 
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_same, decoded, left_padding, logits, text
+from tests.support.spread import spread
 
 transformers = pytest.importorskip("transformers")
 
@@ -47,8 +48,9 @@ def pair(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     return FAMILIES[request.param].pair()
 
 
-@pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize(
+    ("pair", "chunks", "cache"), spread(DECODERS, CHUNKS, CACHES), indirect=["pair"]
+)
 def test_text(pair: tuple[Any, Any], cache: Any, chunks: str) -> None:
     ids = text()
     made = decoded(pair[1], ids, cache(pair[1]), CHUNKS[chunks])

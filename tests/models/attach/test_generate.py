@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_same, left_padding, text
+from tests.support.spread import spread
 
 pytest.importorskip("transformers")
 
@@ -44,8 +45,11 @@ def assert_same_text(pair: tuple[Any, Any], mask: Tensor, **told: Any) -> None:
     assert_same(our_scores[finite], their_scores[finite])
 
 
-@pytest.mark.parametrize("cache", [None, "static", "dynamic"])
-@pytest.mark.parametrize("length", [4, 10])
+@pytest.mark.parametrize(
+    ("pair", "cache", "length"),
+    spread(DECODERS, [None, "static", "dynamic"], [4, 10]),
+    indirect=["pair"],
+)
 def test_greedy(pair: tuple[Any, Any], cache: str | None, length: int) -> None:
     mask = torch.ones(2, length, dtype=torch.long)
     assert_same_text(pair, mask, cache_implementation=cache)
