@@ -15,8 +15,9 @@ first that lacks nothing:
                that hides 3 of 4 keys, and in 16 bits, in bfloat16 with AVX-512 alone: those that
                meet 256 keys or more for each head that shares them (in bfloat16 one head, in
                float16 up to 4), and causal ones of more keys than queries (in bfloat16 if there
-               are 2 queries or more for each head that shares keys). With `return_lse=True` all:
-               SDPA gives no log of the sum of exp(score)
+               are 2 queries or more for each head that shares keys). Of windows with a table of
+               rows and columns, in more than 16 bits, those of 196 tokens or more, with gradients
+               49. With `return_lse=True` all: SDPA gives no log of the sum of exp(score)
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
                queries, in traced graphs, and for masks of up to 2**20 numbers
     triton     NVIDIA GPUs: functions of the distance

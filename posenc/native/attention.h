@@ -33,6 +33,17 @@ struct pe_network_grads {
     double *by_query, *hidden_weight, *hidden_bias, *output_weight, *output_bias;
 };
 
+/* score += table[h, k_index[j] - q_index[i] + zero], clamped at its ends; int64 indices
+   (1|batch, tokens). Of keys that follow each other, those whose index rises by 1 are read at once.
+   The gradient of the table is of float64. */
+struct pe_grid {
+    struct pe_table table;
+    const int64_t *q_index;
+    int64_t q_index_step;
+    const int64_t *k_index;
+    int64_t k_index_step;
+};
+
 /* Order and document of every query or key (batch, tokens). NULL where they count from 0, the
    queries being the last of the keys, and where all is one document. Steps are between rows of the
    batch, 0 where they are shared. */
@@ -45,7 +56,7 @@ struct pe_tokens {
 
 /* Distance is order of the key - order of the query.
 
-   out = softmax(scale * (q . k + vectors) + table + slopes + offsets + network, where
+   out = softmax(scale * (q . k + vectors) + table + slopes + offsets + network + grid, where
    visible; sink beside) v + values.
 
    Tensors (batch, heads, tokens, width) of `type`; strides count elements, the last dimension is
@@ -85,6 +96,7 @@ struct pe_attention {
     void *by_count_grad;
     int64_t by_count_steps;
     struct pe_network network;
+    struct pe_grid grid;
     /* A logit of each head (heads) in the softmax of its rows, of a key without a value. */
     const double *sink;
 

@@ -31,6 +31,7 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
     transpose_table(&p->on_key, h, p->width, w->key_table);
     transpose_table(&p->on_value, h, p->value_width, w->value_table);
     network_head(p, &w->network, h);
+    grid_head(p, &w->grid, h);
     if (p->on_query.weight) memset(w->query_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
     if (p->on_value.weight) memset(w->value_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
     for (; q_count > 0; q++, q_count--) {

@@ -10,6 +10,7 @@ struct forward {
     REAL *q_words, *k_words;
     struct counting counting;
     struct network network;
+    struct grid grid;
     int64_t head;
     int finite_values, finite_table;
 };
@@ -40,6 +41,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
     network_scratch(p, memory, &w->network);
+    grid_scratch(p, memory, &w->grid);
     w->head = -1;
 }
 
@@ -93,6 +95,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
 
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
+    grid_meet(p, &w->grid, m, k, b);
     double origin = origin_of(p, b, h, q);
     int plain = !fill_offsets(p, k, b, h, origin, w->beside);
     const REAL *far = 0;
@@ -130,6 +133,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
         int masked = from > 0 || to < TILE;
         bias = network_row(p, &w->network, m, bias, i);
+        bias = grid_row(p, &w->grid, q, b, i, bias);
         if (plain) {
             scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
         } else {
@@ -244,6 +248,7 @@ static void forward_block(const struct pe_attention *p, struct forward *w, int64
             w->finite_table = finite_table(&p->on_value, h, p->value_width);
         }
         network_head(p, &w->network, h);
+        grid_head(p, &w->grid, h);
         w->head = h;
     }
     memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));

@@ -126,6 +126,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
 
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
+    grid_meet(p, &w->grid, m, k, b);
     double origin = origin_of(p, b, h, q);
     int plain = !fill_offsets(p, k, b, h, origin, w->beside) && !query_side && !key_side;
     REAL scale = (REAL)(p->scale * LOG16E);
@@ -154,6 +155,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
         int masked = from > 0 || to < TILE;
         bias = network_row(p, &w->network, m, bias, i);
+        bias = grid_row(p, &w->grid, q, b, i, bias);
         if (plain) {
             scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
         } else {
@@ -183,6 +185,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     }
     if (p->table.grad || p->past_grad) add_diagonals(p, w, m, h);
     network_gradients(p, &w->network, w->slot, m, q, b, w->grads);
+    grid_gradients(p, &w->grid, w->slot, m, q, b, h, w->grads);
     if (p->by_count) gate_gradients(p, &w->counting, m, factor, w->grads);
     const struct band by_key = transposed(m->band);
     product_add(m->height, m->columns, padded(p->value_width), m->rows, by_key, w->weights, 1, PITCH,

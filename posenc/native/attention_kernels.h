@@ -14,6 +14,7 @@
 #include "attention_dropout.h"
 #include "attention_diagonals.h"
 #include "attention_network.h"
+#include "attention_grid.h"
 #include "attention_query.h"
 #include "attention_forward.h"
 #include "attention_masked_query.h"

@@ -15,6 +15,7 @@ static void query_meeting(const struct pe_attention *p, struct forward *w, const
     REAL scale = (REAL)(p->scale * LOG16E), all_keys = 0;
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
+    grid_meet(p, &w->grid, m, k, b);
     double origin = origin_of(p, b, h, q);
     fill_offsets(p, k, b, h, origin, w->beside);
     if (p->q_offset) all_keys = (REAL)((offset_of(p, b, h, q->start) - origin) * LOG16E);
@@ -33,6 +34,7 @@ static void query_meeting(const struct pe_attention *p, struct forward *w, const
 
     vr s[TILE / (sizeof(vf) / sizeof(REAL))];
     const REAL *bias = network_row(p, &w->network, m, w->bias, 0);
+    bias = grid_row(p, &w->grid, q, b, 0, bias);
     scores_of_row(0, w->scores, scale, bias, w->beside, all_keys, from > 0 || to < TILE, from, to,
                   s, w->weights);
     soften_row(s, w->weights, w->peak, w->sum, w->out, pitch_of(p->value_width), w->far_sum);

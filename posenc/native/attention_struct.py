@@ -49,7 +49,7 @@ Seed = Annotated[Tensor | None, _Kind(("",), learned=False)]
 class Inputs(NamedTuple):
     """What posenc::attention takes.
 
-    q, k, v of one dtype; tables (1|h, n), vectors (1|h, n, d) and by_count
+    q, k, v of one dtype; tables and grid (1|h, n), vectors (1|h, n, d) and by_count
     (b, h, tq, steps) in that of the arithmetic; slopes and sink (h), offsets (1|b, h, t) and a
     network's tensors float64, by_distance (1, n) and output_weight (h, u); seed () int64, where
     dropout is above 0.
@@ -82,6 +82,10 @@ class Inputs(NamedTuple):
     network_hidden_bias: Slopes = None
     network_output_weight: OfUnits = None
     network_output_bias: Slopes = None
+    grid: Table = None
+    grid_zero: int = 0
+    grid_q_index: OfTokens = None
+    grid_k_index: OfTokens = None
     sink: Slopes = None
     q_order: OfTokens = None
     q_document: OfTokens = None

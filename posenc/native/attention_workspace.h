@@ -16,6 +16,7 @@ struct backward {
     REAL *q_words, *k_words, *v_words, *grad_words;
     struct counting counting;
     struct network network;
+    struct grid grid;
     int64_t slot, chunk;
     int finite_tables;
 };
@@ -75,6 +76,7 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     count_scratch(p, memory, BLOCK_ROWS,
                   tiles_at_most(&p->k_tokens, p->valid, p->chunk, p->keys), &w->counting);
     network_scratch(p, memory, &w->network);
+    grid_scratch(p, memory, &w->grid);
 }
 
 static void pack_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,

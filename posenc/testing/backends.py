@@ -55,7 +55,7 @@ from posenc.testing.masks import arrangements
 
 # Terms that a backend may leave to others, on the CPU; whoever is not named here must take all.
 LEAVES: dict[str, tuple[type[Term], ...]] = {
-    "native": (ChunkZones, DenseBias, GridTable, Householder),
+    "native": (ChunkZones, DenseBias, Householder),
     "sdpa": (ChunkZones, CountTable, Householder, SinkLogit, ValueTable, Zones),
     "flex": (
         ChunkZones,

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import Positions, UnsupportedError, attend, explain_backend
 from posenc import terms as t
-from posenc.backends import native
+from posenc.backends import native_choice
 from posenc.native.library import LIBRARY
 from posenc.torch_modes import FLOATS
 from tests.support.oracles import drawing
@@ -29,6 +29,14 @@ def refusals() -> Iterator[tuple[str, object, dict]]:
     inside = t.DistanceTable(draw(1, 5), 2, inside=True, saturates=True)
     yield "counts content alone", [inside, t.CountTable(draw(1, 3, 8))], {}
     yield "inside a scale that differs", [inside, by_query], {}
+    other = "made for other numbers of rows or tokens"
+    yield other, t.Offset(draw(1, 2, 19), draw(1, 2, 20)), {}
+    yield (
+        other,
+        t.GridTable(draw(2, 39), torch.ones(1, 20).long(), torch.ones(1, 19).long(), 19),
+        {},
+    )
+    yield other, t.GridTable(draw(2, 39), *torch.ones(2, 3, 20).long(), 19), {}
     ids = torch.arange(s.k_len).flip(0)
     yield "explicit positions", pe.ALiBi(2), {"positions": Positions.build(ids=ids)}
 
@@ -102,7 +110,7 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(dtype: torch.dtype)
 def test_auto_takes_it_for_causal_steps_in_bfloat16(
     wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "_is_wide", lambda: wide)
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
 
     def taken(queries: int, shared: int, keys: int = 20, causal: bool = True) -> bool:
         q, k = steps(queries, shared, keys, torch.bfloat16)
@@ -120,7 +128,7 @@ def test_auto_takes_it_for_causal_steps_in_bfloat16(
 
 
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_is_wide", lambda: True)
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
     q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 300, 8)
 
     def taken(q: Tensor, k: Tensor, encoding: object) -> bool:

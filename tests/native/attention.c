@@ -76,6 +76,13 @@ static int64_t *places(int64_t count) {
     return kept[kept_count++] = malloc((size_t)count * sizeof(int64_t));
 }
 
+/* Indices in a grid of rows of 7, some differences of which lie beyond the table. */
+static int64_t *cells(int64_t count, int64_t first) {
+    int64_t *x = places(count);
+    for (int64_t i = 0; i < count; i++) x[i] = (i + first) % 40 / 7 * 13 + (i + first) % 40 % 7;
+    return x;
+}
+
 /* Steps of a tensor whose heads are inside of its tokens, or the other way round. */
 static void lay_out(int64_t *stride, int heads_inside, int64_t heads, int64_t tokens, int64_t width) {
     stride[0] = heads * tokens * width;
@@ -145,6 +152,8 @@ static int check(const struct shape *s, int64_t type) {
         .network_grads = {filled(slots * s->batch * s->queries, PE_FLOAT64, 0),
                           filled(slots * 13, PE_FLOAT64, 0), filled(slots * 13, PE_FLOAT64, 0),
                           filled(slots * h * 13, PE_FLOAT64, 0), filled(slots * h, PE_FLOAT64, 0)},
+        .grid = {{numbers(h * 61, real, 1), filled(slots * h * 61, PE_FLOAT64, 0), h, 61, 30},
+                 cells(s->batch * s->queries, 3), s->queries, cells(s->batch * s->keys, 0), s->keys},
         .causal = s->causal, .window = s->window, .sinks = s->sinks, .prefix = s->prefix,
         .chunk = s->chunk,
         .seed = &seed, .dropout = s->dropout,

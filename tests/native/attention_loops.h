@@ -88,6 +88,11 @@ static double network(const struct pe_network *n, int64_t b, int64_t i, int64_t 
     return out;
 }
 
+static double grid(const struct pe_grid *g, int64_t type, int64_t b, int64_t i, int64_t j, int64_t h) {
+    int64_t step = g->k_index[b * g->k_index_step + j] - g->q_index[b * g->q_index_step + i];
+    return vectors(&g->table, type, h, step, 1, 0);
+}
+
 /* Output and gradients of one query of one head, by loops; gradients are added to. */
 static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int64_t h, int64_t i,
                      double *out, double *q_grads[2], double *k_grads[2], double *v_grad,
@@ -113,6 +118,7 @@ static void by_loops(const struct pe_attention *p, int64_t real, int64_t b, int6
         score[j] = p->scale * content + (x <= 0 ? p->past[h] : -p->future[h]) * (double)x;
         score[j] += read_one(p->table.weight, real, h * p->table.rows + clamp(x + p->table.zero, p->table.rows));
         score[j] += network(&p->network, b, i, h, x);
+        score[j] += grid(&p->grid, real, b, i, j, h);
         score[j] += p->q_offset[h * p->queries + i] + p->k_offset[h * p->keys + j];
         scaled[j] = p->scale * content;
         if (!sees(p, b, i, j)) score[j] = scaled[j] = -INFINITY;

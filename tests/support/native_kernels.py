@@ -70,7 +70,15 @@ def every_kind(s: Sizes, draw: Draw) -> list[t.Term]:
         t.Network(
             draw(s.k_len), draw(s.batch, s.q_len), *draw(2, 9), draw(s.heads, 9), draw(s.heads)
         ),
+        t.GridTable(draw(s.heads, 81), *cells(s), 40),
     ]
+
+
+def cells(s: Sizes) -> tuple[Tensor, Tensor]:
+    """Indices of queries and keys in grids of rows of 5, a row of the batch ahead of the other."""
+    at = (torch.arange(s.k_len) + torch.arange(s.batch)[:, None]) % 25
+    index = at // 5 * 9 + at % 5
+    return index[:, -s.q_len :], index
 
 
 SHAPES = {

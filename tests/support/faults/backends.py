@@ -88,6 +88,14 @@ FAULTS = [
         "check_backends",
     ),
     Fault(
+        "rows and columns read one too far by the C kernel",
+        "posenc.backends.native:_of_terms",
+        '"grid_zero": grid.zero',
+        '"grid_zero": grid.zero + 1',
+        lambda: pe.SwinBias(4, (3, 4)),
+        "check_backends",
+    ),
+    Fault(
         "chunks forgotten by the C kernel",
         "posenc.backends.native:_of_terms",
         '"chunk": seen.chunk or 0',

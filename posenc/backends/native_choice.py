@@ -1,0 +1,118 @@
+"""When `auto` takes the C kernels of what they can compute, as measured beside SDPA.
+
+They take what would else need a matrix of scores, a single query, which reads keys where they lie,
+and plain attention that is large enough to pay for packing them; smaller calls, a few queries and
+small windows of a grid stay with SDPA.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc.backends.backend import Call, dtype_of, hides_most, slow_in_sdpa
+from posenc.native.library import LIBRARY
+from posenc.normal_form.features import Feature
+from posenc.terms import Zones
+
+# What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
+_BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
+# With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
+# heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
+_FEW_QUERIES, _FEW_SHARING = 8, 12
+_HALVES = torch.bfloat16, torch.float16
+# Queries for each head that shares keys which pay for packing where SDPA needs a mask, beside which
+# it is slow in 16 bits.
+_MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
+# Of plain attention, for which SDPA makes no mask: queries, and pairs of all heads, that pay for
+# packing there; more pairs do where there are gradients, and fewer queries in float16.
+_PLAIN, _LEARNING = (32, 2**13), (32, 2**15)
+_PLAIN_IN: dict[torch.dtype | None, tuple[int, int]] = {
+    torch.bfloat16: (32, 2**13),
+    torch.float16: (_FEW_QUERIES, 2**11),
+}
+# The same with dropout, for which SDPA keeps all weights.
+_DROPPED_QUERIES = 16
+# Tokens of a window that are worth tiles in more than 16 bits: SDPA reads the bias of all pairs,
+# which is made once for all layers, and slowly where that has a gradient.
+_WINDOW, _WINDOW_LEARNING = 196, 49
+
+
+def declines(call: Call) -> str | None:
+    """Why `auto` leaves a call that it can compute to the next."""
+    if call.lse or call.form.sink is not None:
+        # What is left to others is left to SDPA, which has no such sum and no sink.
+        return None
+    # A graph would be bound to the lengths that give the same answer.
+    if not torch.compiler.is_compiling():
+        shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in _HALVES
+        few = _FEW_SHARING if shares else _FEW_QUERIES
+        if call.q.shape[2] < few:
+            if _decodes_fast(call):
+                return None
+            return f"fewer than {few} queries are left to others, whose masks are small"
+    positions = call.form.positions
+    bare = all(feature in (*_BARE, Feature.GRID) for feature in call.form.features)
+    if bare and positions.in_order and positions.q_len == positions.k_len:
+        return _plain_reason(call) if call.form.grid is None else _window_reason(call)
+    return None
+
+
+def _plain_reason(call: Call) -> str | None:
+    """Why plain attention is left to SDPA, or None where it is large."""
+    if torch.compiler.is_exporting():
+        # An exported graph keeps its lengths open, and would be bound by a comparison.
+        return "attention without bias and mask is left to SDPA in an exported graph"
+    batch, heads, queries, _ = call.q.shape
+    if call.dropout and queries >= _DROPPED_QUERIES:
+        return None
+    usual = _LEARNING if _learns(call.q, call.k, call.v) else _PLAIN
+    least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), usual)
+    if queries < least or batch * heads * queries * call.k.shape[2] < pairs:
+        return (
+            "attention without bias and mask is left to SDPA under "
+            f"{least} queries or {pairs} pairs of all heads"
+        )
+    return None
+
+
+def _window_reason(call: Call) -> str | None:
+    """Why a window with a table of rows and columns is left to SDPA, or None where it is large."""
+    if torch.compiler.is_compiling() or call.dropout or dtype_of(call.q, call.k) in _HALVES:
+        return None
+    grid = call.form.grid
+    assert grid is not None
+    least = _WINDOW_LEARNING if _learns(call.q, call.k, call.v, grid.values) else _WINDOW
+    if call.q.shape[2] >= least:
+        return None
+    return f"windows of fewer than {least} tokens are left to SDPA, whose mask of them is small"
+
+
+def _decodes_fast(call: Call) -> bool:
+    """Whether this is one query, or a few meet what is slow elsewhere: far keys, two rotations,
+    tables of values or 16 bits.
+    """
+    if call.q.shape[2] == 1:
+        return True
+    form, dtype = call.form, dtype_of(call.q, call.k)
+    if isinstance(form.rotation, Zones) or form.on_value is not None:
+        return True
+    if hides_most(form, call.k.shape[2]):
+        return True
+    if dtype == torch.bfloat16 and not _is_wide():
+        return False
+    if slow_in_sdpa(call.q, call.k):
+        return True
+    # SDPA hides the future of a few by a mask.
+    positions, least = form.positions, _MASKED.get(dtype)
+    if least is None or not positions.causal or positions.q_len == positions.k_len:
+        return False
+    return call.q.shape[2] * call.k.shape[1] >= least * call.q.shape[1]
+
+
+def _is_wide() -> bool:
+    """Whether vectors are of 512 bits: with less, few queries in bfloat16 are faster in SDPA."""
+    return not isinstance(LIBRARY, str) and LIBRARY.instruction_set.startswith("avx512")
+
+
+def _learns(*tensors: Tensor) -> bool:
+    """Whether a gradient is asked for."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
