@@ -49,9 +49,10 @@ def rotated_(
     Raises UnsupportedError for others.
     """
     if _suits_triton(x, cos):
+        from posenc.triton import rotary
+
         check_inplace(*x)
-        out = rotated(x, cos, sin, layout, start)
-        return [one.copy_(new) for one, new in zip(x, out, strict=True)]
+        return rotary.rotated_(x, cos, sin, layout, start)
     return rotary_ops.rotated_(x, cos, sin, layout, start)
 
 
