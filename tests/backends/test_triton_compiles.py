@@ -74,7 +74,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
         for name in names:
             monkeypatch.setattr(module, name, Compiled(getattr(module, name), taken))
     # The precision of a GPU, for tensors that are on none.
-    monkeypatch.setattr(kernel_args, "_precision", lambda q: "ieee")
+    monkeypatch.setattr(kernel_args, "precision_of", lambda q: "ieee")
     yield taken
     # An H200 gives a program 227 KiB.
     assert taken

@@ -1,5 +1,6 @@
 """What Triton's kernels are launched with, and how often they are compiled: no GPU is needed."""
 
+import math
 from typing import Any
 
 import pytest
@@ -48,3 +49,107 @@ def test_rotary_moves_16_bytes_at_once(dim: int, layout: Any) -> None:
         turned(1, 512, dim, layout, heads=8)
     compiled = gpu.launches[0].compiled
     assert words(compiled, "ld") == words(compiled, "st") == {16}
+
+
+def decoded(batch: int, keys: int, heads: int = 2, dim: int = 16, **settings: Any) -> None:
+    from posenc.triton import attention
+    from posenc.triton.kernel_args import Inputs
+
+    q, k = (torch.empty(batch, heads, count, dim, dtype=torch.bfloat16) for count in (1, keys))
+    given: dict[str, Any] = {"width": 0, "sinks": 0, "prefix": 0, "zero": 128, "table": None}
+    given |= {"past": torch.empty(heads), "sink": torch.empty(heads)} | settings
+    attention._forward(
+        *Inputs(
+            q, k, k, future=given["past"], places=[], scale=0.1, causal=True, plain=True, **given
+        )
+    )
+
+
+def attended(batch: int, q_len: int, k_len: int, rows: int = 9, zero: int = 8) -> None:
+    """Forward and backward, with a table that learns."""
+    from posenc.triton import attention
+    from posenc.triton.kernel_args import Inputs
+
+    q, k = (torch.empty(batch, 2, count, 16, dtype=torch.bfloat16) for count in (q_len, k_len))
+    table = torch.empty(2, rows)
+    x = Inputs(q, k, k, table, None, None, [], zero, 0.1, True, 0, 0, 0, plain=True)
+    out, lse = attention._forward(*x)
+    attention._backward(out, out, lse, None, True, *x)
+
+
+def test_attention_has_one_dimension_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with fake_gpu() as gpu:
+        attended(50_000, 2, 2)
+    assert len(gpu.launches) == 4
+    # One tile of queries, one of keys, and two of diagonals.
+    assert {launch.grid[0] for launch in gpu.launches} <= {100_000, 200_000}
+    assert all(launch.grid[1:] == (1, 1) for launch in gpu.launches)
+
+
+def test_attention_is_compiled_once_for_all_lengths_and_tables() -> None:
+    from posenc.triton import backward, forward
+
+    kernels = forward.forward_kernel, backward.query_kernel, backward.key_kernel
+    with fake_gpu() as gpu:
+        before = gpu.compiled(*kernels, backward.diagonal_kernel)
+        for q_len, k_len in ((2, 2), (16, 17), (100, 160), (130, 1000), (512, 512)):
+            for rows in (2, 16, 33):
+                attended(1, q_len, k_len, rows, zero=rows - 1)
+        assert gpu.compiled(*kernels, backward.diagonal_kernel) - before == 4
+
+
+def test_decoding_has_one_dimension_of_programs() -> None:
+    with fake_gpu() as gpu:
+        decoded(50_000, 8)
+    (launch,) = gpu.launches
+    assert launch.grid == (100_000, 1, 1)
+
+
+def test_decoding_is_compiled_once_for_all_lengths_and_windows() -> None:
+    from posenc.triton.decoding import combine_kernel, decode_kernel
+
+    with fake_gpu() as gpu:
+        before = gpu.compiled(decode_kernel, combine_kernel)
+        for keys in (511, 512, 513, 640, 1000, 4096, 30_000):
+            for rows in (1, 16, 129):
+                table = torch.empty(2, rows)
+                decoded(1, keys, table=table, zero=rows - 1, width=keys // 2 + 300, sinks=rows)
+        launched = {launch.name for launch in gpu.launches}
+        assert launched == {"decode_kernel", "combine_kernel"}
+        # One that writes what it is asked for, and one that writes parts of it.
+        assert gpu.compiled(decode_kernel, combine_kernel) - before == 3
+
+
+def test_decoding_takes_two_launches_whatever_is_added() -> None:
+    with fake_gpu() as gpu:
+        decoded(1, 30_000, table=torch.empty(1, 129))
+    assert [launch.name for launch in gpu.launches] == ["decode_kernel", "combine_kernel"]
+    # All of 132 multiprocessors have work, and none has three programs.
+    assert 132 <= gpu.launches[0].grid[0] <= 264
+
+
+@pytest.mark.parametrize("places", [216, 264])
+def test_splits_fill_a_gpu_as_well_as_any_number_would(places: int) -> None:
+    """Within the 15 in 100 of FlashAttention-3's heuristics.h, which tries all of them."""
+    from posenc.triton.decoding import _SHORTEST, _splits
+
+    for groups in (1, 2, 3, 8, 32, 40, 100, 131, 150, 200, 300, 1000):
+        for keys in (0, 1, 200, 512, 4096, 32768, 131072):
+            splits, each = _splits(groups, keys, places, 64)
+            assert (splits - 1) * each < max(keys, 1) <= splits * each
+            assert each % 64 == 0
+            most = max(1, min(keys // _SHORTEST, places))
+            if groups >= 0.8 * places or most == 1:
+                assert splits == 1
+                continue
+            tried = [n for n in range(1, most + 1) if n * groups <= 4 * places]
+
+            def filled(n: int, groups: int = groups) -> float:
+                waves = groups * n / places
+                return waves / math.ceil(waves)
+
+            # Whole tiles of keys may be fewer than what was wanted.
+            reach = max(filled(n) for n in tried)
+            fewest = next(n for n in tried if filled(n) >= 0.85 * reach)
+            assert splits <= fewest
+            assert each == 64 * math.ceil(math.ceil(keys / fewest) / 64)
