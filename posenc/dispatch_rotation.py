@@ -34,7 +34,7 @@ def rotated(
         # Triton takes its time to import, which only calls on a GPU need.
         from posenc.triton import rotary
 
-        return rotary.rotated(x, cos, sin, layout, start)
+        return rotary.rotated(x, cos, sin, layout, start, owner)
     return rotary_ops.rotated(x, cos, sin, layout, start, owner)
 
 

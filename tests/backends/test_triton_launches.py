@@ -1,6 +1,7 @@
 """What Triton's kernels are launched with, and how often they are compiled: no GPU is needed."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,15 +31,45 @@ def test_rotary_has_one_dimension_of_programs() -> None:
 
 
 def test_rotary_is_compiled_once_for_all_lengths_and_batches() -> None:
-    from posenc.triton.rotary import _rotate_kernel
+    from posenc.triton.rotary_kernel import rotate_kernel
 
     with fake_gpu() as gpu:
-        before = gpu.compiled(_rotate_kernel)
+        before = gpu.compiled(rotate_kernel)
         for length in (513, 514, 528, 640, 1024, 1025):
             for batch in (1, 3, 16):
                 turned(batch, length, dim=24)
     assert len(gpu.launches) == 18
-    assert gpu.compiled(_rotate_kernel) - before == 1
+    assert gpu.compiled(rotate_kernel) - before == 1
+
+
+def test_the_next_layer_launches_rotary_as_the_layer_before() -> None:
+    """By what its terms keep, which holds no tensor of a layer."""
+    from posenc.triton import rotary
+
+    owner = SimpleNamespace()
+    wave, other = torch.empty(1, 1, 8, 8), torch.empty(1, 1, 8, 8)
+
+    def layer(waves: torch.Tensor, heads: int = 2) -> list[torch.Tensor]:
+        x = [torch.empty(1, n, 8, 16, dtype=torch.bfloat16) for n in (heads, 1)]
+        out = rotary.rotated(x, (waves,) * 2, (waves,) * 2, "half", 0, owner)
+        return [x[0], out[0], x[1], out[1]]
+
+    with fake_gpu() as gpu, torch.no_grad():
+        for waves, heads in ((wave, 2), (wave, 2), (other, 2), (other, 4), (other, 4)):
+            tensors = layer(waves, heads)
+            told = gpu.launches[-1].arguments
+            names = "q", "out_q", "k", "out_k"
+            assert all(told[name] is x for name, x in zip(names, tensors, strict=True))
+            assert told["cos"] is waves
+            assert told["q_heads"] == heads
+    first, second, *_ = gpu.launches
+    same = first.arguments.keys() - {"q", "out_q", "k", "out_k"}
+    for name in same:
+        one, two = first.arguments[name], second.arguments[name]
+        assert one is two if isinstance(one, torch.Tensor) else one == two, name
+    assert first.grid == second.grid
+    held = owner._launched[4]
+    assert not any(x is y for x in held for y in tensors)
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -65,12 +96,14 @@ def decoded(batch: int, keys: int, heads: int = 2, dim: int = 16, **settings: An
     )
 
 
-def attended(batch: int, q_len: int, k_len: int, rows: int = 9, zero: int = 8) -> None:
+def attended(
+    batch: int, q_len: int, k_len: int, rows: int = 9, zero: int = 8, dim: int = 16
+) -> None:
     """Forward and backward, with a table that learns."""
     from posenc.triton import attention
     from posenc.triton.kernel_args import Inputs
 
-    q, k = (torch.empty(batch, 2, count, 16, dtype=torch.bfloat16) for count in (q_len, k_len))
+    q, k = (torch.empty(batch, 2, count, dim, dtype=torch.bfloat16) for count in (q_len, k_len))
     table = torch.empty(2, rows)
     x = Inputs(q, k, k, table, None, None, [], zero, 0.1, True, 0, 0, 0, plain=True)
     out, lse = attention._forward(*x)
@@ -94,7 +127,7 @@ def test_attention_is_compiled_once_for_all_lengths_and_tables() -> None:
         before = gpu.compiled(*kernels, backward.diagonal_kernel)
         for q_len, k_len in ((2, 2), (16, 17), (100, 160), (130, 1000), (512, 512)):
             for rows in (2, 16, 33):
-                attended(1, q_len, k_len, rows, zero=rows - 1)
+                attended(1, q_len, k_len, rows, zero=rows - 1, dim=32)
         assert gpu.compiled(*kernels, backward.diagonal_kernel) - before == 4
 
 
