@@ -29,7 +29,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the catalogue is made of, whose pages and pictures show what every class does, and the curves of claims.
 SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py posenc/claims/results/*.json)
 
-.PHONY: compiler compare test gpu check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
+.PHONY: compiler compare test gpu kernels check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -47,6 +47,10 @@ test: .venv/dev
 # What only a GPU can show, with the Python that has torch for it: nothing is installed or built.
 gpu:
 	POSENC_NATIVE=0 PYTHONPATH=$(CURDIR) $(PYTHON) -m posenc.bench.gpu $(ARGS)
+
+# Every configuration of Triton's kernels compiled for two GPUs, of which none is needed.
+kernels: .venv/dev
+	OMP_NUM_THREADS=1 POSENC_KERNELS=all $(BIN)/python -m pytest -n $(JOBS) tests/backends/test_triton_compiles.py
 
 check: .venv/dev
 	$(BIN)/ruff format --check

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.backends import BACKENDS
+from posenc.backends import BACKENDS, asked
 from posenc.backends.backend import Call, check_shapes
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
@@ -177,7 +177,8 @@ def choose(call: Call) -> tuple[str, dict[str, str]]:
     """The backend that `auto` takes, and why those before it are not taken."""
     reasons: dict[str, str] = {}
     able: list[str] = []
-    for name, backend in BACKENDS.items():
+    for name in asked(device_type(call.q)):
+        backend = BACKENDS[name]
         reason = backend.unsupported_reason(call)
         if reason is None:
             able.append(name)

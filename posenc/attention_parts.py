@@ -89,9 +89,12 @@ def rotate(
             return q.copy_(rotated_q), k.copy_(rotated_k)
         return rotated_q.to(q.dtype), rotated_k.to(k.dtype)
     q_waves, k_waves = lowered.form.waves(dtype)
-    run = rotated_ if inplace else rotated
-    if k_waves is None:
-        return run((q,), q_waves[:1], q_waves[1:], term.layout, term.start)[0], k
-    cos, sin = zip(q_waves, k_waves, strict=True)
-    rotated_q, rotated_k = run((q, k), cos, sin, term.layout, term.start)
-    return rotated_q, rotated_k
+    x = (q,) if k_waves is None else (q, k)
+    cos, sin = zip(*(waves for waves in (q_waves, k_waves) if waves is not None), strict=True)
+    if inplace:
+        turned = rotated_(x, cos, sin, term.layout, term.start)
+    else:
+        # To keep a launch pays where a launch takes longer than to rotate.
+        owner = None if q.is_cpu else lowered.form
+        turned = rotated(x, cos, sin, term.layout, term.start, owner)
+    return turned[0], k if k_waves is None else turned[1]

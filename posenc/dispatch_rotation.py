@@ -34,7 +34,7 @@ def rotated(
         # Triton takes its time to import, which only calls on a GPU need.
         from posenc.triton import rotary
 
-        return rotary.rotated(x, cos, sin, layout, start)
+        return rotary.rotated(x, cos, sin, layout, start, owner)
     return rotary_ops.rotated(x, cos, sin, layout, start, owner)
 
 
@@ -49,9 +49,10 @@ def rotated_(
     Raises UnsupportedError for others.
     """
     if _suits_triton(x, cos):
+        from posenc.triton import rotary
+
         check_inplace(*x)
-        out = rotated(x, cos, sin, layout, start)
-        return [one.copy_(new) for one, new in zip(x, out, strict=True)]
+        return rotary.rotated_(x, cos, sin, layout, start)
     return rotary_ops.rotated_(x, cos, sin, layout, start)
 
 

@@ -4,8 +4,8 @@ A backend is one module with a `BACKEND`: a declaration of what it can do, and i
 `posenc.backends.backend`. It imports nothing from another, and reads the normal form of a call,
 but for the reference, which reads the terms.
 
-`auto` takes the first, in the order below, that neither lacks anything nor declines, and else the
-first that lacks nothing:
+`auto` takes the first, in the order of `ORDER` or else of the list below, that neither lacks
+anything nor declines, and else the first that lacks nothing:
 
     native     C, CPU: all but few queries, and small or exported attention that needs no mask
                (under 32 queries or 2**13 pairs of all heads, 2**15 with gradients in more than
@@ -19,11 +19,16 @@ first that lacks nothing:
                rows and columns, in more than 16 bits, those of 196 tokens or more, with gradients
                49. With `return_lse=True` all: SDPA gives no log of the sum of exp(score)
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
-               queries, in traced graphs, and for masks of up to 2**20 numbers
-    triton     NVIDIA GPUs: functions of the distance
-    blocked    everything else of more than 2**20 scores, in memory that grows with the length
+               queries, in traced graphs, and for masks of up to 2**20 numbers, on GPUs 2**27
+    triton     NVIDIA GPUs, before all others, in graphs too: functions of the distance, sinks, the
+               log of the sum, and whatever SDPA needs a mask for: windows, packing, padding,
+               fewer queries than keys as in decoding
+    blocked    everything else of more than 2**20 scores, on GPUs 2**24, in memory that grows with
+               the length
     flex       never by itself where `blocked` is there
     reference  the equation: the rest
+
+Numbers of CPUs were measured; those of GPUs are estimates: 2**27 numbers are half a gigabyte.
 
 `posenc.explain_backend` says which it is for a call and why. A backend asked for by name never
 falls back.
@@ -39,3 +44,11 @@ BACKENDS = {
     "flex": flex.BACKEND,
     "reference": reference.BACKEND,
 }
+
+# In which order `auto` asks them, by the type of q's device; elsewhere as they stand above.
+ORDER: dict[str, tuple[str, ...]] = {"cuda": ("triton", "sdpa", "blocked", "flex", "reference")}
+
+
+def asked(device: str) -> tuple[str, ...]:
+    """The names of those that `auto` asks on this type of device, in their order."""
+    return ORDER.get(device) or tuple(BACKENDS)

@@ -26,6 +26,7 @@ from posenc.normal_form.pairs import (
 from posenc.torch_modes import (
     arithmetic,
     cast_to,
+    device_type,
     forward_mode,
     kept_for,
     transformed,
@@ -53,8 +54,11 @@ _ADDED = frozenset(
         Feature.DENSE,
     }
 )
-# Queries of a step of decoding, and numbers in a mask that costs less than tiles do.
-_FEW, _LARGE = 16, 2**20
+# Queries of a step of decoding, and numbers in a mask that costs less than tiles do, measured on
+# CPUs; on a GPU an estimate. A mask that is kept has no more than on a CPU.
+_FEW = 16
+_LARGE = {"cpu": 2**20, "cuda": 2**27}
+_KEPT = 2**20
 
 
 def limits(call: Call) -> str | None:
@@ -73,7 +77,8 @@ def declines(call: Call) -> str | None:
     if torch.compiler.is_compiling() or call.q.shape[2] <= _FEW:
         return None
     size = _mask_size(call)
-    return f"its mask would hold {size} numbers" if size > _LARGE else None
+    large = _LARGE.get(device_type(call.q), _LARGE["cpu"])
+    return f"its mask would hold {size} numbers" if size > large else None
 
 
 def attend(call: Call) -> Tensor:
@@ -97,9 +102,11 @@ def attend(call: Call) -> Tensor:
             mask = mask.reshape(mask.shape[0], heads // shared, rows, mask.shape[-1])
     elif shared > 1:
         k, v = group(k, shape[1]), group(v, shape[1])
-    if mask is not None and mask.is_floating_point() and q.is_cuda:
-        # cuDNN reads a mask of another dtype as if it had that of q (pytorch #191612).
-        mask = mask.to(q.dtype)
+    if mask is not None and mask.is_floating_point() and device_type(q) == "cuda":
+        # Kernels for GPUs need a mask in the dtype of q (pytorch #191612: cuDNN takes another for
+        # it), and 16 bits would round a bias of 8 by up to 0.03.
+        dtype = torch.promote_types(q.dtype, mask.dtype)
+        q, k, v, mask = (cast_to(dtype, x) for x in (q, k, v, mask))
     with _without_cudnn(q, k, v, mask):
         out = F.scaled_dot_product_attention(
             q,
@@ -141,13 +148,13 @@ def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
 def _is_small(call: Call) -> bool:
     """Whether a mask may outlive the call: it has at most as many numbers as are cheap to make."""
     batch, heads, queries, _ = call.q.shape
-    return batch * heads * queries * call.k.shape[2] <= _LARGE
+    return batch * heads * queries * call.k.shape[2] <= _KEPT
 
 
 def _mask_of_numbers(call: Call, dtype: torch.dtype) -> Tensor | None:
     """The same, on a CPU without booleans, of which each layer would make numbers first."""
     mask = _mask_tensor(call)
-    if mask is None or mask.dtype != torch.bool or not mask.is_cpu:
+    if mask is None or mask.dtype != torch.bool or device_type(mask) != "cpu":
         return mask
     return mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table, merged
-from posenc.normal_form.pairs import aligned
+from posenc.torch_modes import device_type
 from posenc.triton import INSTALLED
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _inputs(call: Call) -> "Inputs":
 
 
 def limits(call: Call) -> str | None:
-    machine = _machine(call.q.device)
+    machine = _machine(device_type(call.q))
     if machine is not None:
         return machine
     form = call.form
@@ -87,25 +87,31 @@ def limits(call: Call) -> str | None:
         return f"heads wider than {_WIDEST} do not fit its tiles"
     tables = form.table, form.inside_table
     learns = _learns(form.slopes) or _learns(form.inside_slopes) or any(map(_learns, tables))
-    if learns and not form.plain and not (form.positions.unit_step and aligned(form.positions)):
+    if learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
         return "a table's gradient is summed along diagonals, and these positions have none"
     return None
 
 
 def declines(call: Call) -> str | None:
-    if call.q.device.type == "cpu":
+    if device_type(call.q) == "cpu":
         return "in Triton's interpreter it is for tests"
-    if not call.form.by_distance and call.form.sink is None:
-        return "without a bias there is nothing that it does better than SDPA"
-    return None
+    form, positions = call.form, call.form.positions
+    if form.by_distance or form.sink is not None or call.lse:
+        return None
+    if Feature.MASK in form.features or not positions.in_order:
+        return None
+    # SDPA's own causality aligns the first query with the first key.
+    if form.visibility.causal and positions.q_len != positions.k_len:
+        return None
+    return "where nothing is added or hidden but the future, nothing is better than SDPA"
 
 
-def _machine(device: torch.device) -> str | None:
-    if device.type == "cpu":
+def _machine(device: str) -> str | None:
+    if device == "cpu":
         if os.environ.get("TRITON_INTERPRET") != "1":
             return "it runs on NVIDIA GPUs (TRITON_INTERPRET=1 runs it on CPU, for tests)"
-    elif device.type != "cuda":
-        return f"it runs on NVIDIA GPUs, not on {device.type}"
+    elif device != "cuda":
+        return f"it runs on NVIDIA GPUs, not on {device}"
     return None if INSTALLED else "Triton is not installed (torch for CUDA brings it)"
 
 

@@ -48,13 +48,16 @@ def _meet(x: Tensor, y: Tensor) -> bool:
         return True
     # Slices of one tensor, as of a fused projection: their distance, seen in the steps of some
     # dimension, leaves room for all that lies within one step of either.
-    strides, sizes = x.stride(), [max(a, b) for a, b in zip(x.shape, y.shape, strict=True)]
+    strides = x.stride()
     for step in strides:
         outer = [stride for stride in strides if stride > step]
-        inner = [(s, n) for s, n in zip(strides, sizes, strict=True) if s < step]
-        span = _span([s for s, _ in inner], [n for _, n in inner])
+        inner = [axis for axis, stride in enumerate(strides) if stride < step]
+        of_x, of_y = (
+            _span([strides[axis] for axis in inner], [one.shape[axis] for axis in inner])
+            for one in (x, y)
+        )
         regular = step > 0 and all(stride % step == 0 for stride in outer)
-        if regular and span <= shift % step <= step - span:
+        if regular and of_x <= shift % step <= step - of_y:
             return False
     return True
 

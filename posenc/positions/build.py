@@ -88,7 +88,11 @@ def build(
     keys, bound = keys_from(
         k_len, attention_mask, documents, ids, start=start, extent=extent, device=device
     )
-    return make(keys.last(q_len), keys, causal, bound, unit_step=ids is None)
+    made = make(keys.last(q_len), keys, causal, bound, unit_step=ids is None)
+    if documents is not None and attention_mask is None and reading_values():
+        # Documents lie one after the other, each counted from 0: nobody has to read that again.
+        vars(made)["_aligned"] = True
+    return made
 
 
 def keys_from(

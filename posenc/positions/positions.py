@@ -141,6 +141,30 @@ class Positions:
         counted = self.queries.order is None and keys.order is None
         return counted and keys.document is None and keys.valid is None
 
+    @kept
+    def aligned(self) -> bool:
+        """Whether k_order - q_order rises by one per key and falls by one per query, as far as
+        they are of one document; a graph does not know it of orders that are told.
+
+        `build` tells it of packed documents. Of others it is read from their values, at most once,
+        for which a GPU is waited for.
+        """
+        shift = self.k_len - self.q_len
+        if self.in_order:
+            return shift >= 0
+        if shift < 0 or not reading_values():
+            return False
+        q, k = self.orders()
+        if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
+            return False
+        steps = k[..., 1:] - k[..., :-1] == 1
+        own, documents = self.queries.document, self.keys.document
+        if own is not None and documents is not None:
+            if not torch.equal(*torch.broadcast_tensors(own, documents[..., shift:])):
+                return False
+            steps = steps | (documents[..., 1:] != documents[..., :-1])
+        return bool(steps.all())
+
     def distance(self) -> Tensor:
         """k - q, as (1|b, 1, tq, tk); for one coordinate only."""
         q, k = self.one_axis("a distance")

@@ -18,3 +18,8 @@ def on_device(x: Tensor) -> AbstractContextManager[object]:
     if x.device.type != "cuda" or x.device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(x.device)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is n or more: Triton's own takes longer than a stride does."""
+    return 1 << (n - 1).bit_length()

@@ -13,10 +13,18 @@ import torch
 import triton
 from torch import Tensor
 
+from posenc.errors import UnsupportedError
 from posenc.triton import decoding, on_device
 from posenc.triton.backward import diagonal_kernel, key_kernel, query_kernel
 from posenc.triton.forward import forward_kernel
-from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, tile_map
+from posenc.triton.kernel_args import (
+    LOG2_E,
+    SCHEMA,
+    Inputs,
+    KernelArgs,
+    exact_scale,
+    tile_map,
+)
 
 
 def attend(x: Inputs) -> Tensor:
@@ -26,7 +34,7 @@ def attend(x: Inputs) -> Tensor:
     )
     if tracked or torch.compiler.is_compiling():
         return torch.ops.posenc.triton_attend(*x)[0]
-    return decoding.decode(x) if decoding.fits(x) else _forward(*x)[0]
+    return _forward(*x)[0]
 
 
 def attend_with_lse(x: Inputs) -> tuple[Tensor, Tensor]:
@@ -38,14 +46,18 @@ def attend_with_lse(x: Inputs) -> tuple[Tensor, Tensor]:
 
 def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     x = Inputs(*inputs)
+    if decoding.fits(x):
+        return decoding.decode(x)
+    x = exact_scale(x)
     args = KernelArgs(x)
     out, lse = _outputs(*inputs)
     if out.numel() == 0:
         return out, lse
     bm, bn, warps, stages = args.blocks(backward=False)
-    grid = (triton.cdiv(args.q_len, bm), args.batch * args.heads)
+    # In one dimension, for the others end at 65,535.
+    programs = triton.cdiv(args.q_len, bm) * args.batch * args.heads
     with on_device(x.q):
-        forward_kernel[grid](
+        forward_kernel[programs,](
             x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, args.sink,
             *args.places, *tile_map(args, bm, bn), x.scale * LOG2_E, *args.sizes,
             **args.constants, SINK=x.sink is not None, BM=bm, BN=bn, num_warps=warps,
@@ -67,7 +79,8 @@ def _backward(
 
     lse, dlse  in units of log 2; None where nothing was made of it
     """
-    x = Inputs(*inputs)
+    given = Inputs(*inputs)
+    x = exact_scale(given)
     args = KernelArgs(x)
     dq, dk, dv, dtable, dsink = _gradients(dout, out, lse, dlse, with_table, *inputs)
     if out.numel() == 0:
@@ -81,18 +94,21 @@ def _backward(
     seen = tile_map(args, bm, bn)
     many = args.batch * args.heads
     launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
-    scales = x.scale * LOG2_E, x.scale
+    scales = x.scale * LOG2_E, x.scale if x is given else 1.0
     with on_device(x.q):
-        query_kernel[triton.cdiv(args.q_len, bm), many](
+        query_kernel[triton.cdiv(args.q_len, bm) * many,](
             x.q, x.k, x.v, out, dout, dq, lse, delta, *args.strides, *out.stride(),
             *dout.stride(), *dq.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
             **args.constants, LSE=dlse is not None, BM=bm, BN=bn, **launch,
         )  # fmt: skip
-        key_kernel[triton.cdiv(args.k_len, bn), many // args.group](
+        key_kernel[triton.cdiv(args.k_len, bn) * (many // args.group),](
             x.q, x.k, x.v, dout, dk, dv, lse, delta, *args.strides, *dout.stride(),
             *dk.stride(), *dv.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
             **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
+        if x is not given:
+            dq.mul_(given.scale)
+            dk.mul_(math.log(2))
         if x.sink is not None:
             of_sink = ((args.sink[:, None] - lse).exp2() * delta).sum((0, 2))
             dsink = -of_sink.to(x.sink.dtype)
@@ -103,9 +119,9 @@ def _backward(
         lowest, count = args.near_diagonals(bm)
         sums = lse.new_empty(args.batch, args.heads, count, 2, bm)
         if count:
-            diagonal_kernel[count, many](
+            diagonal_kernel[count * many,](
                 x.q, x.k, x.v, dout, sums, lse, delta, *args.strides, *dout.stride(),
-                *args.bias, *args.places, lowest, scales[0], *args.sizes,
+                *args.bias, *args.places, lowest, count, scales[0], *args.sizes,
                 **args.constants, B=bm, **launch,
             )  # fmt: skip
     first = (lowest - 1) * bm - (args.k_len - args.q_len) + x.zero
@@ -165,6 +181,13 @@ def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[An
     return (dq, dk, dv, dtable, None, None, [None] * len(places), *nothing, dsink, None)
 
 
+def _no_second(ctx: Any, *_: Any) -> None:
+    raise UnsupportedError(
+        "attend(backend='triton') has no gradient of its gradient: "
+        "use backend='reference' where create_graph=True"
+    )
+
+
 _library = torch.library.Library("posenc", "FRAGMENT")
 _library.define(f"triton_attend({SCHEMA}) -> (Tensor, Tensor)")
 _library.define(
@@ -179,3 +202,4 @@ torch.library.register_fake("posenc::triton_attend_backward", _gradients, lib=_l
 torch.library.register_autograd(
     "posenc::triton_attend", _op_backward, setup_context=_setup, lib=_library
 )
+torch.library.register_autograd("posenc::triton_attend_backward", _no_second, lib=_library)

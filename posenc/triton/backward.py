@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.tiles import key_span, product, query_span, tile_scores
 
 
@@ -45,7 +46,7 @@ def tile_gradient(
     return x, y, g, p, p * (dp - mean[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def query_kernel(
     q, k, v, out, dout, dq, lse, delta,
     qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, ob, oh, ot, od, gb, gh, gt, gd,
@@ -62,9 +63,10 @@ def query_kernel(
 
     LSE says that delta comes with the gradient of each row's lse, which is taken off the mean.
     """
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
-    batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = tl.program_id(1) % heads
+    tiles = tl.cdiv(q_len, BM)
+    tile = tiles - 1 - tl.program_id(0) % tiles
+    batch = (tl.program_id(0) // tiles // heads).to(tl.int64)
+    head = tl.program_id(0) // tiles % heads
     far = head.to(tl.int64)
     row = batch * at_stride
     m0 = tile * BM
@@ -109,7 +111,7 @@ def query_kernel(
     tl.store(target, (acc * natural).to(dq.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def key_kernel(
     q, k, v, dout, dk, dv, lse, delta,
     qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, gb, gh, gt, gd,
@@ -123,10 +125,11 @@ def key_kernel(
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """dk and dv for a tile of keys, summed over the query heads that share them."""
-    tile = tl.program_id(0)
+    tiles = tl.cdiv(k_len, BN)
+    tile = tl.program_id(0) % tiles
     shared = heads // group
-    batch = (tl.program_id(1) // shared).to(tl.int64)
-    key_head = tl.program_id(1) % shared
+    batch = (tl.program_id(0) // tiles // shared).to(tl.int64)
+    key_head = tl.program_id(0) // tiles % shared
     row = batch * at_stride
     n0 = tile * BN
     j = n0 + tl.arange(0, BN)
@@ -169,25 +172,26 @@ def key_kernel(
     tl.store(target, acc_v.to(dv.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def diagonal_kernel(
     q, k, v, dout, sums, lse, delta,
     qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, gb, gh, gt, gd,
     table, table_stride, size, zero, past, future,
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, at_stride,
-    lowest, scale, heads, group, q_len, k_len,
+    lowest, count, scale, heads, group, q_len, k_len,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
     TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr,
     B: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
-    """Sums of ds along the 2 B diagonals of all tiles (n, m) with n - m = lowest + program 0.
+    """Sums of ds along the 2 B diagonals of all tiles (n, m) with n - m = lowest + step.
 
-    sums (b, h, programs, 2, B): [0, c] is diagonal c - B of the tile, [1, c] is diagonal c.
+    sums (b, h, count, 2, B), of each step in turn: [0, c] is diagonal c - B of the tile, [1, c] is
+    diagonal c.
     """
-    step = lowest + tl.program_id(0)
-    batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = tl.program_id(1) % heads
+    step = lowest + tl.program_id(0) % count
+    batch = (tl.program_id(0) // count // heads).to(tl.int64)
+    head = tl.program_id(0) // count % heads
     far = head.to(tl.int64)
     acc = tl.zeros((B, B), lse.dtype.element_ty)
     q += batch * qb + far * qh
@@ -214,6 +218,6 @@ def diagonal_kernel(
     r = tl.arange(0, B)
     sheared = r[:, None] + r[None, :]
     skewed = tl.gather(acc, sheared % B, 1)
-    sums += ((tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * 2).to(tl.int64) * B
+    sums += tl.program_id(0).to(tl.int64) * 2 * B
     tl.store(sums + r, tl.sum(tl.where(sheared >= B, skewed, 0.0), 0))
     tl.store(sums + B + r, tl.sum(tl.where(sheared < B, skewed, 0.0), 0))

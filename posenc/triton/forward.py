@@ -3,10 +3,11 @@
 import triton
 import triton.language as tl
 
+from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.tiles import add_tile, finish, key_span, product, tile_scores, with_sink
 
 
-@triton.jit
+@triton.jit(do_not_specialize=LENGTHS)
 def forward_kernel(
     q, k, v, out, lse, qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, ob, oh, ot, od,
     table, table_stride, size, zero, past, future, sink,
@@ -19,9 +20,10 @@ def forward_kernel(
 ):  # fmt: skip
     """out (b, h, tq, e) and lse (b, h, tq) in units of log 2, +inf for a row that sees nothing."""
     # Long rows first: under causality the last tiles have most to do.
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
-    batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = tl.program_id(1) % heads
+    tiles = tl.cdiv(q_len, BM)
+    tile = tiles - 1 - tl.program_id(0) % tiles
+    batch = (tl.program_id(0) // tiles // heads).to(tl.int64)
+    head = tl.program_id(0) // tiles % heads
     far = head.to(tl.int64)
     row = batch * at_stride
     m0 = tile * BM

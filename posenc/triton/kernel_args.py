@@ -8,6 +8,9 @@ import triton
 from torch import Tensor
 
 LOG2_E = math.log2(math.e)
+# What differs from call to call, and is to compile no kernel anew.
+LENGTHS = ("q_len", "k_len", "table_stride", "size", "zero", "map_stride", "at_stride")
+LENGTHS += ("heads", "group", "lowest", "count")
 
 
 class Inputs(NamedTuple):
@@ -54,6 +57,16 @@ SCHEMA = (
 )
 
 
+def exact_scale(x: Inputs) -> Inputs:
+    """The same with a scale that float32 holds in units of log 2: so Triton passes every number.
+
+    In float64 q is multiplied instead.
+    """
+    if x.q.dtype != torch.float64:
+        return x
+    return x._replace(q=x.q * (x.scale * LOG2_E), scale=1 / LOG2_E)
+
+
 class KernelArgs:
     """The arguments that all kernels of one call share."""
 
@@ -90,7 +103,7 @@ class KernelArgs:
             # A query that sees only keys before it may add slope * k: slope * (k - q) differs from
             # that by one number per row, which softmax ignores; its sum and a sink do not.
             "KEY_ONLY": x.plain and x.causal and x.prefix == 0 and not x.lse and x.sink is None,
-            "PRECISION": _precision(x.q),
+            "PRECISION": precision_of(x.q),
         }
 
     def blocks(self, backward: bool) -> tuple[int, int, int, int]:
@@ -111,8 +124,8 @@ class KernelArgs:
         return lowest, max(0, highest - lowest + 1)
 
 
-def _precision(q: Tensor) -> str:
-    if q.dtype == torch.bfloat16 and not q.is_cuda:
+def precision_of(q: Tensor) -> str:
+    if q.dtype == torch.bfloat16 and triton.knobs.runtime.interpret:
         return "widened"
     # Three TF32 products make one of float32; other dtypes are multiplied as they are.
     return "tf32x3" if q.dtype == torch.float32 else "ieee"

@@ -204,6 +204,11 @@ def test_shared_memory_is_told_from_slices() -> None:
     q, k, _ = x.unbind(2)
     assert writable(q, k)
     assert writable(x[..., :4], x[..., 4:])
+    heads = torch.zeros(2, 5, 6, 8).transpose(1, 2)
+    # Four query heads beside one of keys, in either order.
+    assert writable(heads[:, :4], heads[:, 4:5])
+    assert writable(heads[:, 4:5], heads[:, :4])
+    assert not writable(heads[:, :4], heads[:, 3:])
     assert not writable(q, q)
     assert not writable(x[..., :5], x[..., 3:])
     assert not writable(x[0, 0, 0, 0].expand(3, 8))

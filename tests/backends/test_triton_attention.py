@@ -3,9 +3,11 @@
 Tiles are small here, so that short sequences have several.
 """
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc as pe
 from posenc import Positions, Tokens, UnsupportedError, attend
@@ -55,6 +57,40 @@ def test_a_sink_beside_slopes_and_a_table_that_learns(heads: int) -> None:
     table = t.DistanceTable(values, 5, saturates=True)
     terms = [t.SinkLogit(sink), table, t.Slope(draw(2).abs()), t.Mask(t.Window(30))]
     both(terms, (1, 2, 1, 37, 53, 10, 6), (sink, values), causal=True)
+
+
+class AsLaunched:
+    """A kernel that gets the numbers that a GPU would: of 32 bits."""
+
+    def __init__(self, kernel) -> None:
+        self.kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]):
+        def launch(*args, **settings):
+            told = [float(np.float32(x)) if isinstance(x, float) else x for x in args]
+            return self.kernel[grid](*told, **settings)
+
+        return launch
+
+
+@pytest.mark.parametrize("q_len", [1, 20])
+def test_float64_keeps_its_scale(q_len: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, names in (
+        (attention, ["forward_kernel", "query_kernel", "key_kernel", "diagonal_kernel"]),
+        (decoding, ["decode_kernel"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, AsLaunched(getattr(module, name)))
+    values, sizes = draw(2, 6).requires_grad_(), (1, 2, 1, q_len, 20, 16, 8)
+    both(t.DistanceTable(values, 4, saturates=True), sizes, (values,), causal=True, scale=0.3)
+
+
+def test_a_gradient_of_its_gradient_is_refused() -> None:
+    q, k = draw(1, 2, 5, 8).requires_grad_(), draw(1, 2, 5, 8)
+    out = attend(q, k, k, t.Slope(draw(2)), causal=True, backend="triton")
+    (first,) = torch.autograd.grad(out.sin().sum(), q, create_graph=True)
+    with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
+        torch.autograd.grad(first.square().sum(), q)
 
 
 def test_one_query_counts_a_sink_once_for_all_splits_of_its_keys() -> None:
@@ -107,6 +143,32 @@ def test_one_query_against_a_cache(splits: int, monkeypatch: pytest.MonkeyPatch)
         close(got, attend(q, k, v, parts, causal=True, backend="reference"))
 
 
+@pytest.mark.parametrize("keys", [1, 63, 330])
+def test_one_query_and_splits_of_a_window_behind_sinks(
+    keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first split meets the sinks, of which a window may hold some."""
+    monkeypatch.setattr(decoding, "_SHORTEST", 60)
+    q, k, v = draw(1, 4, 1, 16), draw(1, 2, keys, 16), draw(1, 2, keys, 8)
+    for width, sinks in ((keys - 1, 70), (90, 200)):
+        rules = [t.Mask(t.Window(max(width, 1))), t.Mask(t.Sink(sinks))]
+        terms = [*rules, t.Slope(draw(4).abs() / 99), t.SinkLogit(draw(4))]
+        results = []
+        for name in ("triton", "reference"):
+            with torch.no_grad():
+                call = {"causal": True, "backend": name, "return_lse": True}
+                results.append(attend(q, k, v, terms, **call))
+        for actual, expected in zip(*results, strict=True):
+            close(actual, expected)
+
+
+def test_the_log_of_the_sum_of_one_query_tells_its_gradient() -> None:
+    both(t.Slope(draw(4).abs()), (1, 4, 2, 1, 100, 8, 8), causal=True)
+    values = draw(4, 9).requires_grad_()
+    table = t.DistanceTable(values, 8, saturates=True)
+    both(table, (1, 4, 2, 1, 520, 8, 8), (values,), causal=True)
+
+
 def test_windows_sinks_and_prefixes_skip_and_hide() -> None:
     slope = t.Slope(draw(2).abs())
     window = [slope, t.Mask(t.Window(6)), t.Mask(t.Sink(2))]
@@ -130,6 +192,53 @@ def test_packed_padded_and_explicit_positions() -> None:
     both(fixed, (2, 2, 1, 24, 24, 8, 8), positions=Positions.build(ids=ids, causal=False))
     with pytest.raises(UnsupportedError, match="summed along diagonals"):
         both(table, (2, 2, 1, 24, 24, 8, 8), positions=Positions.build(ids=ids))
+
+
+class NothingIsRead(TorchDispatchMode):
+    """Fails where the host reads a value of a tensor, for which it would wait for a GPU."""
+
+    READS = "_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "_unique2"
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func._schema.name.removeprefix("aten::") not in self.READS, func
+        return func(*args, **(kwargs or {}))
+
+
+PLACES = {
+    "plain": lambda: Positions.build(20, causal=True),
+    "one query": lambda: Positions.build(1, 20, causal=True),
+    "packed": lambda: Positions.build(documents=torch.arange(20) // 7, causal=True),
+    "several rows": lambda: Positions.build(documents=torch.arange(40).view(2, 20) // 9),
+    "padded": lambda: Positions.build(attention_mask=torch.arange(20)[None] < 15, causal=True),
+}
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("places", PLACES)
+def test_no_value_is_read(places: str, learns: bool) -> None:
+    """Of positions that are there, by a forward and its backward."""
+    positions = PLACES[places]()
+    values = draw(2, 6).requires_grad_(learns and places != "padded")
+    q = draw(2, 2, positions.q_len, 8).requires_grad_(learns)
+    k = draw(2, 2, 20, 8).requires_grad_(learns)
+    with NothingIsRead():
+        terms = [t.DistanceTable(values, 5, saturates=True), t.Mask(t.Window(9)), pe.Rotary(8)]
+        lowered = pe.lower(terms, positions)
+        for _ in range(2):
+            out = attend(q, k, k, lowered, backend="triton")
+        if learns:
+            out.sum().backward()
+
+
+def test_packed_positions_are_known_to_run_along_diagonals() -> None:
+    """As their values say, where somebody reads them."""
+    for documents in (torch.arange(20) // 7, torch.arange(40).view(2, 20) // 9):
+        for start, q_len in ((0, 20), (3, 20), (0, 5)):
+            told = Positions.build(q_len, documents=documents, start=start)
+            read = Positions(told.queries, told.keys, unit_step=True)
+            assert vars(told)["_aligned"] is True
+            assert "_aligned" not in vars(read)
+            assert read.aligned
 
 
 @pytest.mark.parametrize("far", [2**31, 2**32, -(2**60)])

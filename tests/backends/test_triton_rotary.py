@@ -63,14 +63,25 @@ def test_rotate_hands_over_what_is_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> 
     assert noted.calls == 2
 
 
+def test_only_gradients_that_are_needed_are_rotated_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, (cos, sin) = draw(1, 2, 3, 8), draw(1, 1, 3, 8), waves(4, 3)
+    out = rotary.rotated((q, k.requires_grad_()), (cos, cos), (sin, sin), "half")
+    monkeypatch.setattr(rotary, "_launch", noted := Noted(rotary._launch))
+    (got,) = torch.autograd.grad(out[0].sum() + out[1].sin().sum(), k)
+    expected = rotation.rotate_pairs(k, cos, sin, "half")
+    close(got, torch.autograd.grad(expected.sin().sum(), k)[0])
+    assert [len(call[0]) for call in noted.all] == [1]
+
+
 class Noted:
     """A function that counts its calls."""
 
     def __init__(self, function) -> None:
-        self.function, self.calls = function, 0
+        self.function, self.calls, self.all = function, 0, []
 
     def __call__(self, *call):
         self.calls += 1
+        self.all.append(call)
         return self.function(*call)
 
 
@@ -90,6 +101,37 @@ def test_in_place_writes_there_and_refuses_what_would_break(
         pe.rotate(q.requires_grad_(), k, encoding, inplace=True)
     with pytest.raises(RuntimeError, match="single memory location"):
         pe.rotate(k.expand(2, 4, 3, 8), k, encoding, inplace=True)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("learns", [True, False])
+def test_in_place_nothing_is_copied(
+    learns: bool, layout: t.Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of slices of one projection, with dimensions that stay, and the gradient is turned back."""
+    cos, sin = zip(waves(3, 5), waves(3, 5, heads=2), strict=True)
+    projected = draw(2, 5, 5, 9).requires_grad_(learns)
+
+    def run(inplace: bool) -> tuple[Tensor, ...]:
+        x = (projected * 2).transpose(1, 2)
+        x = (x[:, :3], x[:, 3:]) if not learns else (x[:, :3].clone(), x[:, 3:].clone())
+        turn = rotary.rotated_ if inplace else rotary.rotated
+        out = tuple(turn(x, cos, sin, layout, 1))
+        if inplace:
+            assert all(one is two for one, two in zip(out, x, strict=True))
+        grads = torch.autograd.grad(sum(y.sin().sum() for y in out), projected) if learns else ()
+        return *out, *grads
+
+    expected = run(inplace=False)
+    monkeypatch.setattr(rotary, "_launch", noted := Noted(rotary._launch))
+    for actual, wanted in zip(run(inplace=True), expected, strict=True):
+        close(actual, wanted)
+    x, written = noted.all[0][0], noted.all[0][6]
+    assert all(one is two for one, two in zip(x, written, strict=True))
+    x = draw(1, 2, 3, 8)
+    version = x._version
+    rotary.rotated_((x,), *((wave,) for wave in waves(4, 3)), "half")
+    assert x._version > version
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.backends.backend import Call
 from posenc.backends.blocked.reflections import reflected
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.pairs import Span, aligned, line
+from posenc.normal_form.pairs import Span, line
 from posenc.polar import lifted
 from posenc.rotation import per_query_head, rotate_both
 from posenc.terms import ChunkZones, Householder, Polar, Zones
@@ -61,7 +61,7 @@ def operands_of(call: Call) -> Operands:
     form, positions = call.lowered.form, call.lowered.positions
     dtype, scale = arithmetic(call.q, call.k, call.v), call.scale * form.scale
     q, k, v = call.q.to(dtype), call.k.to(dtype), call.v.to(dtype)
-    diagonal = positions.unit_step and aligned(positions)
+    diagonal = positions.unit_step and positions.aligned
     tensors = {"v": v} | _rotated(form, q, k, scale, dtype) | _biases(form, scale, diagonal, dtype)
     if form.on_query is not None:
         tensors |= {"on_query": form.on_query.values.to(dtype), "read_q": q * scale}
