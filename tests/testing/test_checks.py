@@ -13,18 +13,44 @@ from posenc.testing import (
     run_check,
     run_checks,
 )
+from posenc.testing.fixtures import attends, terms_of
 from posenc.testing.suite import chosen_checks
 
 EXAMPLES = [example for member in pe.encodings().values() for example in member.examples()]
 # Tracing takes a fifth of a suite's time, and what the settings of one class change in a graph is
 # mostly numbers: one example is traced of each class and, since these are code, of each scaling.
-TRACES = ["check_compiles", "check_exports"]
+TRACES = {"check_compiles", "check_exports"}
 TRACED = {(type(x), type(getattr(x, "scaling", None))): x for x in reversed(EXAMPLES)}
+# What these ask of backends hangs on kinds of terms, not on their numbers, and takes as long as
+# most others together. check_backends holds every example to the reference, and
+# tests/backends/test_native_precision.py to float64 in low precision.
+LONG = {
+    "check_gradients_in_low_precision",
+    "check_hidden_tokens",
+    "check_masks_in_backends",
+    "check_other_rows",
+    "check_wide_windows",
+}
+
+
+def kinds(encoding: pe.Encoding) -> tuple[type, ...]:
+    """Its class, and those of its scaling and of what it lowers to."""
+    terms = terms_of(encoding) if attends(encoding) else ()
+    return type(encoding), type(getattr(encoding, "scaling", None)), *map(type, terms)
+
+
+ONE_OF_EACH_KIND = {kinds(example): example for example in reversed(EXAMPLES)}
 
 
 @pytest.mark.unchecked
-@parametrize_with_checks(EXAMPLES, only=set(all_checks()) - {*TRACES})
+@parametrize_with_checks(EXAMPLES, only=set(all_checks()) - TRACES - LONG)
 def test_encoding(encoding, check):
+    check(encoding)
+
+
+@pytest.mark.unchecked
+@parametrize_with_checks(ONE_OF_EACH_KIND.values(), only=LONG)
+def test_encoding_in_full(encoding, check):
     check(encoding)
 
 
