@@ -132,7 +132,7 @@ def test_checkpointed_layers_have_the_same_gradients(name: str) -> None:
 @pytest.mark.parametrize("trains", [False, True])
 def test_no_number_is_held_for_every_pair(name: str, trains: bool) -> None:
     # The longest rows of all else are the model's 97 words, of 4 bytes each.
-    length = 1024
+    length = 832
     longer = {"mpt": {"max_seq_len": length}}
     model = MODELS[name].build(**longer.get(name, {}))
     told = inputs(name, text(rows=1, length=length))
