@@ -29,6 +29,12 @@ BESIDES = {
     "a state-space mixer stands beside the attention": "注意力旁边还有一个状态空间混合器",
     "behind the window, each key stands for several tokens": "窗口之外，每个键代表若干个词元",
     "beside attention, every layer holds a state": "除注意力外，每层还保存一个状态",
+    "beyond {} tokens scores grow with the length of the input": (
+        "超过 {} 个词元后，分数随输入长度增长"
+    ),
+    "prompts beyond {} tokens see a sparse pattern of keys": (
+        "超过 {} 个词元的提示只看稀疏选取的键"
+    ),
     "each query attends only the keys that an indexer picks": "每个查询只看索引器选出的键",
     "positions are (column, row), counted from {}": "位置是（列，行），从 {} 数起",
     "positions are the centres of patches, from -{} to {}": "位置是图块的中心，从 -{} 到 {}",

@@ -109,6 +109,11 @@ def _sliding_base(values: dict[str, Any]) -> bool:
     return True
 
 
+def _no_dual_chunk(values: dict[str, Any]) -> bool:
+    """No code asks for it."""
+    return bool(values.pop("dual_chunk_attention_config", None))
+
+
 TRANSFORMERS = Engine(
     "transformers",
     "5.23.0",
@@ -191,6 +196,17 @@ TRANSFORMERS = Engine(
             _SOURCE + "models/exaone4/configuration_exaone4.py#L104",
             ("sliding_window_pattern",),
             weight="error",
+        ),
+        Loss(
+            "dual-chunk-dropped",
+            _no_dual_chunk,
+            Words(
+                "transformers does not read dual_chunk_attention_config: beyond the length of a "
+                "chunk, tokens are as far apart as training has never seen.",
+                "transformers 不读取 dual_chunk_attention_config：超过一块的长度后，词元之间的距离是训练中从未见过的。",
+            ),
+            _SOURCE + "models/qwen2/modeling_qwen2.py",
+            ("dual_chunk_attention_config",),
         ),
         Loss(
             "nested-dynamic",
