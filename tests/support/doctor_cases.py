@@ -119,6 +119,14 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     ),
     "dual chunk": ("dual-chunk-dropped", "transformers", DUAL_CHUNK, "error"),
     "dual chunk, vLLM": ("dual-chunk-dropped", "vllm", DUAL_CHUNK, "error"),
+    "sections": (
+        "sections-of-dimensions",
+        "transformers",
+        LLAMA
+        | {"model_type": "hunyuan_vl", "rope_theta": 10_000.0}
+        | {"rope_scaling": {"type": "xdrope", "alpha": 1000.0, "xdrope_section": [8] * 4}},
+        "error",
+    ),
     "by layer": ("differs-by-layer", None, nested(rope_type="linear", factor=8.0), "note"),
     "long": (
         "depends-on-length",
