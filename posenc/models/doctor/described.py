@@ -85,10 +85,11 @@ def _layer(layer: LayerSpec | None, chosen: int) -> str:
     words += [_WINDOW[chosen].format(window=layer.window)] if layer.window else []
     words += [_CHUNK[chosen].format(chunk=layer.chunk)] if layer.chunk else []
     words += [_SINK[chosen]] if layer.sink_logits else []
-    return _COMMA[chosen].join([*words, *(_beside(x, chosen) for x in layer.beyond)])
+    return _COMMA[chosen].join([*words, *(beside(x, chosen) for x in layer.beyond)])
 
 
-def _beside(sentence: str, chosen: int) -> str:
+def beside(sentence: str, chosen: int) -> str:
+    """What a layer does besides, a sentence of `LayerSpec.beyond`, in the language chosen."""
     numbers = re.findall(r"\d+", sentence)
     template = re.sub(r"\d+", "{}", sentence)
     return Words(template, BESIDES[template])[chosen].format(*numbers)
