@@ -135,11 +135,11 @@ def _lines(model: Published, part: PartSpec, say: Words) -> Iterator[list[str]]:
             f"[{model.checkpoint}]({model.source})",
             f"`{model.spec.model_type}`",
             how_many,
-            "; ".join(_positions(one, say) for one in specs) or say("none"),
+            say("next").join(_positions(one, say) for one in specs) or say("none"),
             _sees(layer, say),
             say("heads", heads=layer.heads, key_heads=layer.key_heads, dim=layer.head_dim),
             "-" if length is None else str(length),
-            "; ".join(_besides(layer, say)) or "-",
+            say("next").join(_besides(layer, say)) or "-",
             f"`{model.fact}`",
         ]
 
@@ -147,7 +147,7 @@ def _lines(model: Published, part: PartSpec, say: Words) -> Iterator[list[str]]:
 def _positions(spec: EncodingSpec, say: Words) -> str:
     known = spec.name in posenc.encodings()
     name = f"[{spec.name}](catalogue/{spec.name}.md)" if known else spec.name
-    return ", ".join([name, *_settings(spec.settings, say)])
+    return say("comma").join([name, *_settings(spec.settings, say)])
 
 
 def _settings(settings: Mapping[str, Any], say: Words) -> Iterator[str]:

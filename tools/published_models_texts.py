@@ -48,6 +48,8 @@ heads of keys, with the dimensions of each. Tokens are the length that the file 
     "head_file": ("file", "文件"),
     "all_layers": ("all {count}", "全部 {count} 层"),
     "some_layers": ("{some} of {count}", "{some} / {count}"),
+    "comma": (", ", "，"),
+    "next": ("; ", "；"),
     "none": ("none", "没有"),
     "base": ("base {base}", "基数 {base}"),
     "turn": ("{turned} of {dim} turn", "{dim} 维转 {turned} 维"),
