@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import chinese
 import gallery
+import published_models
 from catalogue_index import index
 from properties import Card, cards
 
@@ -106,11 +107,12 @@ INDENTED = re.compile(r"(?:^    .*\n)+(?:\n(?:    .*\n)+)*", re.MULTILINE)
 
 def pages(measured: list[Card]) -> dict[Path, str]:
     """Every page of the catalogue, in both languages."""
-    written = {}
+    written, models = {}, published_models.published()
     for language, folder in FOLDERS.items():
         written[folder / "index.md"] = index(language)
         for card in measured:
-            written[folder / f"{card.name}.md"] = page(card, language)
+            used = published_models.users(card.name, models, language)
+            written[folder / f"{card.name}.md"] = page(card, language) + used
     return written
 
 

@@ -15,6 +15,7 @@ import conformance
 import evidence
 import gpu
 import properties
+import published_models
 import shard_costs
 
 import posenc
@@ -33,9 +34,11 @@ def written() -> dict[Path, str]:
     """Every generated page, as it should be."""
     pages = {path: readme(path.read_text(), language) for language, path in READMES.items()}
     measured, report = properties.pages(properties.cards()), json.loads(DATA.read_text())
+    models = published_models.published()
     for language, folder in REFERENCES.items():
         pages[folder / "properties.md"] = measured[language]
         pages[folder / "conformance.md"] = conformance.page(report, language)
+        pages[folder / "models.md"] = published_models.page(models, language)
         place = folder.parent / "evidence"
         pages |= {place / name: text for name, text in evidence.pages(language).items()}
     return pages | benchmark.pages() | gpu.pages() | shard_costs.pages()

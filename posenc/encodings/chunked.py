@@ -19,7 +19,8 @@ class Chunked(Encoding):
     chunk. Of several chunked masks the narrowest holds. Raises SettingError for width < 1.
 
     Source: Meta 2025, Llama 4 (https://ai.meta.com/blog/llama-4-multimodal-intelligence/), as in
-    the code of transformers, whose chunks of a packed row count from the first token of the row.
+    the code of transformers, whose chunks of a packed row count from the first token of the row
+    where the model has a cache, and from that of each document where it has none.
     """
 
     name = "chunked"

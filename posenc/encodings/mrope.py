@@ -24,6 +24,8 @@ class MRoPE(Rotary):
     later axes take turns over the first pairs, and the last pairs are those of time. layout,
     rotary_dim, scaling and start are as in Rotary: Qwen3.5 turns 64 of 256 dimensions, MRoPE(256,
     (11, 11, 10), interleaved=True, base=1e7, rotary_dim=64). HunYuan-VL's xDRoPE has four axes.
+    VideoRoPE gives time the slowest pairs, MRoPE(128, (16, 24, 24), "space"); its positions are the
+    caller's to make.
 
     Positions are (b, t, axes); with one coordinate per token, as in text, all axes read the same
     one, which is Rotary. Causality reads the order of tokens, not time. Raises SettingError for
@@ -31,7 +33,8 @@ class MRoPE(Rotary):
     another number of axes; and what Rotary raises.
 
     Source: Wang et al. 2024, arXiv:2409.12191, section 2.1; interleaved: Qwen3-VL,
-    arXiv:2511.21631; "space": the code of ERNIE 4.5 VL; four axes: vLLM's xdrope.py.
+    arXiv:2511.21631; "space": the code of ERNIE 4.5 VL and of VideoRoPE (arXiv:2502.05173); four
+    axes: vLLM's xdrope.py.
     """
 
     name = "mrope"

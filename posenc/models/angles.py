@@ -57,6 +57,13 @@ def frequencies(spec: EncodingSpec, length: int) -> list[float]:
     return [0.0] * start + waves + [0.0] * (dim - start - turned)
 
 
+def turned_distance(spec: EncodingSpec, distance: int) -> int:
+    """How far the first token of a text is turned from one this far behind it."""
+    if spec.name != "dual_chunk":
+        return distance
+    return min(distance, spec.settings["chunk"] + spec.settings["local"] - 1)
+
+
 def _twice(pairs: list[float]) -> list[float]:
     return [x for x in pairs for _ in range(2)]
 
@@ -119,7 +126,13 @@ def _off(
     # What is not there does not turn.
     waves = list(zip_longest(expected, other, fillvalue=0.0))
     distance = min(length, one.window or length, one.chunk or length) - 1
-    errors = [abs(x - y) * distance for x, y in waves]
+    far, other_far = (turned_distance(x.rotary, distance) if x.rotary else 0 for x in (one, two))
+    # Where both turn as far, a small difference of large angles is not to be rounded away.
+    alike = far == other_far or not (one.rotary and two.rotary)
+    errors = [
+        abs(x - y) * max(far, other_far) if alike else abs(x * far - y * other_far)
+        for x, y in waves
+    ]
     turned = sum(1 for x, y in waves if x or y)
     # Two dimensions make a pair.
     return max(errors, default=0.0), sum(x > LARGE for x in errors) // 2, turned // 2

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # As in posenc.terms, which needs torch.
 Layout = Literal["half", "interleaved"]
+_ROTATIONS = frozenset({"rotary", "mrope", "axial", "dual_chunk"})
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class LayerSpec:
     @property
     def rotary(self) -> EncodingSpec | None:
         """Its rotation, if it has one."""
-        return next((x for x in self.encodings if x.name in ("rotary", "mrope", "axial")), None)
+        return next((x for x in self.encodings if x.name in _ROTATIONS), None)
 
 
 @dataclass(frozen=True)

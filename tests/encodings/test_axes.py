@@ -284,3 +284,13 @@ def test_frequencies_per_head_cannot_turn_shared_keys_once() -> None:
         pe.attend(q, k, k, made, causal=True, cache=pe.Cache("rotated"))
     with pytest.raises(ShapeError, match=r"\(1, 4\) \(batch, heads\).*\(1, 2, 6, 16\)"):
         pe.rotate(q, k, made)
+
+
+def test_videorope_gives_time_the_slowest_pairs() -> None:
+    """As its authors' code deals 64 pairs out: two axes in turn over 48, and time the last 16."""
+    at = torch.tensor([[[100.0, 10.0, 1.0]]])
+    turned = MRoPE(128, (16, 24, 24), "space").angles(at)[0, 0, 0]
+    of = [10.0, 1.0] * 24 + [100.0] * 16
+    slow = [10_000.0 ** (-2 * i / 128) for i in range(64)]
+    expected = torch.tensor([x * y for x, y in zip(of, slow, strict=True)], dtype=torch.float64)
+    torch.testing.assert_close(turned, expected, rtol=1e-12, atol=0)

@@ -10,6 +10,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import shared_terms
 from posenc.models.presets import PRESETS
+from tests.models.test_read_facts import facts
 
 DEPTH, HEADS, DIM, LENGTH = 8, 2, 16, 24
 SIZES = {
@@ -28,13 +29,26 @@ NARROW: dict[str, dict[str, Any]] = {
     "gemma3": {"sliding_window": 5},
     "gemma4": {"sliding_window": 5},
     "modernbert": {"local_attention": 8},
+    "gpt_oss": {"sliding_window": 5},
 }
 # How many layers hide tokens for good.
-LOCAL = {"llama4": 6, "smollm3": 0, "cohere2": 6, "gemma3": 7, "gemma4": 6}
+LOCAL = {"llama4": 6, "smollm3": 0, "cohere2": 6, "gemma3": 7, "gemma4": 6, "gpt_oss": 4}
 MORE: dict[str, dict[str, Any]] = {
     "llama4": {"num_local_experts": 1, "intermediate_size_mlp": 16, "moe_layers": []},
     "gemma4": {"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0},
     "modernbert": {"cls_token_id": 1, "sep_token_id": 2},
+    "gpt_oss": {"num_local_experts": 1, "num_experts_per_tok": 1},
+}
+# The model that each preset is named for, and what differs from its file.
+PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
+    # Its release stretches what it was trained on.
+    "llama4": ("llama-4-scout-17b-16e-instruct", {"rope_scaling": None}),
+    "smollm3": ("smollm3-3b", {}),
+    "cohere2": ("command-r7b-12-2024", {}),
+    "gemma3": ("gemma-3-4b-it", {}),
+    "gemma4": ("gemma-4-31b-it", {}),
+    "modernbert": ("modernbert-base", {}),
+    "gpt_oss": ("gpt-oss-20b", {}),
 }
 
 
@@ -57,22 +71,44 @@ def tiny(name: str) -> Any:
     model = maker.from_config(config, attn_implementation="eager").eval()
     # Wide, so that attention prefers some tokens.
     for name, weight in model.named_parameters():
-        if name.endswith(("q_proj.weight", "k_proj.weight", "Wqkv.weight")):
+        if name.endswith(("q_proj.weight", "k_proj.weight", "Wqkv.weight", "sinks")):
             torch.nn.init.normal_(weight)
     return model
 
 
-@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_says_what_the_published_file_does(name: str) -> None:
+    file, other = PUBLISHED[name]
+    values = dict(facts(file)["config"])
+    inner = values.get("text_config", values)
+    inner |= other
+    layer = pe.read(values).layers[0]
+    assert layer is not None
+    depth, sizes = len(pe.read(values).layers), {"heads": layer.heads, "head_dim": layer.head_dim}
+    wide = {"global_head_dim": 512} if name == "gemma4" else {}
+    assert repr(pe.layers(name, depth, **sizes, **wide)) == repr(pe.layers(values))
+
+
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_what_transformers_does(name: str) -> None:
+    from posenc.models.attach.caches import PosencCache
+
     model = tiny(name)
     with torch.no_grad():
         expected = model(tokens()).logits
-        # Llama 4's code multiplies by temperatures itself, whatever is attached.
         wide = {"global_head_dim": 512} if name == "gemma4" else {}
         layers = preset(name, **wide)
-        given = [[x for x in parts if x.name != "temperature"] for parts in layers]
-        pe.attach(model, lambda layer: given[layer])
+        pe.attach(model, layers)
         torch.testing.assert_close(model(tokens()).logits, expected, rtol=1e-4, atol=1e-4)
+        if name != "modernbert":
+            cache = PosencCache(model, layers.caches())
+            steps = [
+                model(new, past_key_values=cache).logits
+                for new in tokens().split([9, 1, 1, 7, 1, 5], dim=1)
+            ]
+            torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=1e-4, atol=1e-4)
+            held = [len(cache.of_layer(number)) for number in range(DEPTH)]
+            assert sum(count < 7 for count in held) == LOCAL[name]
         # Nothing else would do.
         pe.attach(model, [])
         assert not torch.allclose(model(tokens()).logits, expected, rtol=1e-3, atol=1e-3)

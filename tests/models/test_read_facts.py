@@ -16,6 +16,7 @@ NAMES = {
     "rotary": "Rotary",
     "mrope": "MRoPE",
     "axial": "AxialRotary",
+    "dual_chunk": "DualChunk",
     "alibi": "ALiBi",
     "t5": "T5Bias",
     "deberta": "DeBERTa",

@@ -60,6 +60,10 @@ SLIDING = LLAMA | {
     "layer_types": ["sliding_attention", "full_attention"] * 2,
 }
 # rule, engine (None: the file itself), a file that has it, how grave it is.
+DUAL_CHUNK = LLAMA | {
+    "model_type": "qwen2",
+    "dual_chunk_attention_config": {"chunk_size": 1024, "local_size": 64},
+}
 SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     "D1": ("yarn-truncate", "transformers", nested(**YARN, truncate=False), "error"),
     "D2": ("partial-ignored", "transformers", LLAMA | {"partial_rotary_factor": 0.5}, "error"),
@@ -111,6 +115,16 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         "temperature-dropped",
         "vllm",
         scaled(**YARN, llama_4_scaling_beta=0.1) | {"model_type": "ministral3"},
+        "error",
+    ),
+    "dual chunk": ("dual-chunk-dropped", "transformers", DUAL_CHUNK, "error"),
+    "dual chunk, vLLM": ("dual-chunk-dropped", "vllm", DUAL_CHUNK, "error"),
+    "sections": (
+        "sections-of-dimensions",
+        "transformers",
+        LLAMA
+        | {"model_type": "hunyuan_vl", "rope_theta": 10_000.0}
+        | {"rope_scaling": {"type": "xdrope", "alpha": 1000.0, "xdrope_section": [8] * 4}},
         "error",
     ),
     "by layer": ("differs-by-layer", None, nested(rope_type="linear", factor=8.0), "note"),

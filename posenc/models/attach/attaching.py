@@ -15,6 +15,7 @@ from posenc.models.attach.body import Body
 from posenc.models.attach.entry import entry
 from posenc.models.attach.given import ReadGiven
 from posenc.models.attach.interface import register
+from posenc.models.attach.once import left_to_model, own_temperature
 from posenc.models.attach.record import load_parameters, recorded, restored
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
@@ -31,7 +32,8 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
 
     encoding   None keeps what config.json says. Else an encoding, a list that composes some, or a
                function of the layer's number that gives one, in place of the model's own; T5's
-               decoder goes on counting where its encoder ends
+               decoder goes on counting where its encoder ends. Masks, temperatures and learned
+               sinks of the model stay, and act once where the encoding tells of them too
     raw_keys   keep keys in caches as they are projected, and turn them where they are attended to,
                as is always done for what cos and sin of each token cannot do; `watch` shows them
 
@@ -111,6 +113,10 @@ def _checked(body: Body, layers: list[_Parts]) -> list[_Parts]:
             f"config.posenc tells of {len(layers)} layers with attention, and the model has "
             f"{len(body.layers)}"
         )
+    layers = [
+        left_to_model(parts, layer, body.spec.model_type)
+        for parts, layer in zip(layers, body.layers, strict=True)
+    ]
     for parts, layer in zip(layers, body.layers, strict=True):
         for part in parts:
             check_fits(part, heads=layer.heads, head_dim=layer.head_dim)
@@ -176,13 +182,14 @@ def _put_into_layers(
     if body.rotary is not None:
         attachment.replace(body.rotary, Waves(turned, body.rotary.module))
     given, plans = Given(), {}
-    for module, parts, kind in zip(body.attentions, layers, body.kinds, strict=True):
+    each = zip(body.attentions, layers, body.layers, body.kinds, strict=True)
+    for module, parts, layer, kind in each:
         before = turned[kind] if turned[kind] in parts else None
         rest = tuple(part for part in parts if part is not before)
         plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
         module.posenc_plan = plan
         attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
-        attachment.routes.append(_route(before, rest))
+        attachment.routes.append(_route(before, rest, own_temperature(layer)))
     hook = body.backbone.register_forward_pre_hook(
         ReadGiven(given, body.backbone), with_kwargs=True
     )
@@ -221,8 +228,10 @@ def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, sa
     attachment.at_leaving(lambda: delattr(model, "posenc"))
 
 
-def _route(turned: Encoding | None, rest: _Parts) -> str:
+def _route(turned: Encoding | None, rest: _Parts, tempered: Encoding | None) -> str:
     said = []
+    if tempered is not None:
+        said.append(f"{tempered!r} in the model's code")
     if turned is not None:
         said.append(f"{turned!r} as cos and sin")
     if rest:

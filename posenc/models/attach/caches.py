@@ -3,7 +3,7 @@
 Letters: b batch, g key heads, t new tokens, d head dimension.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from transformers import Cache as TheirCache
 from transformers.cache_utils import CacheLayerMixin
 
 from posenc.caches.cache import Cache
+from posenc.errors import CacheError
 
 
 class LayerCache(CacheLayerMixin):
@@ -69,8 +70,10 @@ class LayerCache(CacheLayerMixin):
 class PosencCache(TheirCache):
     """A cache of transformers whose layers are posenc's, such as a RollingCache with sinks.
 
-    model must have posenc; make gives the cache of one layer. Where keys are to be turned as the
-    cache has them, and not as they came, attach with raw_keys=True.
+    model must have posenc; make gives the cache of one layer, or is a list with one for each, as
+    `posenc.layers(...).caches()` makes it where layers differ. Where keys are to be turned as the
+    cache has them, and not as they came, attach with raw_keys=True. Raises CacheError for a list of
+    another length.
 
     Example:
 
@@ -78,9 +81,15 @@ class PosencCache(TheirCache):
         model.generate(**inputs, past_key_values=PosencCache(model, lambda: Cache("raw")))
     """
 
-    def __init__(self, model: Any, make: Callable[[], Cache] = Cache) -> None:
+    def __init__(self, model: Any, make: Callable[[], Cache] | Sequence[Cache] = Cache) -> None:
         count = model.config.get_text_config().num_hidden_layers
-        super().__init__(layers=[LayerCache(make()) for _ in range(count)])
+        caches = [make() for _ in range(count)] if callable(make) else list(make)
+        if len(caches) != count:
+            raise CacheError(
+                f"PosencCache of {len(caches)} caches for a model of {count} layers: give one for "
+                "each"
+            )
+        super().__init__(layers=[LayerCache(cache) for cache in caches])
 
     def of_layer(self, number: int) -> Cache:
         """posenc's own cache of this layer."""

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from posenc.models.attach.sight import Sight
 from posenc.positions import Positions, Tokens, as_positions
 
-# What these say follows from causality, one window, and where documents or chunks begin.
+# What these say follows from causality, one window or chunk, and where documents begin.
 _BY_RULE = frozenset({"causal_mask_function", "bidirectional_mask_function", "and_mask"})
 
 
@@ -31,8 +31,9 @@ def posenc_mask(
 
     Slots are counted from the first token of a cache; attention_mask (b, slots) tells padding. What
     a composed mask_function says is read off neighbours: a document or a chunk begins where a token
-    does not see the one before it. A function that transformers marks as the user's, or that joins
-    masks by "or", is asked for every pair.
+    does not see the one before it. Chunks that begin where the configuration has them are a rule. A
+    function that transformers marks as the user's, or that joins masks by "or", is asked for every
+    pair.
     """
     from transformers.masking_utils import causal_mask_function, sdpa_mask
 
@@ -51,19 +52,31 @@ def posenc_mask(
     window = local_size if local_size is None or causal else local_size + 1
     if attention_mask is not None and not _padded(attention_mask):
         attention_mask = None
-    documents = None
+    documents = chunk = None
     if function.__name__ == "and_mask":
-        documents = _documents(function, batch_size, kv_length, kv_offset, device)
+        begins = _begins(function, batch_size, kv_length, kv_offset, device)
+        width = getattr(told.get("config"), "attention_chunk_size", None)
+        if causal and width is not None and width == local_size:
+            start = _padding_before(attention_mask, device)
+            if _by_chunk(begins, kv_offset, start, width):
+                begins, chunk, window = None, width, None
+        documents = None if begins is None else begins.cumsum(-1)
     counted = (
         isinstance(q_offset, int)
         and isinstance(kv_offset, int)
         and kv_offset == 0
         and (q_offset + q_length == kv_length or not causal)
     )
-    if documents is None and attention_mask is None and counted and q_length <= kv_length:
+    plain = attention_mask is None and counted
+    if documents is None and plain and q_length <= kv_length:
         place = torch.device(device)
-        return Sight(as_positions(None, q_length, kv_length, causal=causal, device=place), window)
-    return Sight(slots(*sizes[1:5], device, causal, attention_mask, documents), window)
+        positions = as_positions(None, q_length, kv_length, causal=causal, device=place)
+    elif documents is not None and plain and q_length == kv_length:
+        positions = Positions.build(causal=causal, documents=documents)
+    else:
+        positions = slots(*sizes[1:5], device, causal, attention_mask, documents)
+    held = not isinstance(kv_offset, int) or kv_offset > 0
+    return Sight(positions, window, chunk, held=held)
 
 
 def slots(
@@ -86,7 +99,7 @@ def slots(
     valid = None
     if attention_mask is not None:
         mask = attention_mask.to(device).bool()
-        start = (mask.cumsum(-1) == 0).sum(-1, keepdim=True)
+        start = _padding_before(mask, device)
         # Slots of a static cache that nothing was written to yet have no entry.
         beyond = kv_length + kv_offset - mask.shape[-1]
         if isinstance(beyond, int) and beyond > 0:
@@ -110,21 +123,45 @@ def slots(
     return Positions(queries, keys, causal, unit_step=True)
 
 
-def _documents(
+def _begins(
     function: Callable[..., Tensor],
     batch: int,
     keys: int,
     kv_offset: int | Tensor,
     device: torch.device | str,
 ) -> Tensor | None:
-    """A number (b, tk) for each document or chunk; None where there is but one."""
+    """Where a document or a chunk begins (b, tk), but for the first; None where none does."""
     rows = torch.arange(batch, device=device)[:, None]
     slot = torch.arange(1, keys, device=device) + kv_offset
     sees = function(rows, torch.zeros_like(rows), slot[None], slot[None] - 1)
     begins = pad(~sees.expand(batch, keys - 1), (1, 0))
     if not torch.compiler.is_compiling() and not bool(begins.any()):
         return None
-    return begins.cumsum(-1)
+    return begins
+
+
+def _by_chunk(
+    begins: Tensor | None, kv_offset: int | Tensor, start: Tensor | int, chunk: int
+) -> bool:
+    """Whether chunks of the first real token on, and nothing else, begin here.
+
+    In a graph nobody knows, and in a packed row each document has chunks of its own.
+    """
+    if begins is None:
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    order = torch.arange(begins.shape[-1], device=begins.device) + kv_offset - start
+    expected = (order % chunk == 0).expand_as(begins).clone()
+    expected[:, 0] = False
+    return torch.equal(begins, expected)
+
+
+def _padding_before(attention_mask: Tensor | None, device: torch.device | str) -> Tensor | int:
+    """How many tokens (b, 1) of padding stand before the first real one."""
+    if attention_mask is None:
+        return 0
+    return (attention_mask.to(device).bool().cumsum(-1) == 0).sum(-1, keepdim=True)
 
 
 def _padded(attention_mask: Tensor) -> bool:

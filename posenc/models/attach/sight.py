@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
 from posenc.lowering import Lowered, Part, lower
-from posenc.mask_rules import Window
+from posenc.mask_rules import Chunk, Window
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Mask
 
@@ -50,14 +50,17 @@ class Plan:
 class Sight:
     """Who sees whom: made where transformers makes a mask, once per forward, read by every layer.
 
-    positions are those of slots of the cache. seen (b, 1|h, tq, tk) says pair by pair who sees
-    whom, for masks that no rule describes; numbers are added to the scores. ndim and shape let a
-    sight pass for a mask of four dimensions, which transformers hands on as it is.
+    positions are those of slots of the cache. window and chunk are widths. seen (b, 1|h, tq, tk)
+    says pair by pair who sees whom, for masks that no rule describes; numbers are added to the
+    scores. held: a cache has dropped tokens, and positions count from the first that it holds. ndim
+    and shape let a sight pass for a mask of four dimensions, which transformers hands on as it is.
     """
 
     positions: Positions
     window: int | None = None
+    chunk: int | None = None
     seen: Tensor | None = None
+    held: bool = False
     _lowered: dict[tuple[int, torch.dtype], Lowered] = field(default_factory=dict)
     _given: Given | None = None
     _pairs: DenseBias | None = None
@@ -94,15 +97,19 @@ class Sight:
         positions, given = self.positions, self._given or plan.given
         if given.documents is not None:
             positions = _apart(positions, given.documents)
+        if self.held and not all(part.tags.translation_invariant for part in plan.parts):
+            positions = _in_sequence(positions)
         if plan.parts and given.ids is not None:
             positions = _placed(positions, given.ids)
         return lower([*plan.parts, *self.mask()], positions, dtype=dtype)
 
     def mask(self) -> list[Part]:
         """What hides pairs beside causality, documents and padding."""
-        window: list[Part] = [] if self.window is None else [Mask(Window(self.window))]
+        rules: list[Part] = [] if self.window is None else [Mask(Window(self.window))]
+        if self.chunk is not None:
+            rules.append(Mask(Chunk(self.chunk)))
         pairs = self.pairs
-        return window if pairs is None else [*window, pairs]
+        return rules if pairs is None else [*rules, pairs]
 
     @property
     def pairs(self) -> DenseBias | None:
@@ -116,22 +123,39 @@ class Sight:
 
 
 def _apart(positions: Positions, documents: Tensor) -> Positions:
-    """The same positions where tokens of different documents (b, t) do not see each other.
+    """The same tokens where those of different documents (b, t) do not see each other.
 
     As they are where the tokens are others than those of `documents`, and where all see all.
     """
     same = positions.q_len == positions.k_len == documents.shape[1]
     if not same or not positions.causal:
         return positions
-    held = positions.ordered()
-    told = held.keys.document
+    told = positions.keys.document
     if told is not None:
         # Chunks, or the same documents: one begins where either does.
         both = torch.broadcast_tensors(told, documents)
         begins = torch.stack([x.diff() != 0 for x in both]).any(0)
         documents = torch.nn.functional.pad(begins, (1, 0)).cumsum(-1)
+    if positions.keys.valid is None:
+        # What counts from the first token, sinks and chunks, counts from that of each.
+        return Positions.build(causal=True, documents=documents)
+    held = positions.ordered()
     queries, keys = (replace(side, document=documents) for side in (held.queries, held.keys))
     return replace(held, queries=queries, keys=keys)
+
+
+def _in_sequence(positions: Positions) -> Positions:
+    """The same tokens at their places in the whole sequence, not among those that are held."""
+    orders = positions.orders()
+    queries, keys = (
+        replace(side, position=order.clamp(min=0))
+        for side, order in zip((positions.queries, positions.keys), orders, strict=True)
+    )
+    if torch.compiler.is_compiling():
+        # Nothing static bounds them there.
+        return replace(positions, queries=queries, keys=keys, unit_step=False)
+    extent = int(torch.stack([x.amax() for x in orders]).amax()) + 1
+    return replace(positions, queries=queries, keys=keys, extent=extent)
 
 
 def _placed(positions: Positions, ids: Tensor) -> Positions:

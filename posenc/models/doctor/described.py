@@ -29,6 +29,12 @@ BESIDES = {
     "a state-space mixer stands beside the attention": "注意力旁边还有一个状态空间混合器",
     "behind the window, each key stands for several tokens": "窗口之外，每个键代表若干个词元",
     "beside attention, every layer holds a state": "除注意力外，每层还保存一个状态",
+    "beyond {} tokens scores grow with the length of the input": (
+        "超过 {} 个词元后，分数随输入长度增长"
+    ),
+    "prompts beyond {} tokens see a sparse pattern of keys": (
+        "超过 {} 个词元的提示只看稀疏选取的键"
+    ),
     "each query attends only the keys that an indexer picks": "每个查询只看索引器选出的键",
     "positions are (column, row), counted from {}": "位置是（列，行），从 {} 数起",
     "positions are the centres of patches, from -{} to {}": "位置是图块的中心，从 -{} 到 {}",
@@ -79,10 +85,11 @@ def _layer(layer: LayerSpec | None, chosen: int) -> str:
     words += [_WINDOW[chosen].format(window=layer.window)] if layer.window else []
     words += [_CHUNK[chosen].format(chunk=layer.chunk)] if layer.chunk else []
     words += [_SINK[chosen]] if layer.sink_logits else []
-    return _COMMA[chosen].join([*words, *(_beside(x, chosen) for x in layer.beyond)])
+    return _COMMA[chosen].join([*words, *(beside(x, chosen) for x in layer.beyond)])
 
 
-def _beside(sentence: str, chosen: int) -> str:
+def beside(sentence: str, chosen: int) -> str:
+    """What a layer does besides, a sentence of `LayerSpec.beyond`, in the language chosen."""
     numbers = re.findall(r"\d+", sentence)
     template = re.sub(r"\d+", "{}", sentence)
     return Words(template, BESIDES[template])[chosen].format(*numbers)

@@ -96,7 +96,8 @@ class Decoder:
     a latent vector, and only the last dimensions of a head turn (MLA). sections: how pairs are
     dealt out to time, height and width. scalings: types of scaling that mean something else here.
     silent_ropes: what the code takes for a kind of layer where the file has no rope_parameters at
-    all. revised: what the code makes of the rotation besides. ignored: keys that files have and
+    all. revised: what the code makes of the rotation besides. beyond is what every layer does that
+    nothing else says, and beside what a file asks of it so. ignored: keys that files have and
     the code never asks for. lengths are the names of the trained length, the first that is there.
     """
 
@@ -119,6 +120,7 @@ class Decoder:
     sink_logits: bool = False
     latent: bool = False
     beyond: tuple[str, ...] = ()
+    beside: Callable[[Keys], tuple[str, ...]] = lambda keys: ()
     ignored: tuple[str, ...] = ()
     causal: bool = True
 
@@ -221,7 +223,7 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
         window=window,
         chunk=chunk,
         sink_logits=family.sink_logits,
-        beyond=family.beyond,
+        beyond=(*family.beyond, *family.beside(keys)),
         sources=sources | {"scale": scale_key},
     )
 

@@ -1,6 +1,7 @@
 """The model types whose queries and keys turn, each as what its code does of itself."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from posenc.models.keys import Keys, Sourced
 from posenc.models.read.decoder import (
@@ -12,6 +13,7 @@ from posenc.models.read.decoder import (
     turning_layers,
     with_base,
 )
+from posenc.models.read.dual_chunk import beside_dual_chunk, dual_chunk
 from posenc.models.read.kinds import (
     CHUNKED,
     FULL,
@@ -67,7 +69,10 @@ HUNYUAN = Decoder(LLAMA.silent, scalings={"dynamic": fixed_alpha}, ignored=("use
 QWEN2 = Decoder(
     with_base(10_000.0, use_sliding_window=False, sliding_window=4096, max_window_layers=28),
     kinds=listed(upper_layers),
+    revised=dual_chunk,
+    beside=beside_dual_chunk,
 )
+QWEN3 = replace(QWEN2, silent={**QWEN2.silent, "head_dim": 128})
 
 DECODERS: Mapping[str, Decoder] = {
     "llama": LLAMA,
@@ -75,10 +80,9 @@ DECODERS: Mapping[str, Decoder] = {
     "mixtral": Decoder(with_base(1_000_000.0), kinds=by_window),
     "qwen2": QWEN2,
     "qwen2_moe": QWEN2,
-    "qwen3": Decoder({**QWEN2.silent, "head_dim": 128}, kinds=QWEN2.kinds),
-    "qwen3_moe": Decoder(
-        with_base(10_000.0, use_sliding_window=False, sliding_window=4096),
-        kinds=listed(upper_layers),
+    "qwen3": QWEN3,
+    "qwen3_moe": replace(
+        QWEN2, silent=with_base(10_000.0, use_sliding_window=False, sliding_window=4096)
     ),
     "phi": Decoder(with_base(10_000.0, partial_rotary_factor=0.5)),
     "phi-msft": Decoder(with_base(10_000.0)),

@@ -23,6 +23,10 @@ _BETAS = Words(
     "llama.cpp 只从少数架构的文件读取 YaRN 的 beta：请用参数给出。",
 )
 _TENSOR = Words("Travels as a tensor of one divisor for each pair.", "以张量传递，每对一个除数。")
+_IN_CHUNKS = Words(
+    "GGUF has no key for dual chunk attention: positions go on as plain rotation has them.",
+    "GGUF 没有双块注意力的键：位置按普通旋转继续下去。",
+)
 _FILE = Words(
     "Only the file can say it, as a tensor: convert the model anew.",
     "只能由文件以张量给出：请重新转换模型。",
@@ -50,6 +54,8 @@ def gguf_keys(
     keys[f"{arch}.rope.dimension_count"] = settings.get("rotary_dim", settings["dim"])
     keys[f"{arch}.rope.freq_base"] = settings["base"]
     lines.append(Line("base", "exact", _EXACT))
+    if whole.rotary.name == "dual_chunk":
+        lines.append(Line("dual_chunk_attention_config", "impossible", _IN_CHUNKS))
     local = layers.get("sliding_attention")
     if local is not None:
         keys[f"{arch}.attention.sliding_window"] = local.window

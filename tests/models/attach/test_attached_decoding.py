@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+import posenc as pe
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_same, decoded, left_padding, logits, text
 from tests.support.spread import spread
@@ -77,3 +78,17 @@ def test_a_cropped_cache_goes_on(pair: tuple[Any, Any]) -> None:
     cache.crop(-3)
     made = logits(pair[1], ids[:, 8:], past_key_values=cache)
     assert_same(made, logits(pair[1], ids)[:, 8:])
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("encoding", [pe.Temperature("log_n", 4), pe.FIRE(heads=4)], ids=repr)
+def test_what_reads_positions_reads_them_in_the_whole_text(
+    encoding: pe.Encoding, cache: Any
+) -> None:
+    """And not among the tokens that a cache of a window still holds."""
+    _, ours = FAMILIES["mistral"].pair()
+    pe.attach(ours, [pe.Rotary(8), encoding])
+    for told in ({}, left_padding(text(), [LENGTH, 9])):
+        made = decoded(ours, text(), cache(ours), [9, 1, 1, 4], **told)
+        real = told["attention_mask"].bool() if told else ...
+        assert_same(made[real], logits(ours, text(), **told)[real])

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import posenc as pe
 from tests.support.families import DECODERS, ENCODERS, FAMILIES
 from tests.support.forwards import assert_differ, assert_same, logits, text
 
@@ -18,8 +19,6 @@ LEAKS = {
     "opt": "transformers' OPT does not hand position_ids to create_causal_mask",
     "gpt oss": "transformers' gpt-oss leaves position_ids out of mask_kwargs",
 }
-# With a cache chunks are counted from the first token of the row, and not of the document.
-CHUNKED = {"llama 4"}
 
 
 @pytest.fixture(scope="module", params=DECODERS)
@@ -44,17 +43,22 @@ def test_documents_do_not_see_each_other(family: tuple[str, Any, Any]) -> None:
 
 
 def test_a_cache_that_the_model_makes_changes_nothing(family: tuple[str, Any, Any]) -> None:
-    name, theirs, ours = family
+    _, theirs, ours = family
     ids = text(rows=1)
     made = logits(ours, ids, position_ids=PLACES)
-    if name in CHUNKED:
-        other = torch.cat([text(rows=1, seed=2)[:, : DOCUMENTS[0]], ids[:, DOCUMENTS[0] :]], dim=1)
-        again = logits(ours, other, position_ids=PLACES)
-        assert_same(again[:, DOCUMENTS[0] :], made[:, DOCUMENTS[0] :])
-    else:
-        assert_same(made, alone(ours, ids))
+    assert_same(made, alone(ours, ids))
     why = "transformers lets documents leak where use_cache is not set to False"
     assert_differ(logits(theirs, ids, position_ids=PLACES), made, why)
+
+
+def test_sinks_are_the_first_tokens_of_each_document() -> None:
+    _, ours = FAMILIES["llama"].pair()
+    pe.attach(ours, [pe.Rotary(8), pe.SlidingWindow(2), pe.Sinks(1)])
+    ids = text(rows=1)
+    made = logits(ours, ids, position_ids=PLACES)
+    assert_same(made, alone(ours, ids))
+    pe.attach(ours, [pe.Rotary(8), pe.SlidingWindow(2)])
+    assert_differ(made, logits(ours, ids, position_ids=PLACES), "sinks are seen")
 
 
 def test_positions_that_come_without_their_name() -> None:

@@ -109,6 +109,18 @@ def _sliding_base(values: dict[str, Any]) -> bool:
     return True
 
 
+def _no_dual_chunk(values: dict[str, Any]) -> bool:
+    """No code asks for it."""
+    return bool(values.pop("dual_chunk_attention_config", None))
+
+
+def _sections_of_dimensions(values: dict[str, Any]) -> bool:
+    """Each section is doubled where the list of them should be repeated."""
+    if not str(values.get("model_type")).startswith("hunyuan_vl"):
+        return False
+    return any({"xdrope_section", "mrope_section"} & set(rope) for rope in ropes(values))
+
+
 TRANSFORMERS = Engine(
     "transformers",
     "5.23.0",
@@ -190,6 +202,31 @@ TRANSFORMERS = Engine(
             ),
             _SOURCE + "models/exaone4/configuration_exaone4.py#L104",
             ("sliding_window_pattern",),
+            weight="error",
+        ),
+        Loss(
+            "dual-chunk-dropped",
+            _no_dual_chunk,
+            Words(
+                "transformers does not read dual_chunk_attention_config: beyond the length of a "
+                "chunk, tokens are as far apart as training has never seen.",
+                "transformers 不读取 dual_chunk_attention_config：超过一块的长度后，词元之间的距离是训练中从未见过的。",
+            ),
+            _SOURCE + "models/qwen2/modeling_qwen2.py",
+            ("dual_chunk_attention_config",),
+        ),
+        Loss(
+            "sections-of-dimensions",
+            _sections_of_dimensions,
+            Words(
+                "transformers deals HunYuan-VL's axes out to dimensions of a table that holds "
+                "each pair twice: the two dimensions of a pair turn by different axes, which is "
+                "no rotation. Text alone is right, images are not.",
+                "transformers 把 HunYuan-VL 的坐标轴分给一张每对存两次的表的各维：一对的两维按不同的轴转，"
+                "这不是旋转。纯文本没有问题，图像则不对。",
+            ),
+            _SOURCE + "models/hunyuan_vl/modeling_hunyuan_vl.py#L165",
+            ("xdrope_section",),
             weight="error",
         ),
         Loss(

@@ -16,6 +16,11 @@ from posenc.models.spellings import ropes
 _SOURCE = "https://github.com/vllm-project/vllm/tree/0cd5784/vllm/model_executor/layers/"
 
 
+def _no_dual_chunk(values: dict[str, Any]) -> bool:
+    """Its engine since 0.11 has no attention that reads the three queries."""
+    return bool(values.pop("dual_chunk_attention_config", None))
+
+
 def _no_temperature(values: dict[str, Any]) -> bool:
     """Mistral's attention looks for llama_4_scaling at the top level alone."""
     concerned = [x for x in ropes(values) if x.get("llama_4_scaling_beta")]
@@ -52,6 +57,18 @@ VLLM = Engine(
             ),
             "https://github.com/vllm-project/vllm/issues/48621",
             ("llama_4_scaling_beta",),
+        ),
+        Loss(
+            "dual-chunk-dropped",
+            _no_dual_chunk,
+            Words(
+                "vLLM has no attention for dual_chunk_attention_config since 0.11: the rotation "
+                "is made, and nothing runs it. The engine before, V0, did.",
+                "vLLM 自 0.11 起没有能执行 dual_chunk_attention_config 的注意力：旋转算出来了，却无人使用。此前的 V0 引擎可以。",
+            ),
+            "https://github.com/vllm-project/vllm/issues/49296",
+            ("dual_chunk_attention_config",),
+            weight="error",
         ),
         Loss(
             "long-rope-gain",

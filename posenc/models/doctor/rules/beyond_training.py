@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from posenc.models.angles import frequencies
+from posenc.models.angles import frequencies, turned_distance
 from posenc.models.doctor.finding import Case, Finding, Words
 from posenc.models.spec import EncodingSpec
 
@@ -69,7 +69,7 @@ def beyond_training(case: Case) -> Iterator[Finding]:
 
 def _angles(rotary: EncodingSpec, length: int) -> list[float]:
     """What each dimension turns by from the first token of an input to its end."""
-    return [wave * length for wave in frequencies(rotary, length)]
+    return [wave * turned_distance(rotary, length) for wave in frequencies(rotary, length)]
 
 
 def _plain(rotary: EncodingSpec) -> EncodingSpec:
