@@ -16,7 +16,8 @@ from posenc.commands.app import errors
 from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import LabError, SettingError, installing
-from posenc.extend.options import MEASURES, METHODS, Options
+from posenc.extend.options import MEASURES, METHODS, SEARCHED, Options
+from posenc.extend.search.settings import POPULATION, SAMPLES, Search
 from posenc.extend.tune.settings import FULL, FULL_RATE, LORA_RATE, RANK, WINDOW, Tuning
 from posenc.words import Words
 
@@ -73,6 +74,19 @@ def extend(
         str | None,
         Option(help=f"Rank of LoRA, by peft, or {FULL}: all weights.", show_default=str(RANK)),
     ] = None,
+    search: Annotated[
+        int | None,
+        Option(
+            help=f"Search the factors of {SEARCHED} for so many generations (LongRoPE 2), by the "
+            "loss of needles at the beginning of texts of the farthest length, and measure it too."
+        ),
+    ] = None,
+    search_population: Annotated[
+        int | None, Option(help="Candidates of a generation.", show_default=str(POPULATION))
+    ] = None,
+    search_samples: Annotated[
+        int | None, Option(help="Needles that each is read with.", show_default=str(SAMPLES))
+    ] = None,
     write: Annotated[
         str | None,
         Option(help="Write the config.json of this method into the folder of the results."),
@@ -94,7 +108,7 @@ def extend(
         options = Options(
             model=model,
             to=_lengths(to),
-            methods=_names(methods),
+            methods=_names(methods if search is None else f"{methods},{SEARCHED}"),
             measures=_names(measures),
             text=tuple(text or ()),
             out=out,
@@ -103,6 +117,7 @@ def extend(
             seed=seed,
             write=write,
             tuning=_tuning(tune, length=tune_length, rate=tune_lr, rank=tune_rank),
+            search=_search(search, population=search_population, samples=search_samples),
             language=language,
         )
         measuring = _measuring(chosen_engine(engine, address, cpus_per_run, gpus_per_run))
@@ -165,6 +180,20 @@ def _tuning(
                 )
         return None
     return Tuning(steps, length, rate, _rank(rank))
+
+
+def _search(
+    generations: int | None, *, population: int | None, samples: int | None
+) -> Search | None:
+    given = {"population": population, "samples": samples}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if generations is not None:
+        return Search(generations, **chosen)
+    for name, value in chosen.items():
+        raise SettingError(
+            f"extend --search-{name} {value}: nothing is searched; give --search GENERATIONS too"
+        )
+    return None
 
 
 def _rank(text: str | None) -> int | None:

@@ -6,13 +6,14 @@ No method trains anything: each is another encoding under the same weights (`tun
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posenc.encoding import Encoding
 from posenc.encodings import LMInfinite, ReRoPE, Rotary, SelfExtend, Sinks
-from posenc.encodings.scaling import NTK, DynamicNTK, Linear, Llama3, Scaling, YaRN
+from posenc.encodings.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, Scaling, YaRN
 from posenc.errors import UnsupportedError
+from posenc.extend.options import SEARCHED
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec
 
 # The first tokens that stay visible: StreamingLLM's four.
@@ -21,10 +22,11 @@ SINKS = 4
 
 @dataclass(frozen=True)
 class Reach:
-    """From how many tokens to how many."""
+    """From how many tokens to how many, and what a search found for that."""
 
     trained: int
     target: int
+    found: LongRoPE | None = None
 
     @property
     def factor(self) -> float:
@@ -67,7 +69,13 @@ def _sinks(rotary: EncodingSpec, reach: Reach) -> Encoding:
     return Sinks(SINKS, window=max(1, reach.trained - SINKS), rotary=Rotary(**rotary.settings))
 
 
-# In the order of options.METHODS.
+def _found(reach: Reach) -> LongRoPE:
+    if reach.found is None:
+        raise UnsupportedError(f"{SEARCHED} is made of factors that were searched: give --search")
+    return reach.found
+
+
+# In the order of options.METHODS, and what a search finds.
 TABLE: Mapping[str, Method] = {
     "none": _scaled(lambda reach: None),
     "linear": _scaled(lambda reach: Linear(reach.factor)),
@@ -80,6 +88,7 @@ TABLE: Mapping[str, Method] = {
     "rerope": _zones(lambda settings, reach: ReRoPE(**settings, window=max(1, reach.trained // 2))),
     "lm_infinite": _zones(lambda settings, reach: LMInfinite(**settings, window=reach.trained)),
     "sinks": _sinks,
+    SEARCHED: _scaled(_found),
 }
 
 
@@ -114,12 +123,32 @@ def settled(encoding: Encoding, length: int) -> Encoding:
     first part would not know how long the input is going to be.
     """
     scaling = encoding.scaling if isinstance(encoding, Rotary) else None
+    if isinstance(encoding, Rotary) and isinstance(scaling, LongRoPE):
+        known = scaling.long if length > scaling.original_length else scaling.short
+        fixed = replace(scaling, short=known, long=known)
+        return Rotary(**encoding.settings() | {"scaling": fixed})
     if not isinstance(encoding, Rotary) or not isinstance(scaling, DynamicNTK):
         return encoding
     growth = max(length, scaling.original_length) / scaling.original_length
     factor = scaling.factor * growth - (scaling.factor - 1)
     settings = encoding.settings() | {"scaling": NTK(factor) if factor > 1 else None}
     return Rotary(**settings)
+
+
+def far_rotation(spec: ModelSpec, trained: int) -> EncodingSpec:
+    """How all layers turn that see beyond the trained length.
+
+    Raises UnsupportedError where they turn in several ways, or none does.
+    """
+    reach = Reach(trained, trained)
+    layers = [x for x in spec.layers if x is not None and not _sees_little(x, reach)]
+    ways = {repr(x.rotary): x.rotary for x in layers if x.rotary is not None}
+    if len(ways) != 1:
+        raise UnsupportedError(
+            f"extend --search: {len(ways)} rotations see farther than {trained} tokens, and one "
+            "list of factors is searched"
+        )
+    return next(iter(ways.values()))
 
 
 def _sees_little(layer: LayerSpec, reach: Reach) -> bool:

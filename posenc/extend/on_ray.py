@@ -5,13 +5,14 @@ import platform
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ray
 import torch
 
+from posenc.encodings.scaling import LongRoPE
 from posenc.errors import LabError, SettingError
 from posenc.extend.cells import Cell, Lengths
 from posenc.extend.material import Material
@@ -39,6 +40,7 @@ class Measurer:
         threads: int,
         device: str,
         versions: Versions,
+        found: LongRoPE | None = None,
     ) -> None:
         node = platform.node()
         if versions != Versions():
@@ -48,7 +50,7 @@ class Measurer:
         if subject.identity != identity:
             raise SettingError(f"{source} is another model on {node} than where the command runs")
         subject.model.to(device)
-        self.work = Work(subject, material, lengths, seed, Path())
+        self.work = Work(replace(subject, found=found), material, lengths, seed, Path())
 
     def ready(self) -> None:
         """Answers once the model is loaded."""
@@ -112,6 +114,7 @@ class _Workers:
             engine.cpus_per_run,
             engine.device("auto"),
             Versions(),
+            work.subject.found,
         )
 
     def measured(self, waiting: deque[Cell]) -> Iterator[tuple[Cell, Row | str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.errors import SettingError, one_of, whole
+from posenc.extend.search.settings import Search
 from posenc.extend.tune.settings import Tuning, tunable
 from posenc.words import Language
 
@@ -15,6 +16,8 @@ METHODS = (
     "none", "linear", "ntk", "dynamic", "yarn", "llama3",
     "self_extend", "rerope", "lm_infinite", "sinks",
 )  # fmt: skip
+# The method whose factors are searched on the model itself.
+SEARCHED = "longrope2"
 MEASURES = ("windows", "targets", "sliding", "short", "passkey")
 
 
@@ -24,8 +27,9 @@ class Options:
 
     Lengths count tokens; `to` empty is twice the trained length. spans is how many stretches of
     text are read, needles how many passkeys are hidden at each depth and length. tuning
-    trains those methods that it can, which are measured beside the methods as they are. language
-    is that of the page. Raises SettingError for values that no run can have.
+    trains those methods that it can, which are measured beside the methods as they are. search
+    finds the factors of longrope2. language is that of the page. Raises SettingError for values
+    that no run can have.
     """
 
     model: Path
@@ -39,11 +43,12 @@ class Options:
     seed: int = 0
     write: str | None = None
     tuning: Tuning | None = None
+    search: Search | None = None
     language: Language = "en"
 
     def __post_init__(self) -> None:
         for option, names, known in (
-            ("methods", self.methods, METHODS),
+            ("methods", self.methods, (*METHODS, SEARCHED)),
             ("measures", self.measures, MEASURES),
         ):
             if not names:
@@ -52,7 +57,10 @@ class Options:
                 one_of("extend", known, **{option.removesuffix("s"): name})
         if self.write is not None:
             # The model's own configuration says the model as it is.
-            one_of("extend", [name for name in METHODS if name != "none"], write=self.write)
+            known = [name for name in (*METHODS, SEARCHED) if name != "none"]
+            one_of("extend", known, write=self.write)
+        if self.search is None and SEARCHED in (*self.methods, self.write):
+            raise SettingError(f"extend: {SEARCHED} is made of searched factors; give --search too")
         if self.tuning is not None:
             tunable(self.methods)
         whole("extend", spans=self.spans, needles=self.needles)
@@ -72,5 +80,6 @@ class Options:
         words += ["--needles", str(self.needles), "--seed", str(self.seed)]
         words += ["--language", self.language]
         words += self.tuning.words() if self.tuning else []
+        words += self.search.words() if self.search else []
         words += ["--write", self.write] if self.write else []
         return shlex.join(words)

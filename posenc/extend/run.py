@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from posenc.extend.material import Material
 from posenc.extend.measuring import Measuring, here
 from posenc.extend.methods import Reach
 from posenc.extend.options import Options
+from posenc.extend.search.run import search_factors
 from posenc.extend.subject import Subject, check_rotary, load_subject
 from posenc.extend.tune.lora import load_peft, projections
 from posenc.extend.tune.settings import UNTUNABLE, Tuning
@@ -75,12 +76,18 @@ def extend(options: Options, tell: Tell, measuring: Measuring = here) -> Outcome
         if "passkey" in options.measures:
             # Refused before the hours that losses take.
             material.passkey(min(lengths.passkeys), 0.0, "")
+        found = None
+        if options.search is not None:
+            search = options.search
+            asked = subject, material, search, max(lengths.to), options.seed, options.out, tell
+            found = search_factors(*asked)
+            subject = replace(subject, found=found.scaling)
         tuner = _tuner(subject, material, tuning, lengths, options) if tuning else None
         cells_file = options.out / CELLS
         work = Work(subject, material, lengths, options.seed, cells_file, tuner, options.model)
         written = None
         if options.write is not None:
-            reach = Reach(trained, work.target)
+            reach = Reach(trained, work.target, subject.found)
             written = write_config(options.out, subject.values, options.write, reach)
         unavailable = _unavailable(work, options.methods)
         methods = tuple(name for name in options.methods if name not in unavailable)
@@ -96,6 +103,7 @@ def extend(options: Options, tell: Tell, measuring: Measuring = here) -> Outcome
         rows, failed, interrupted = _carry_out(work, cells, tell, measuring)
         data = record(options, work, corpus.summary, cells, rows)
         data |= {"unavailable": unavailable, "failed": failed}
+        data |= {"search": found.record} if found is not None else {}
         report = write_report(options.out, data, options.language)
     return Outcome(report, data, interrupted, failed, written)
 

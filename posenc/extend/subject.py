@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.encoding import Encoding
+from posenc.encodings.scaling import LongRoPE
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.extend.methods import Reach, encodings, settled
 from posenc.models.attach import attach
@@ -19,7 +20,10 @@ FILES = ("config.json", "tokenizer*", "*.safetensors", "*.bin", "*.gguf")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model with its tokenizer, what it does with positions, and its config.json's values."""
+    """A model with its tokenizer, what it does with positions, and its config.json's values.
+
+    found is what a search found for it.
+    """
 
     model: Any
     tokenizer: Any
@@ -27,10 +31,11 @@ class Subject:
     trained: int
     identity: str
     values: dict[str, Any]
+    found: LongRoPE | None = None
 
     def layers(self, method: str, target: int, length: int) -> list[list[Encoding]]:
         """What `attach` puts into each layer for inputs of this length."""
-        layers = encodings(self.spec, method, Reach(self.trained, target))
+        layers = encodings(self.spec, method, Reach(self.trained, target, self.found))
         known: dict[int, Encoding] = {}
         return [
             [known.setdefault(id(part), settled(part, length)) for part in parts]

@@ -12,7 +12,7 @@ import posenc as pe
 from posenc.errors import UnsupportedError
 from posenc.extend.forward import score
 from posenc.extend.methods import TABLE, Reach, encodings, settled
-from posenc.extend.options import METHODS
+from posenc.extend.options import METHODS, SEARCHED
 from posenc.extend.write import config_of
 from posenc.models.attach import attach
 from posenc.models.read import read
@@ -35,7 +35,7 @@ def put(model: Any, method: str, length: int | None = None) -> None:
 
 
 def test_every_name_has_its_method() -> None:
-    assert tuple(TABLE) == METHODS
+    assert tuple(TABLE) == (*METHODS, SEARCHED)
 
 
 @pytest.mark.parametrize("method", SCALINGS)

@@ -16,6 +16,7 @@ _ORDER = "it tells tokens apart by their order in the input, which position_ids 
 # Methods that cannot be trained on short windows, each with the reason.
 UNTUNABLE: Mapping[str, str] = {
     "dynamic": "it turns by the length of the input, and windows that skip ahead are short",
+    "longrope2": "it turns long inputs otherwise than short ones, and windows are short",
     "self_extend": _ORDER,
     "rerope": _ORDER,
     "lm_infinite": _ORDER,

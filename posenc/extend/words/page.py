@@ -147,6 +147,9 @@ PHRASES = {
     "it turns by the length of the input, and windows that skip ahead are short": (
         "它按输入的长度旋转，而位置向前跳的窗口是短的"
     ),
+    "it turns long inputs otherwise than short ones, and windows are short": (
+        "它对长输入和短输入的旋转不同，而窗口是短的"
+    ),
     "it tells tokens apart by their order in the input, which position_ids do not change": (
         "它按词元在输入中的次序区分词元，position_ids 改变不了次序"
     ),

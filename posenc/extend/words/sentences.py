@@ -101,6 +101,18 @@ SENTENCES: Texts = {
         "stopped early: the report holds what is done, the same command goes on",
         "提前停止：报告里是已完成的部分，再运行同一命令会接着做",
     ),
+    "candidate": (
+        "candidate {number}: critical pair {critical}, loss of the needles {loss}",
+        "候选 {number}：临界对 {critical}，针的损失 {loss}",
+    ),
+    "generation": (
+        "generation {number}: best loss of the needles {loss}, critical pair {critical}",
+        "第 {number} 代：针的最低损失 {loss}，临界对 {critical}",
+    ),
+    "search_stopped": (
+        "stopped: candidates that were read are kept, the same command goes on",
+        "已停止：读过的候选都已保留，再运行同一命令会接着做",
+    ),
     "step": (
         "{method}: step {step} of {steps}, loss {loss:.3f}",
         "{method}：第 {step} 步，共 {steps} 步，损失 {loss:.3f}",
