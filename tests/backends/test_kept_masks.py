@@ -124,7 +124,7 @@ def test_a_transform_neither_keeps_nor_reads(qkv) -> None:
 
 
 def test_a_large_mask_is_not_kept(qkv, made, monkeypatch) -> None:
-    monkeypatch.setattr(sdpa, "_LARGE", 2 * HEADS * 3 * KEYS - 1)
+    monkeypatch.setattr(sdpa, "_KEPT", 2 * HEADS * 3 * KEYS - 1)
     lowered = pe.lower(pe.ALiBi(HEADS), positions())
     for _ in range(2):
         both(qkv, lowered)

@@ -25,8 +25,8 @@ CONFIGURATIONS = list(shipped()) if os.environ.get("POSENC_KERNELS") == "all" el
 # One query is a tile of 16 rows, and Hopper's own instruction takes 64.
 NARROW = "decode_kernel", "combine_kernel", "rotate_kernel"
 MULTIPLIES_NOT = "combine_kernel", "rotate_kernel"
-# Bytes of stack of a thread, where there is no room for all registers.
-STACK = {("decode_kernel", 80, torch.float32, 256): 8}
+# Bytes of stack of a thread where there is no room for all registers: of Triton 3.6, 3.9 has 8.
+STACK = {("decode_kernel", 80, torch.float32, 256): 56}
 
 
 @pytest.mark.parametrize("it", CONFIGURATIONS, ids=str)
