@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
+from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
@@ -68,7 +70,7 @@ def forward_mode() -> bool:
 
 def transformed() -> bool:
     """Whether torch.func or forward-mode differentiation wraps the tensors of this call."""
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
+    return peek_interpreter_stack() is not None or forward_mode()
 
 
 def exporting_to_onnx() -> bool:
@@ -81,17 +83,20 @@ def exporting_to_onnx() -> bool:
 def plain(*tensors: Tensor) -> bool:
     """Whether these are tensors with memory, watched by nothing but autograd."""
     for tensor in tensors:
-        if type(tensor) not in (Tensor, Parameter):
+        kind = type(tensor)
+        if kind is not Tensor and kind is not Parameter:
             return False
     return unwatched()
 
 
 def unwatched() -> bool:
     """Whether an eager call runs operators alone: no transform, no mode, nothing that records."""
+    # Asked straight and not by `transformed`, for one call of attend asks this four times.
     return (
-        torch._C._len_torch_dispatch_stack() == 0
-        and not transformed()
-        and not torch.jit.is_tracing()
+        _len_torch_dispatch_stack() == 0
+        and peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
+        and not _is_tracing()
     )
 
 
