@@ -162,9 +162,8 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
         name = type(term).__name__
         if q.is_floating_point() or k.is_floating_point():
             raise PositionsError(
-                f"{name} holds one value per whole distance, "
-                "but the positions are float64: give int64 positions, or take an encoding of real "
-                "distances, as ALiBi, KERPLE and Rotary are"
+                f"{name} holds one value per whole distance, but positions are float64: give int64 "
+                "positions, or take an encoding of real distances, as ALiBi, KERPLE and Rotary are"
             )
         if not isinstance(term, Network) and term.saturates:
             continue
