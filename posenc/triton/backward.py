@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from posenc.triton.tiles import key_span, product, query_span, tile_scores
+from posenc.triton.tiles import key_span, of_queries, product, query_span, tile_scores
 
 
 @triton.jit
@@ -13,11 +13,13 @@ def tile_gradient(
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
-    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr,
+    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr, KEYS_FIRST: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
-    """q, k and dout of a tile, its weights p and the gradient ds of its scores, both (BM, BN).
+    """q, k and dout of a tile, its weights p and the gradient ds of its scores.
 
+    Those two are (BM, BN), or (BN, BM) where KEYS_FIRST: what multiplies from the left next is
+    computed the way that it is needed, for transposing it would take it through shared memory.
     Pointers are those of one batch entry and head.
     """
     d = tl.arange(0, DP)
@@ -34,15 +36,19 @@ def tile_gradient(
     g = tl.load(dout + wide_i * gt + e[None, :] * gd, mask=in_q & in_e, other=0.0)
     level = tl.load(lse + i, mask=i < q_len, other=float("inf"))
     mean = tl.load(delta + i, mask=i < q_len, other=0.0)
-    s = product(x, tl.trans(y), lse.dtype.element_ty, PRECISION)
+    if KEYS_FIRST:
+        s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
+        dp = product(z, tl.trans(g), lse.dtype.element_ty, PRECISION)
+    else:
+        s = product(x, tl.trans(y), lse.dtype.element_ty, PRECISION)
+        dp = product(g, tl.trans(z), lse.dtype.element_ty, PRECISION)
     s = tile_scores(
         s, scale, i, j, m0, n0, row, head, table, table_stride, size, zero, past, future,
         q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
-        CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, BM, BN,
+        CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, KEYS_FIRST, BM, BN,
     )  # fmt: skip
-    p = tl.exp2(s - level[:, None])
-    dp = product(g, tl.trans(z), lse.dtype.element_ty, PRECISION)
-    return x, y, g, p, p * (dp - mean[:, None])
+    p = tl.exp2(s - of_queries(level, KEYS_FIRST))
+    return x, y, g, p, p * (dp - of_queries(mean, KEYS_FIRST))
 
 
 @triton.jit
@@ -101,7 +107,7 @@ def query_kernel(
                 scale, i, j, m0, n0, row, head, table, table_stride, size, zero, past, future,
                 q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
                 DIM, VALUE_DIM, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE,
-                PRECISION, BM, BN, DP, EP,
+                PRECISION, False, BM, BN, DP, EP,
             )  # fmt: skip
             acc += product(ds.to(y.dtype), y, lse.dtype.element_ty, PRECISION)
     target = dq + batch * wb + far * wh + wide * wt + d[None, :] * wd
@@ -157,10 +163,10 @@ def key_kernel(
                 scale, i, j, m0, n0, row, head, table, table_stride, size, zero, past, future,
                 q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
                 DIM, VALUE_DIM, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE,
-                PRECISION, BM, BN, DP, EP,
+                PRECISION, True, BM, BN, DP, EP,
             )  # fmt: skip
-            acc_k += product(tl.trans(ds.to(x.dtype)), x, lse.dtype.element_ty, PRECISION)
-            acc_v += product(tl.trans(p.to(g.dtype)), g, lse.dtype.element_ty, PRECISION)
+            acc_k += product(ds.to(x.dtype), x, lse.dtype.element_ty, PRECISION)
+            acc_v += product(p.to(g.dtype), g, lse.dtype.element_ty, PRECISION)
     inside = (j < k_len)[:, None] & (d < DIM)[None, :]
     target = dk + batch * wb + far_key * wh + wide * wt + d[None, :] * wd
     tl.store(target, (acc_k * natural).to(dk.dtype.element_ty), mask=inside)
@@ -207,7 +213,7 @@ def diagonal_kernel(
             table, table_stride, size, zero, past, future,
             q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
             DIM, VALUE_DIM, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE,
-            PRECISION, B, B, DP, EP,
+            PRECISION, False, B, B, DP, EP,
         )  # fmt: skip
         # All tiles of this program share their diagonals: they are added first, and skewed once.
         acc += ds

@@ -55,7 +55,7 @@ def forward_kernel(
             s = tile_scores(
                 s, scale, i, j, m0, n0, row, head, table, table_stride, size, zero, past, future,
                 q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
-                CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, BM, BN,
+                CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, False, BM, BN,
             )  # fmt: skip
             shown = (j < k_len)[:, None] & (e < VALUE_DIM)[None, :]
             values = v + far_j[:, None] * vt

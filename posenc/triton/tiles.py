@@ -60,15 +60,30 @@ def finish(top, total, acc, EMPTY: tl.constexpr):
 
 
 @triton.jit
+def of_queries(x, KEYS_FIRST: tl.constexpr):
+    """A vector over queries, as tiles of (queries, keys) or of (keys, queries) meet it."""
+    return x[None, :] if KEYS_FIRST else x[:, None]
+
+
+@triton.jit
+def of_keys(x, KEYS_FIRST: tl.constexpr):
+    """The same of a vector over keys."""
+    return x[:, None] if KEYS_FIRST else x[None, :]
+
+
+@triton.jit
 def tile_scores(
     s, scale, i, j, m0, n0, row, head,
     table, table_stride, size, zero, past, future,
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
     CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
     PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr,
+    KEYS_FIRST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Scaled products s (BM, BN) with biases, and -inf where not visible."""
+    """Scaled products s with biases, and -inf where not visible.
+
+    s is (BM, BN), queries by keys, or (BN, BM) where KEYS_FIRST.
+    """
     s = s * scale
     if PLAIN:
         qp = i + (k_len - q_len)
@@ -90,9 +105,10 @@ def tile_scores(
         if KEY_ONLY:
             # What a row shares leaves its softmax as it is; the count from near keeps it precise.
             base = m0 // REBASE * REBASE + (k_len - q_len)
-            s += (slope * (kp - base).to(s.dtype))[None, :]
+            s += of_keys(slope * (kp - base).to(s.dtype), KEYS_FIRST)
         else:
-            distance = (kp[None, :] - qp[:, None]).to(s.dtype)
+            distance = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST)
+            distance = distance.to(s.dtype)
             s += tl.where(distance <= 0, slope, -tl.load(future + head)) * distance
     if TABLE:
         table += head * table_stride
@@ -101,7 +117,7 @@ def tile_scores(
         elif low + zero >= size - 1:
             s += tl.load(table + size - 1)
         else:
-            index = kp[None, :] - qp[:, None] + zero
+            index = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST) + zero
             s += tl.load(table + tl.minimum(tl.maximum(index, 0), size - 1))
     if PLAIN:
         hidden = n0 + BN > k_len
@@ -110,14 +126,18 @@ def tile_scores(
         if WIDTH > 0:
             hidden = hidden | (low <= -WIDTH) | (high >= WIDTH)
         if hidden:
-            seen = _visible(qo, ko, CAUSAL, WIDTH, SINKS, PREFIX) & (j < k_len)[None, :]
+            orders = of_queries(qo, KEYS_FIRST), of_keys(ko, KEYS_FIRST)
+            seen = _visible(orders[0], orders[1], CAUSAL, WIDTH, SINKS, PREFIX)
+            seen = seen & of_keys(j < k_len, KEYS_FIRST)
             s = tl.where(seen, s, float("-inf"))
     else:
         qd = tl.load(q_document + row * q_len + i, mask=i < q_len, other=0)
         kd = tl.load(k_document + row * k_len + j, mask=j < k_len, other=0)
         valid = tl.load(k_valid + row * k_len + j, mask=j < k_len, other=0) != 0
-        seen = _visible(qo, ko, CAUSAL, WIDTH, SINKS, PREFIX)
-        seen = seen & (qd[:, None] == kd[None, :]) & valid[None, :]
+        orders = of_queries(qo, KEYS_FIRST), of_keys(ko, KEYS_FIRST)
+        seen = _visible(orders[0], orders[1], CAUSAL, WIDTH, SINKS, PREFIX)
+        same = of_queries(qd, KEYS_FIRST) == of_keys(kd, KEYS_FIRST)
+        seen = seen & same & of_keys(valid, KEYS_FIRST)
         s = tl.where(seen, s, float("-inf"))
     return s
 
@@ -127,18 +147,18 @@ def _visible(
     qo, ko,
     CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
 ):  # fmt: skip
-    distance = ko[None, :] - qo[:, None]
+    distance = ko - qo
     seen = distance == distance
     # Orders may be negative, which is below a count of 0 too.
     if CAUSAL:
         past = distance <= 0
         if PREFIX > 0:
-            past = past | (ko < PREFIX)[None, :]
+            past = past | (ko < PREFIX)
         seen = seen & past
     if WIDTH > 0:
         near = (distance < WIDTH) & (distance > -WIDTH)
         if SINKS > 0:
-            near = near | (ko < SINKS)[None, :]
+            near = near | (ko < SINKS)
         seen = seen & near
     return seen
 
