@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not READY, reason=HOW)
 POINTERS = {
     torch.bfloat16: "*bf16",
     torch.float32: "*fp32",
+    torch.int32: "*i32",
     torch.int64: "*i64",
     torch.bool: "*i1",
 }
@@ -67,7 +68,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 
     taken: dict[str, int] = {}
     for module, names in (
-        (attention, ("forward_kernel", "query_kernel", "key_kernel", "diagonal_kernel")),
+        (attention, ("forward_kernel", "query_kernel", "key_kernel")),
         (decoding, ("decode_kernel",)),
         (rotary, ("_rotate_kernel",)),
     ):
@@ -109,7 +110,7 @@ def test_attention(bias: str, notes: dict[str, int]) -> None:
     x = Inputs(q, k, k, table, past, past, places, 128, 0.1, True, width, 4, 0, not places, sink)
     out, lse = attention._forward(*x)
     attention._backward(q, out, lse, lse if bias == "packed" else None, table is not None, *x)
-    assert len(notes) == (3 if table is None else 4)
+    assert len(notes) == 3
 
 
 def test_decoding(notes: dict[str, int]) -> None:
