@@ -90,9 +90,9 @@ def _backward(
         return grads
     delta, by_row = torch.empty_like(lse), None
     if dlse is not None:
-        # The gradient of the natural logarithm, which the kernel takes off the mean of dp.
-        by_row = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0)
-        delta = by_row.clone(memory_format=torch.contiguous_format)
+        # The gradient of the natural logarithm.
+        by_row = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
+    of_lse = lse if by_row is None else by_row
     bm, bn, warps, stages = args.blocks(backward=True)
     lists = _lists(x, backward=True)
     launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
@@ -114,7 +114,7 @@ def _backward(
                 sums = lse.new_zeros(args.batch, args.heads, some, *parts)
                 ahead = lse.new_empty(args.batch, args.heads, some)
             query_kernel[(some * many,)](
-                x.q, x.k, x.v, out, dout, dq, lse, delta, sums, ahead, *args.strides,
+                x.q, x.k, x.v, out, dout, dq, lse, of_lse, delta, sums, ahead, *args.strides,
                 *out.stride(), *dout.stride(), *dq.stride(), *shared, *lists[2:4], first, some,
                 lowest, diagonals, *scales, *args.sizes, **args.constants, LSE=dlse is not None,
                 SUMS=with_table, BM=bn, BN=bm, **launch,

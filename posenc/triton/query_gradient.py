@@ -20,7 +20,7 @@ from posenc.triton.tiles import product
 
 @triton.jit(do_not_specialize=LENGTHS)
 def query_kernel(
-    q, k, v, out, dout, dq, lse, delta, sums, beyond,
+    q, k, v, out, dout, dq, lse, of_lse, delta, sums, beyond,
     qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, ob, oh, ot, od, gb, gh, gt, gd,
     wb, wh, wt, wd,
     table, table_stride, size, zero, past, future, behind, ahead,
@@ -36,8 +36,8 @@ def query_kernel(
 ):  # fmt: skip
     """dq for a tile of queries, and delta (b, h, tq), the mean of dp over each row.
 
-    Tiles are first_tile and the next some_tiles - 1. LSE says that delta comes with the gradient
-    of each row's lse, which is taken off the mean. With SUMS, for tables that learn,
+    Tiles are first_tile and the next some_tiles - 1. With LSE, of_lse (b, h, tq) is the gradient of
+    each row's lse, which is taken off the mean. With SUMS, for tables that learn,
 
     sums    (b, h, some_tiles, diagonals, BM / BN + 1, BN): sums of ds along the diagonals of the
             tile (m, n) with n - m * BM / BN = lowest + its place; [x, c] is diagonal
@@ -71,7 +71,7 @@ def query_kernel(
     o = tl.load(out + batch * ob + far * oh + wide * ot + e[None, :] * od, mask=inside, other=0.0)
     mean = tl.sum(g.to(lse.dtype.element_ty) * o.to(lse.dtype.element_ty), 1)
     if LSE:
-        mean -= tl.load(delta + i, mask=i < q_len, other=0.0)
+        mean -= tl.load(of_lse + (batch * heads + far) * q_len + i, mask=i < q_len, other=0.0)
     tl.store(delta + i, mean, mask=i < q_len)
     bias = ends_of_table(table, size, TABLE)
     slopes = slopes_of(past, future, head, SLOPE)
