@@ -79,9 +79,7 @@ def test_every_visible_pair_is_met_once_in_a_tile_of_its_kind(
     """Far tiles and near ones hide nothing; in a far one all distances are of one end."""
     causal, width, sinks, prefix = rule
     bm, bn = 8, 4
-    for (q_len, k_len), (behind, ahead) in itertools.product(
-        [(17, 17), (16, 16), (7, 29)], [(0, 0), (5, 3)]
-    ):
+    for (q_len, k_len), (behind, ahead) in itertools.product([(16, 17), (7, 29)], [(0, 0), (5, 3)]):
         i, j = torch.arange(q_len)[:, None] + k_len - q_len, torch.arange(k_len)
         seen = torch.ones(q_len, k_len, dtype=torch.bool)
         if causal:

@@ -1,4 +1,4 @@
-"""What Triton's compiler makes of attention's kernels, which needs no GPU: its code, its stack."""
+"""What Triton's compiler makes of attention's kernels, which needs no GPU."""
 
 import re
 import subprocess
@@ -23,13 +23,32 @@ OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion")
 
 @dataclass(frozen=True)
 class Code:
-    """ptx, ttgir (the layouts of tiles), bytes of shared memory and of stack, and registers."""
+    """ptx, ttgir (the layouts of tiles), the instructions by address, bytes of shared memory."""
 
     ptx: str
     ttgir: str
+    instructions: list[tuple[int, str]]
     shared: int
-    stack: int
-    registers: int
+
+    def spills(self) -> int:
+        """How many instructions of the innermost loops move what found no register."""
+        loops = []
+        for address, instruction in self.instructions:
+            jump = re.search(r"BRA\b.*?(0x[0-9a-f]+)", instruction)
+            if jump is not None and int(jump[1], 16) < address:
+                loops.append((int(jump[1], 16), address))
+        innermost = [
+            (start, end)
+            for start, end in loops
+            if not any(start <= x and y <= end and (x, y) != (start, end) for x, y in loops)
+        ]
+        assert innermost
+        return sum(
+            instruction.split(".")[0].split()[-1] in ("LDL", "STL")
+            for start, end in innermost
+            for address, instruction in self.instructions
+            if start <= address <= end
+        )
 
     def loops(self) -> list[str]:
         """The innermost loops that multiply tiles: of far ones, near ones (if any), masked."""
@@ -76,9 +95,9 @@ class Compiler:
         source = ASTSource(self.kernel, signature, constants, attributes)
         target = GPUTarget("cuda", self.architecture, 32)
         done = triton.compile(source, target=target, options=options)
-        registers, stack = _resources(done.asm["cubin"])
+        instructions = _disassembled(done.asm["cubin"])
         self.made[self.kernel.__name__] = Code(
-            done.asm["ptx"], done.asm["ttgir"], done.metadata.shared, stack, registers
+            done.asm["ptx"], done.asm["ttgir"], instructions, done.metadata.shared
         )
 
 
@@ -88,18 +107,16 @@ def _type(value: Any) -> str:
     return "fp32" if isinstance(value, float) else "i32"
 
 
-def _resources(cubin: bytes) -> tuple[int, int]:
+def _disassembled(cubin: bytes) -> list[tuple[int, str]]:
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
+        command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    registers, stack = (re.search(rf"{name}:(\d+)", told) for name in ("REG", "STACK"))
-    assert registers is not None
-    assert stack is not None
-    return int(registers[1]), int(stack[1])
+    found = re.finditer(r"/\*([0-9a-f]{4,5})\*/\s+(.*?);", told)
+    return [(int(line[1], 16), line[2]) for line in found]
 
 
 def attention_code(
