@@ -154,12 +154,14 @@ def _precision(q: Tensor) -> str:
 
 
 def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-    """Tiles that fit an H200's registers and shared memory; the backward's are square."""
+    """Tiles of which, in 16 bits and to 128 dimensions, no loop spills on sm_90; none was timed."""
     small = dtype in (torch.bfloat16, torch.float16)
     if backward:
         if small and dim <= 128:
             return (64, 64, 4, 2) if dim <= 64 else (32, 128, 8, 2)
-        return (32, 32, 4, 1) if dim <= 64 or small else (32, 32, 8, 1)
+        if small:
+            return (32, 64, 8, 2)
+        return (32, 32, 4, 1) if dim <= 64 else (32, 32, 8, 1)
     if small:
         return (128, 64, 4 if dim <= 64 else 8, 3) if dim <= 128 else (64, 32, 8, 2)
     return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
