@@ -1,4 +1,4 @@
-"""A flash kernel of our own in Triton, for tables and slopes over the distance, on NVIDIA GPUs.
+"""Flash kernels of our own in Triton, for tables and slopes over the distance and for offsets.
 
 Linear in memory, training included; a table's gradient is summed along diagonals, without
 atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
@@ -13,7 +13,7 @@ from torch import Tensor
 from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table, merged
-from posenc.torch_modes import device_type
+from posenc.torch_modes import device_type, kept_for
 from posenc.triton import INSTALLED
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ CAN = frozenset(
         Feature.SLOPES,
         Feature.QUERY_SCALE,
         Feature.SINK,
+        Feature.OFFSETS,
         Feature.MASK,
         Feature.PLACED_DISTANCES,
     }
@@ -54,11 +55,12 @@ def _inputs(call: Call) -> "Inputs":
 
     q, k, v, scale = operands(call)
     table, slopes = _biases(call, scale)
+    offsets = call.form.offsets
     seen = call.form.visibility
     plain = call.form.plain and seen.chunk is None
     # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
     width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
-    return Inputs(
+    x = Inputs(
         q,
         k,
         v,
@@ -66,7 +68,9 @@ def _inputs(call: Call) -> "Inputs":
         past=None if slopes is None else slopes.past,
         future=None if slopes is None else slopes.future,
         sink=None if call.form.sink is None else call.form.sink.expand(q.shape[1]),
-        places=[] if plain else _places(call),
+        q_offset=None if offsets is None else offsets.q,
+        k_offset=None if offsets is None else offsets.k,
+        places=[] if plain else list(kept_for(call.form, "_places", (), lambda: _places(call))),
         zero=0 if table is None else table.zero,
         scale=scale,
         causal=seen.causal,
@@ -76,6 +80,19 @@ def _inputs(call: Call) -> "Inputs":
         plain=plain,
         lse=call.lse,
     )
+    # The operator of a graph makes its lists itself.
+    return x if plain or torch.compiler.is_compiling() else _with_lists(call, x)
+
+
+def _with_lists(call: Call, x: "Inputs") -> "Inputs":
+    """With the tiles that meet, which all layers share that share what was lowered."""
+    from posenc.triton.tile_lists import made_for
+
+    size = 0 if x.table is None else x.table.shape[1]
+    settings = size, x.zero, x.past is None, call.width, x.v.shape[-1], x.q.dtype
+    backward = torch.is_grad_enabled()
+    lists = kept_for(call.form, "_tile_lists", settings, lambda: tuple(made_for(x, backward)))
+    return x._replace(lists=list(lists))
 
 
 def limits(call: Call) -> str | None:
@@ -96,7 +113,8 @@ def declines(call: Call) -> str | None:
     if device_type(call.q) == "cpu":
         return "in Triton's interpreter it is for tests"
     form, positions = call.form, call.form.positions
-    if form.by_distance or form.sink is not None or call.lse:
+    told = form.by_distance or form.sink is not None or form.offsets is not None
+    if told or call.lse:
         return None
     if Feature.MASK in form.features or not positions.in_order:
         return None
@@ -137,7 +155,7 @@ def _as_table(slopes: Slopes, length: int) -> Table:
     return Table(torch.where(distance <= 0, past, future), length - 1)
 
 
-def _places(call: Call) -> list[Tensor]:
+def _places(call: Call) -> tuple[Tensor, ...]:
     """Coordinates, orders, documents and validity, in the order of `Inputs.places`."""
     positions = call.form.positions
     orders = positions.orders()
@@ -156,7 +174,7 @@ def _places(call: Call) -> list[Tensor]:
         (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
     )
     each = (*coordinates, *orders, q_document, k_document, valid)
-    return [x.view(-1, x.shape[-1]) for x in each]
+    return tuple([x.view(-1, x.shape[-1]) for x in each])
 
 
 def _both(*told: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,13 @@
-"""Flash attention with a table or slopes over the distance, forward and backward.
+"""Flash attention with a table, slopes over the distance and offsets, forward and backward.
 
-The score of a pair is scale q . k + table[h, clamp(k - q + zero)] + slope[h] * -|k - q|, where
-the second and third may be missing, and a sink may stand beside the scores of a row; see
-`posenc.terms`. Memory grows with the length, not with its square, and nothing is added by atomics:
-two runs give the same bits.
+The score of a pair is scale q . k + table[h, clamp(k - q + zero)] + slope[h] * -|k - q|
++ q_offset + k_offset, where all but the first may be missing, and a sink may stand beside the
+scores of a row; see `posenc.terms`. Memory grows with the length, not with its square but for a
+number per two tiles, and nothing is added by atomics: two runs give the same bits.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,22 +16,19 @@ from torch import Tensor
 
 from posenc.errors import UnsupportedError
 from posenc.triton import decoding, on_device
-from posenc.triton.backward import diagonal_kernel, key_kernel, query_kernel
 from posenc.triton.forward import forward_kernel
-from posenc.triton.kernel_args import (
-    LOG2_E,
-    SCHEMA,
-    Inputs,
-    KernelArgs,
-    exact_scale,
-    tile_map,
-)
+from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, exact_scale
+from posenc.triton.key_gradient import key_kernel
+from posenc.triton.query_gradient import query_kernel
+from posenc.triton.table_gradient import gathered, near_diagonals, tiles_at_once
+from posenc.triton.tile_lists import made_for
 
 
 def attend(x: Inputs) -> Tensor:
     """out (b, h, tq, e) in the dtype of q."""
     tracked = torch.is_grad_enabled() and any(
-        tensor is not None and tensor.requires_grad for tensor in (x.q, x.k, x.v, x.table, x.sink)
+        tensor is not None and tensor.requires_grad
+        for tensor in (x.q, x.k, x.v, x.table, x.sink, x.q_offset, x.k_offset)
     )
     if tracked or torch.compiler.is_compiling():
         return torch.ops.posenc.triton_attend(*x)[0]
@@ -57,13 +55,20 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     # In one dimension, for the others end at 65,535.
     programs = triton.cdiv(args.q_len, bm) * args.batch * args.heads
     with on_device(x.q):
-        forward_kernel[programs,](
-            x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, args.sink,
-            *args.places, *tile_map(args, bm, bn), x.scale * LOG2_E, *args.sizes,
+        forward_kernel[(programs,)](
+            x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, *args.reach,
+            args.sink, *args.offsets, *args.places, *_lists(x)[:2], x.scale * LOG2_E, *args.sizes,
             **args.constants, SINK=x.sink is not None, BM=bm, BN=bn, num_warps=warps,
             num_stages=stages, enable_fp_fusion=True,
         )  # fmt: skip
     return out, lse
+
+
+def _lists(x: Inputs, backward: bool = False) -> Sequence[Tensor]:
+    """Lists of tiles, of which plain positions read none."""
+    if x.plain:
+        return [x.q] * 6
+    return x.lists if len(x.lists) > 2 * backward else made_for(x, backward)
 
 
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
@@ -74,111 +79,115 @@ def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 def _backward(
     dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """dq, dk, dv and the gradients of table and sink, empty where they are not asked for.
+) -> tuple[Tensor, ...]:
+    """The gradients of q, k, v, table, sink and both offsets, empty where not asked for.
 
     lse, dlse  in units of log 2; None where nothing was made of it
     """
     given = Inputs(*inputs)
     x = exact_scale(given)
     args = KernelArgs(x)
-    dq, dk, dv, dtable, dsink = _gradients(dout, out, lse, dlse, with_table, *inputs)
+    grads = _gradients(dout, out, lse, dlse, with_table, *inputs)
+    dq, dk, dv, dtable, dsink, dq_offset, dk_offset = grads
     if out.numel() == 0:
-        return dq, dk.zero_(), dv.zero_(), dtable.zero_(), dsink.zero_()
-    delta, of_rows = torch.empty_like(lse), None
+        for grad in grads[1:]:
+            grad.zero_()
+        return grads
+    delta, by_row = torch.empty_like(lse), None
     if dlse is not None:
-        # The gradient of the natural logarithm, which the kernel takes off the mean of dp.
-        delta = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
-        of_rows = delta.sum((0, 2))
+        # The gradient of the natural logarithm.
+        by_row = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
+    of_lse = lse if by_row is None else by_row
     bm, bn, warps, stages = args.blocks(backward=True)
-    seen = tile_map(args, bm, bn)
-    many = args.batch * args.heads
+    lists = _lists(x, backward=True)
     launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+    shared = *args.bias, *args.reach, *args.offsets, *args.places
     scales = x.scale * LOG2_E, x.scale if x is given else 1.0
+    many = args.batch * args.heads
+    # As many queries to a tile of the kernel for queries as keys to one of that for keys.
+    tiles = triton.cdiv(args.q_len, bn)
+    lowest, diagonals = near_diagonals(args, bn, bm) if with_table else (0, 0)
+    at_once = tiles_at_once(args, diagonals, bn, bm) if with_table else tiles
+    parts = diagonals, bn // bm + 1, bm
+    line, beyond = lse.new_zeros(args.heads, *parts), lse.new_zeros(args.heads)
+    of_keys = lse.new_empty(*x.q.shape[:2], 0 if x.k_offset is None else args.k_len)
     with on_device(x.q):
-        query_kernel[triton.cdiv(args.q_len, bm) * many,](
-            x.q, x.k, x.v, out, dout, dq, lse, delta, *args.strides, *out.stride(),
-            *dout.stride(), *dq.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
-            **args.constants, LSE=dlse is not None, BM=bm, BN=bn, **launch,
-        )  # fmt: skip
-        key_kernel[triton.cdiv(args.k_len, bn) * (many // args.group),](
-            x.q, x.k, x.v, dout, dk, dv, lse, delta, *args.strides, *dout.stride(),
-            *dk.stride(), *dv.stride(), *args.bias, *args.places, *seen, *scales, *args.sizes,
+        for first in range(0, tiles, at_once):
+            some = min(at_once, tiles - first)
+            sums, ahead = lse, lse
+            if with_table:
+                sums = lse.new_zeros(args.batch, args.heads, some, *parts)
+                ahead = lse.new_empty(args.batch, args.heads, some)
+            query_kernel[(some * many,)](
+                x.q, x.k, x.v, out, dout, dq, lse, of_lse, delta, sums, ahead, *args.strides,
+                *out.stride(), *dout.stride(), *dq.stride(), *shared, *lists[2:4], first, some,
+                lowest, diagonals, *scales, *args.sizes, **args.constants, LSE=dlse is not None,
+                SUMS=with_table, BM=bn, BN=bm, **launch,
+            )  # fmt: skip
+            if with_table:
+                line, beyond = line + sums.sum((0, 2)), beyond + ahead.sum((0, 2))
+        key_kernel[(triton.cdiv(args.k_len, bn) * many // args.group,)](
+            x.q, x.k, x.v, dout, dk, dv, lse, delta, of_keys, *args.strides, *dout.stride(),
+            *dk.stride(), *dv.stride(), *shared, *lists[4:6], *scales, *args.sizes,
             **args.constants, BM=bm, BN=bn, **launch,
         )  # fmt: skip
-        if x is not given:
-            dq.mul_(given.scale)
-            dk.mul_(math.log(2))
-        if x.sink is not None:
-            of_sink = ((args.sink[:, None] - lse).exp2() * delta).sum((0, 2))
-            dsink = -of_sink.to(x.sink.dtype)
-            # What it takes, the scores of the keys give.
-            of_rows = of_sink if of_rows is None else of_rows + of_sink
-        if x.table is None or not with_table:
-            return dq, dk, dv, dtable, dsink
-        lowest, count = args.near_diagonals(bm)
-        sums = lse.new_empty(args.batch, args.heads, count, 2, bm)
-        if count:
-            diagonal_kernel[count * many,](
-                x.q, x.k, x.v, dout, sums, lse, delta, *args.strides, *dout.stride(),
-                *args.bias, *args.places, lowest, count, scales[0], *args.sizes,
-                **args.constants, B=bm, **launch,
-            )  # fmt: skip
-    first = (lowest - 1) * bm - (args.k_len - args.q_len) + x.zero
-    return dq, dk, dv, _table_gradient(sums.sum(0), first, x.table, of_rows), dsink
+    if x is not given:
+        dq.mul_(given.scale)
+        dk.mul_(math.log(2))
+    if x.sink is not None:
+        # What it takes, the scores of the keys give.
+        of_sink = (args.sink[:, None] - lse).exp2() * delta
+        dsink = -of_sink.sum((0, 2)).to(x.sink.dtype)
+        by_row = of_sink if by_row is None else by_row + of_sink
+    if x.table is not None and with_table:
+        first = lowest * bm - bn - (args.k_len - args.q_len) + x.zero
+        of_rows = None if by_row is None else by_row.sum((0, 2))
+        dtable = gathered(line, beyond, first, x.table, of_rows)
+    if x.q_offset is not None and x.k_offset is not None:
+        by_row = torch.zeros_like(lse) if by_row is None else by_row
+        dq_offset, dk_offset = (
+            grad.sum_to_size(offset.shape).to(offset.dtype)
+            for grad, offset in ((by_row, x.q_offset), (of_keys, x.k_offset))
+        )
+    return dq, dk, dv, dtable, dsink, dq_offset, dk_offset
 
 
 def _gradients(
     dout: Tensor, out: Tensor, lse: Tensor, dlse: Tensor | None, with_table: bool, *inputs: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     x = Inputs(*inputs)
-    dtable = torch.empty_like(x.table) if with_table and x.table is not None else lse.new_empty(0)
-    dsink = lse.new_empty(0) if x.sink is None else torch.empty_like(x.sink)
-    return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), dtable, dsink
-
-
-def _table_gradient(sums: Tensor, first: int, table: Tensor, of_rows: Tensor | None) -> Tensor:
-    """Sums along diagonals (h, tiles, 2, B) as the gradient of the table (1|h, n).
-
-    first    the table's row of the first diagonal, beyond its ends too
-    of_rows  sums of the gradients of all scores (h), None where they are zero
-    """
-    heads, tiles, _, block = sums.shape
-    # The upper half of one row of tiles and the lower half of the next are the same diagonals.
-    line = sums.new_zeros(heads, tiles + 1, block)
-    line[:, :-1] += sums[:, :, 0]
-    line[:, 1:] += sums[:, :, 1]
-    line = line.flatten(1)
-    size, length = table.shape[-1], line.shape[1]
-    grad = sums.new_zeros(heads, size)
-    begin, end = min(max(0, 1 - first), length), min(max(0, size - first), length)
-    if end > begin:
-        grad[:, first + begin : first + end] = line[:, begin:end]
-    if size > 1:
-        grad[:, -1] += line[:, max(begin, end) :].sum(1)
-    # What all gradients of scores add up to is known: this is what all the far past gets.
-    rest = grad[:, 1:].sum(1)
-    grad[:, 0] = -rest if of_rows is None else of_rows - rest
-    return (grad.sum(0, keepdim=True) if table.shape[0] == 1 else grad).to(table.dtype)
+    told = x.table if with_table else None, x.sink, x.q_offset, x.k_offset
+    rest = (lse.new_empty(0) if one is None else torch.empty_like(one) for one in told)
+    return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), *rest
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, table, past, future, places, *ctx.settings, sink, ctx.asks_lse = inputs
+    x = Inputs(*inputs)
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*output, q, k, v, table, past, future, sink, *places)
+    tensors = x.q, x.k, x.v, x.table, x.past, x.future, x.sink, x.q_offset, x.k_offset
+    ctx.save_for_backward(*output, *tensors, *x.places, *x.lists)
+    ctx.placed = len(x.places)
+    ctx.settings = x.zero, x.scale, x.causal, x.width, x.sinks, x.prefix, x.plain
+    ctx.asks_lse = x.lse
 
 
 def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
-    out, lse, q, k, v, table, past, future, sink, *places = ctx.saved_tensors
+    out, lse, q, k, v, table, past, future, sink, *rest = ctx.saved_tensors
+    q_offset, k_offset, *told = rest
+    places, lists = told[: ctx.placed], told[ctx.placed :]
     dout = torch.zeros_like(out) if dout is None else dout
     with_table = table is not None and ctx.needs_input_grad[3]
-    inputs = q, k, v, table, past, future, places, *ctx.settings, sink, ctx.asks_lse
-    dq, dk, dv, dtable, dsink = torch.ops.posenc.triton_attend_backward(
-        dout, out, lse, dlse, with_table, *inputs
+    biases = table, past, future, places, *ctx.settings, sink, ctx.asks_lse
+    dq, dk, dv, *others = torch.ops.posenc.triton_attend_backward(
+        dout, out, lse, dlse, with_table, q, k, v, *biases, q_offset, k_offset, lists
+    )
+    asked = table if with_table else None, sink, q_offset, k_offset
+    dtable, dsink, dq_offset, dk_offset = (
+        None if tensor is None else grad for tensor, grad in zip(asked, others, strict=True)
     )
     nothing = [None] * len(ctx.settings)
-    dtable, dsink = dtable if with_table else None, None if sink is None else dsink
-    return (dq, dk, dv, dtable, None, None, [None] * len(places), *nothing, dsink, None)
+    of_lists = [None] * len(places), *nothing, dsink, None, dq_offset, dk_offset
+    return dq, dk, dv, dtable, None, None, *of_lists, [None] * len(lists)
 
 
 def _no_second(ctx: Any, *_: Any) -> None:
@@ -192,7 +201,7 @@ _library = torch.library.Library("posenc", "FRAGMENT")
 _library.define(f"triton_attend({SCHEMA}) -> (Tensor, Tensor)")
 _library.define(
     "triton_attend_backward(Tensor dout, Tensor out, Tensor lse, Tensor? dlse, bool with_table, "
-    f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    f"{SCHEMA}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 for _key in ("CPU", "CUDA"):
     _library.impl("triton_attend", _forward, _key)

@@ -26,8 +26,9 @@ _UNIT = tl.constexpr(LOG2_E)
 
 
 def fits(x: Inputs) -> bool:
-    """Whether this is one query of plain positions, whose heads fit a tile."""
-    return x.plain and x.q.shape[2] == 1 and x.q.shape[1] // x.k.shape[1] <= 16
+    """Whether this is one query of plain positions without offsets, whose heads fit a tile."""
+    one = x.plain and x.k_offset is None and x.q.shape[2] == 1
+    return one and x.q.shape[1] // x.k.shape[1] <= 16
 
 
 def decode(x: Inputs) -> tuple[Tensor, Tensor]:

@@ -4,26 +4,39 @@ import triton
 import triton.language as tl
 
 from posenc.triton.kernel_args import LENGTHS
-from posenc.triton.tiles import add_tile, finish, key_span, product, tile_scores, with_sink
+from posenc.triton.scores import (
+    REBASE,
+    ends_of_table,
+    first_offset,
+    key_side,
+    query_side,
+    row_shift,
+    slopes_of,
+    tile_scores,
+)
+from posenc.triton.spans import ends_of, key_tiles, tile_at
+from posenc.triton.tiles import add_tile, finish, product, with_sink
 
 
 @triton.jit(do_not_specialize=LENGTHS)
 def forward_kernel(
     q, k, v, out, lse, qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, ob, oh, ot, od,
-    table, table_stride, size, zero, past, future, sink,
+    table, table_stride, size, zero, past, future, behind, ahead, sink,
+    q_offset, k_offset, offset_stride,
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, at_stride,
-    tile_map, map_stride, scale, heads, group, q_len, k_len,
+    entries, ends, scale, heads, group, q_len, k_len,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
-    TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr, SINK: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
+    TABLE: tl.constexpr, SLOPE: tl.constexpr, OFFSETS: tl.constexpr, PRECISION: tl.constexpr,
+    SINK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """out (b, h, tq, e) and lse (b, h, tq) in units of log 2, +inf for a row that sees nothing."""
-    # Long rows first: under causality the last tiles have most to do.
     tiles = tl.cdiv(q_len, BM)
+    # Long rows first: under causality the last tiles have most to do.
     tile = tiles - 1 - tl.program_id(0) % tiles
-    batch = (tl.program_id(0) // tiles // heads).to(tl.int64)
-    head = tl.program_id(0) // tiles % heads
+    head = tl.program_id(0) // tiles
+    batch = (head // heads).to(tl.int64)
+    head = head % heads
     far = head.to(tl.int64)
     row = batch * at_stride
     m0 = tile * BM
@@ -33,37 +46,60 @@ def forward_kernel(
     wide = i.to(tl.int64)[:, None]
     inside = (i < q_len)[:, None] & (d < DIM)[None, :]
     x = tl.load(q + batch * qb + far * qh + wide * qt + d[None, :] * qd, mask=inside, other=0.0)
-    k += batch * kb + (far // group) * kh + d[:, None] * kd
-    v += batch * vb + (far // group) * vh + e[None, :] * vd
+    k += batch * kb + (far // group) * kh
+    v += batch * vb + (far // group) * vh
+    table += far * table_stride
+    q_offset += batch * offset_stride * heads * q_len + far * q_len
+    k_offset += batch * offset_stride * heads * k_len + far * k_len
+    bias = ends_of_table(table, size, TABLE)
+    slopes = slopes_of(past, future, head, SLOPE)
+    first = first_offset(q_offset, m0, OFFSETS)
+    queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
+    base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
+    shift = row_shift(
+        i, queries[0], base, slopes[0], q_offset, first, q_len,
+        KEY_ONLY, OFFSETS, lse.dtype.element_ty,
+    )  # fmt: skip
     top = tl.full((BM,), float("-inf"), lse.dtype.element_ty)
     total = tl.zeros((BM,), lse.dtype.element_ty)
     if SINK:
-        top, total = with_sink(tl.load(sink + head), top, total)
+        top, total = with_sink(tl.load(sink + head) - shift, top, total)
     acc = tl.zeros((BM, EP), lse.dtype.element_ty)
-    lo, hi, sinks = key_span(m0, q_len, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, BM, BN)
-    for step in range(0, sinks + hi - lo):
-        n = step if step < sinks else step - sinks + lo
-        n0 = n * BN
-        some = True
-        if not PLAIN:
-            some = tl.load(tile_map + row * map_stride + tile * tl.cdiv(k_len, BN) + n) != 0
-        if some:
-            j = n0 + tl.arange(0, BN)
-            far_j = j.to(tl.int64)
-            y = tl.load(
-                k + far_j[None, :] * kt, mask=(d < DIM)[:, None] & (j < k_len)[None, :], other=0.0
-            )
-            s = product(x, y, lse.dtype.element_ty, PRECISION)
-            s = tile_scores(
-                s, scale, i, j, m0, n0, row, head, table, table_stride, size, zero, past, future,
-                q_at, k_at, q_order, k_order, q_document, k_document, k_valid, q_len, k_len,
-                CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE, SLOPE, BM, BN,
-            )  # fmt: skip
-            shown = (j < k_len)[:, None] & (e < VALUE_DIM)[None, :]
-            values = v + far_j[:, None] * vt
-            top, total, acc = add_tile(s, values, shown, top, total, acc, PRECISION)
+    span = m0
+    if PLAIN:
+        span = key_tiles(
+            m0, q_len, k_len, behind, ahead, CAUSAL, WIDTH, SINKS, PREFIX,
+            TABLE or (SLOPE and not KEY_ONLY), BM, BN,
+        )  # fmt: skip
+    entries += (row * tiles + tile) * tl.cdiv(k_len, BN)
+    of_far, unmasked, every = ends_of(span, ends + (row * tiles + tile) * 3, PLAIN)
+    # Three loops, each without a branch, of tiles that are far, near and masked.
+    for kind in tl.static_range(3):
+        # Without a bias by distance all tiles are far that are not masked.
+        if kind != 1 or TABLE or (SLOPE and not KEY_ONLY):
+            begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
+            stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
+            for step in range(begin, stop):
+                n, is_ahead = tile_at(step, span, entries, kind == 0, kind == 2, False, PLAIN)
+                j = n * BN + tl.arange(0, BN)
+                far_j = j.to(tl.int64)
+                y_mask = (d < DIM)[:, None]
+                z_mask = (e < VALUE_DIM)[None, :]
+                if kind == 2:
+                    y_mask = y_mask & (j < k_len)[None, :]
+                    z_mask = z_mask & (j < k_len)[:, None]
+                y = tl.load(k + far_j[None, :] * kt + d[:, None] * kd, mask=y_mask, other=0.0)
+                s = product(x, y, lse.dtype.element_ty, PRECISION)
+                keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
+                s = tile_scores(
+                    s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
+                    k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
+                    SLOPE, OFFSETS, False, kind == 0, kind == 2,
+                )  # fmt: skip
+                values = v + far_j[:, None] * vt + e[None, :] * vd
+                top, total, acc = add_tile(s, values, z_mask, top, total, acc, PRECISION)
     acc, level = finish(top, total, acc, "inf")
-    tl.store(lse + (batch * heads + far) * q_len + i, level, mask=i < q_len)
+    tl.store(lse + (batch * heads + far) * q_len + i, level + shift, mask=i < q_len)
     target = out + batch * ob + far * oh + wide * ot + e[None, :] * od
     inside = (i < q_len)[:, None] & (e < VALUE_DIM)[None, :]
     tl.store(target, acc.to(out.dtype.element_ty), mask=inside)

@@ -1,6 +1,7 @@
 """What the attention kernels are told: sizes, biases, positions, and what they may skip."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,8 +10,8 @@ from torch import Tensor
 
 LOG2_E = math.log2(math.e)
 # What differs from call to call, and is to compile no kernel anew.
-LENGTHS = ("q_len", "k_len", "table_stride", "size", "zero", "map_stride", "at_stride")
-LENGTHS += ("heads", "group", "lowest", "count")
+LENGTHS = ("q_len", "k_len", "table_stride", "size", "zero", "behind", "ahead", "offset_stride")
+LENGTHS += ("at_stride", "heads", "group", "first_tile", "some_tiles", "lowest", "diagonals")
 
 
 class Inputs(NamedTuple):
@@ -25,6 +26,8 @@ class Inputs(NamedTuple):
     plain         keys count from 0, and the queries are the last of them
     sink          (h,), beside the scores of a row, differentiable
     lse           whether the log of the sum is read too
+    q_offset, k_offset  (1|b, h, tq) and (1|b, h, tk), added to scores, differentiable; both or none
+    lists         of tiles that meet, as `posenc.triton.tile_lists.made_for` tells them, or empty
     """
 
     q: Tensor
@@ -43,6 +46,9 @@ class Inputs(NamedTuple):
     plain: bool
     sink: Tensor | None = None
     lse: bool = False
+    q_offset: Tensor | None = None
+    k_offset: Tensor | None = None
+    lists: Sequence[Tensor] = ()
 
     @property
     def exact(self) -> torch.dtype:
@@ -53,7 +59,7 @@ class Inputs(NamedTuple):
 SCHEMA = (
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? past, Tensor? future, Tensor[] places, "
     "SymInt zero, float scale, bool causal, SymInt width, SymInt sinks, SymInt prefix, bool plain, "
-    "Tensor? sink, bool lse"
+    "Tensor? sink, bool lse, Tensor? q_offset, Tensor? k_offset, Tensor[] lists"
 )
 
 
@@ -86,6 +92,7 @@ class KernelArgs:
         self.rows = max((place.shape[0] for place in x.places), default=1)
         places = [place.expand(self.rows, -1).contiguous() for place in x.places] or [x.q] * 7
         self.places = (*places, int(self.rows > 1))
+        self.offsets = _offsets(x)
         self.strides = (*x.q.stride(), *x.k.stride(), *x.v.stride())
         self.sizes = (self.heads, self.group, self.q_len, self.k_len)
         self.constants = {
@@ -101,27 +108,42 @@ class KernelArgs:
             "TABLE": x.table is not None,
             "SLOPE": x.past is not None,
             # A query that sees only keys before it may add slope * k: slope * (k - q) differs from
-            # that by one number per row, which softmax ignores; its sum and a sink do not.
-            "KEY_ONLY": x.plain and x.causal and x.prefix == 0 and not x.lse and x.sink is None,
+            # that by one number per row.
+            "KEY_ONLY": x.past is not None and x.plain and x.causal and x.prefix == 0,
+            "OFFSETS": x.k_offset is not None,
             "PRECISION": precision_of(x.q),
         }
 
     def blocks(self, backward: bool) -> tuple[int, int, int, int]:
-        """Queries and keys per tile, warps and pipeline stages."""
+        """Queries and keys per tile, warps and pipeline stages.
+
+        Of the backward pass they are those of the kernel for keys, whose tiles have a whole number
+        of times as many keys as queries; that for queries has its tiles the other way round.
+        """
         return blocks_for(max(self.dim, self.value_dim), self.inputs.q.dtype, backward)
 
-    def near_diagonals(self, block: int) -> tuple[int, int]:
-        """The first tile diagonal that holds a distance of row 1 or later, and their number.
+    @property
+    def by_distance(self) -> bool:
+        """Whether scores of a tile may differ by more than a number per query and one per key."""
+        slopes = self.constants["SLOPE"] and not self.constants["KEY_ONLY"]
+        return bool(self.constants["TABLE"] or slopes)
 
-        Row 0 of a table, the far past, needs none: its gradient follows from the others.
-        """
-        shift = self.k_len - self.q_len
-        lowest = max(1 - triton.cdiv(self.q_len, block), (1 - self.inputs.zero + shift) // block)
-        highest = triton.cdiv(self.k_len, block) - 1
-        if self.inputs.causal and self.inputs.prefix == 0:
-            # Its first pair is k - q = step * block - (block - 1) - shift, which must not be > 0.
-            highest = min(highest, (shift + block - 1) // block)
-        return lowest, max(0, highest - lowest + 1)
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Behind and ahead: from there on, tables are flat and slopes are of one side."""
+        if self.inputs.table is None:
+            return 0, 0
+        behind, ahead = self.inputs.zero, self.bias[2] - 1 - self.inputs.zero
+        return (behind, ahead) if self.inputs.past is None else (max(behind, 0), max(ahead, 0))
+
+
+def _offsets(x: Inputs) -> tuple[Tensor, Tensor, int]:
+    """Those of queries and of keys, in the dtype that they came in, and their batch stride."""
+    if x.q_offset is None or x.k_offset is None:
+        return x.q, x.q, 0
+    rows = max(x.q_offset.shape[0], x.k_offset.shape[0])
+    q, k = (one.detach().expand(rows, -1, -1).contiguous() for one in (x.q_offset, x.k_offset))
+    return q, k, int(rows > 1)
 
 
 def precision_of(q: Tensor) -> str:
@@ -132,46 +154,14 @@ def precision_of(q: Tensor) -> str:
 
 
 def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-    """Tiles that fit an H200's registers and shared memory; the backward's are square."""
+    """Tiles of which, in 16 bits and to 128 dimensions, no loop spills on sm_90; none was timed."""
     small = dtype in (torch.bfloat16, torch.float16)
     if backward:
         if small and dim <= 128:
-            return (64, 64, 4 if dim <= 64 else 8, 2)
-        return (32, 32, 4, 1) if dim <= 64 or small else (32, 32, 8, 1)
+            return (64, 64, 4, 2) if dim <= 64 else (32, 128, 8, 2)
+        if small:
+            return (32, 64, 8, 2)
+        return (32, 32, 4, 1) if dim <= 64 else (32, 32, 8, 1)
     if small:
         return (128, 64, 4 if dim <= 64 else 8, 3) if dim <= 128 else (64, 32, 8, 2)
     return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
-
-
-def tile_map(args: KernelArgs, bm: int, bn: int) -> tuple[Tensor, int]:
-    """Which tiles hold a visible pair, bool (1|b, query tiles, key tiles), and its batch stride.
-
-    Told from the least and greatest order and document of each tile, so that some tiles without
-    a visible pair are kept. Plain positions need none of it: the kernels count for themselves.
-    """
-    x = args.inputs
-    if x.plain:
-        return x.q, 0
-    _, _, q_order, k_order, q_document, k_document, k_valid = x.places
-    (q_low, q_high), (k_low, k_high) = _ends(q_order, bm), _ends(k_order, bn)
-    q_low, q_high = q_low[:, :, None], q_high[:, :, None]
-    k_low, k_high = k_low[:, None], k_high[:, None]
-    seen = _ends(k_valid.long(), bn)[1][:, None] > 0
-    if x.causal:
-        past = k_low <= q_high
-        seen = seen & (past | (k_low < x.prefix) if x.prefix else past)
-    if x.width:
-        near = (k_low - q_high < x.width) & (q_low - k_high < x.width)
-        seen = seen & (near | (k_low < x.sinks) if x.sinks else near)
-    (q_low, q_high), (k_low, k_high) = _ends(q_document, bm), _ends(k_document, bn)
-    seen = seen & (k_low[:, None] <= q_high[:, :, None]) & (q_low[:, :, None] <= k_high[:, None])
-    tiles = triton.cdiv(args.q_len, bm), triton.cdiv(args.k_len, bn)
-    return seen.expand(args.rows, *tiles).contiguous(), tiles[0] * tiles[1]
-
-
-def _ends(x: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    """The least and greatest entry of every tile of x (1|b, t), each (1|b, tiles)."""
-    short = -x.shape[-1] % block
-    if short:
-        x = torch.cat((x, x[:, -1:].expand(-1, short)), dim=1)
-    return x.unflatten(1, (-1, block)).aminmax(dim=2)

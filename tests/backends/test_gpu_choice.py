@@ -45,6 +45,10 @@ def test_functions_of_the_distance_and_decoding_go_to_triton(
     assert taken(BIASES[kind](), *lengths) == "triton"
 
 
+def test_forget_gates_go_to_triton() -> None:
+    assert taken(t.Offset(torch.zeros(2, 8, 2048), torch.zeros(2, 8, 2048))) == "triton"
+
+
 def test_a_rotation_goes_to_sdpa_until_sdpa_needs_a_mask() -> None:
     rotary = pe.Rotary(64)
     assert taken(rotary) == "sdpa"
@@ -62,13 +66,12 @@ def test_a_rotation_goes_to_sdpa_until_sdpa_needs_a_mask() -> None:
 
 def test_a_mask_that_is_small_for_a_gpu_is_no_reason_to_go_by_chunks() -> None:
     """As one of a million numbers is on a CPU: 16 rows of 8 heads of 512 tokens need 33."""
-    gates = t.Offset(torch.zeros(16, 8, 512), torch.zeros(16, 8, 512))
-    q = drawn(16, 8, 512)
-    assert pe.explain_backend(q, q, q, gates, causal=True).endswith("sdpa: taken")
-    long = t.Offset(torch.zeros(1, 8, 8192), torch.zeros(1, 8, 8192))
-    q = drawn(1, 8, 8192)
-    said = pe.explain_backend(q, q, q, long, causal=True)
-    assert said.splitlines()[-2:] == [
+    vectors, told = t.GatherTable(torch.zeros(1, 9, 64), 4, "q", saturates=True), []
+    for batch, length in ((16, 512), (1, 8192)):
+        q = drawn(batch, 8, length)
+        told.append(pe.explain_backend(q, q, q, vectors, causal=True))
+    assert told[0].endswith("sdpa: taken")
+    assert told[1].splitlines()[-2:] == [
         "sdpa: its mask would hold 536870912 numbers",
         "blocked: taken",
     ]

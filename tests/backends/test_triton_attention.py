@@ -18,12 +18,16 @@ pytestmark = MARKS
 
 if READY:
     from posenc.triton import attention, decoding, kernel_args
-    from posenc.triton.kernel_args import Inputs, KernelArgs, tile_map
+    from posenc.triton.kernel_args import Inputs, KernelArgs
+    from posenc.triton.tile_lists import tile_kinds
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_args, "blocks_for", lambda *_: (16, 16, 4, 1))
+    def blocks(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
+        return (16, 32, 4, 1) if backward else (32, 16, 4, 1)
+
+    monkeypatch.setattr(kernel_args, "blocks_for", blocks)
 
 
 def both(encoding, sizes: tuple[int, ...], leaves: tuple[Tensor, ...] = (), dtype=EXACT, **call):
@@ -76,7 +80,7 @@ class AsLaunched:
 @pytest.mark.parametrize("q_len", [1, 20])
 def test_float64_keeps_its_scale(q_len: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (attention, ["forward_kernel", "query_kernel", "key_kernel", "diagonal_kernel"]),
+        (attention, ["forward_kernel", "query_kernel", "key_kernel"]),
         (decoding, ["decode_kernel"]),
     ):
         for name in names:
@@ -259,8 +263,9 @@ def test_tiles_of_other_documents_are_skipped() -> None:
     places.append(torch.ones(1, 64, dtype=torch.bool))
     q = draw(1, 1, 64, 8).cpu()
     x = Inputs(q, q, q, None, None, None, places, 0, 1.0, True, 0, 0, 0, plain=False)
-    seen, _ = tile_map(KernelArgs(x), 16, 16)
-    assert torch.equal(seen[0], torch.eye(4, dtype=torch.bool))
+    kinds, _ = tile_kinds(KernelArgs(x), 16, 16)
+    masked, hidden = 2, 3
+    assert torch.equal(kinds[0], torch.full((4, 4), hidden).fill_diagonal_(masked))
 
 
 def test_a_row_that_sees_nothing_is_zero_in_its_gradient_too() -> None:

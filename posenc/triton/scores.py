@@ -1,0 +1,171 @@
+"""What one tile of scores is, the same in every attention kernel.
+
+Scores are in units of log 2, so that exp2 takes them as they come. What all scores of a row share
+leaves its softmax as it is: slopes that count from near the row, in place of from it, and offsets
+of queries are left out of the tiles and come back in the log of the sum (`row_shift`).
+"""
+
+import triton
+import triton.language as tl
+
+# Slopes that depend on the key alone count from the start of this many queries, in every kernel.
+REBASE = tl.constexpr(128)
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def of_queries(x, KEYS_FIRST: tl.constexpr):
+    """A vector over queries, as tiles of (queries, keys) or of (keys, queries) meet it."""
+    return x[None, :] if KEYS_FIRST else x[:, None]
+
+
+@triton.jit
+def of_keys(x, KEYS_FIRST: tl.constexpr):
+    """The same of a vector over keys."""
+    return x[:, None] if KEYS_FIRST else x[None, :]
+
+
+@triton.jit
+def query_side(i, row, position, order, document, q_len, k_len, PLAIN: tl.constexpr):
+    """Position, order and document of queries i."""
+    if PLAIN:
+        x = i + (k_len - q_len)
+        side = x, x, x
+    else:
+        inside = i < q_len
+        at = row * q_len + i
+        x = tl.load(position + at, mask=inside, other=0)
+        y = tl.load(order + at, mask=inside, other=0)
+        side = x, y, tl.load(document + at, mask=inside, other=0)
+    return side
+
+
+@triton.jit
+def key_side(j, row, position, order, document, valid, k_len, PLAIN: tl.constexpr):
+    """Position, order and document of keys j, and which of them there are."""
+    inside = j < k_len
+    if PLAIN:
+        side = j, j, j, inside
+    else:
+        at = row * k_len + j
+        x = tl.load(position + at, mask=inside, other=0)
+        y = tl.load(order + at, mask=inside, other=0)
+        z = tl.load(document + at, mask=inside, other=0)
+        side = x, y, z, tl.load(valid + at, mask=inside, other=0) != 0
+    return side
+
+
+@triton.jit
+def ends_of_table(table, size, TABLE: tl.constexpr):
+    """What a table adds far in the past, and far in the future."""
+    first = 0.0
+    last = 0.0
+    if TABLE:
+        first = tl.load(table)
+        last = tl.load(table + size - 1)
+    return first, last
+
+
+@triton.jit
+def slopes_of(past, future, head, SLOPE: tl.constexpr):
+    """Those of one head, by which scores rise with the distance in the past, and in the future."""
+    rising = 0.0
+    falling = 0.0
+    if SLOPE:
+        rising = tl.load(past + head)
+        falling = -tl.load(future + head)
+    return rising, falling
+
+
+@triton.jit
+def first_offset(q_offset, m0, OFFSETS: tl.constexpr):
+    """That of a tile's first query, from which the tile's offsets count."""
+    return tl.load(q_offset + m0) if OFFSETS else 0.0
+
+
+@triton.jit
+def row_shift(
+    i, position, base, slope, q_offset, first, q_len,
+    KEY_ONLY: tl.constexpr, OFFSETS: tl.constexpr, DTYPE: tl.constexpr,
+):  # fmt: skip
+    """What is to be added to all scores of each row i, which the tiles leave out."""
+    shift = tl.zeros(i.shape, DTYPE)
+    if KEY_ONLY:
+        shift -= slope * (position - base).to(DTYPE)
+    if OFFSETS:
+        # They may be float64 and large: their differences matter.
+        own = tl.load(q_offset + i, mask=i < q_len, other=0.0)
+        shift += ((own - first) * tl.full((), LOG2_E, own.dtype)).to(DTYPE)
+    return shift
+
+
+@triton.jit
+def tile_scores(
+    s, scale, j, queries, keys, base, table, size, zero, ends, slopes, ahead, k_offset, first,
+    k_len,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+    PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
+    OFFSETS: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Scaled products s with biases, and -inf where not visible.
+
+    s               queries by keys, or keys by queries where KEYS_FIRST
+    queries, keys   what `query_side` and `key_side` tell
+    base            a position near the queries, from which slopes count
+    table           of this head, and `ends` of it
+    ahead           whether a far tile lies in the future
+    k_offset        of this head; what is added to it is `first`
+    """
+    s = s * scale
+    qp = queries[0]
+    kp = keys[0]
+    if KEY_ONLY:
+        s += of_keys(slopes[0] * (kp - base).to(s.dtype), KEYS_FIRST)
+    elif SLOPE:
+        if FAR:
+            slope = tl.where(ahead, slopes[1], slopes[0])
+            s += of_keys(slope * (kp - base).to(s.dtype), KEYS_FIRST)
+            s -= of_queries(slope * (qp - base).to(s.dtype), KEYS_FIRST)
+        else:
+            distance = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST)
+            s += tl.where(distance <= 0, slopes[0], slopes[1]) * distance.to(s.dtype)
+    if TABLE:
+        if FAR:
+            s += tl.where(ahead, ends[1], ends[0])
+        else:
+            index = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST) + zero
+            s += tl.load(table + tl.minimum(tl.maximum(index, 0), size - 1))
+    if OFFSETS:
+        offset = tl.load(k_offset + j, mask=j < k_len, other=0.0) + first
+        offset = offset * tl.full((), LOG2_E, offset.dtype)
+        s += of_keys(offset.to(s.dtype), KEYS_FIRST)
+    if MASKED:
+        order = of_queries(queries[1], KEYS_FIRST)
+        seen = _visible(order, of_keys(keys[1], KEYS_FIRST), CAUSAL, WIDTH, SINKS, PREFIX)
+        seen = seen & of_keys(keys[3], KEYS_FIRST)
+        if not PLAIN:
+            seen = seen & (of_queries(queries[2], KEYS_FIRST) == of_keys(keys[2], KEYS_FIRST))
+        s = tl.where(seen, s, float("-inf"))
+    return s
+
+
+@triton.jit
+def _visible(
+    qo, ko,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
+):  # fmt: skip
+    """Which pairs the rules leave, of orders of queries and keys that meet along two axes."""
+    distance = ko - qo
+    seen = distance == distance
+    # Orders may be negative, which is below a count of 0 too.
+    if CAUSAL:
+        past = distance <= 0
+        if PREFIX > 0:
+            past = past | (ko < PREFIX)
+        seen = seen & past
+    if WIDTH > 0:
+        near = (distance < WIDTH) & (distance > -WIDTH)
+        if SINKS > 0:
+            near = near | (ko < SINKS)
+        seen = seen & near
+    return seen
