@@ -32,7 +32,8 @@ def compiled(bias: str, architecture: int) -> dict[str, Code]:
 
 
 @pytest.mark.parametrize(
-    ("bias", "architecture"), [("table", 90), ("packed", 90), ("slopes", 80), ("offsets", 80)]
+    ("bias", "architecture"),
+    [("table", 90), ("packed", 90), ("table", 80), ("slopes", 80), ("offsets", 80)],
 )
 def test_tiles_stay_where_they_are_multiplied(bias: str, architecture: int) -> None:
     kernels = compiled(bias, architecture)
