@@ -3,7 +3,7 @@
 A figure is a share in words, as 0.9 of a copy, and its inverse here: at most so many times as long.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from posenc.bench import attention_peers, overhead, rotary
@@ -27,9 +27,13 @@ SDPA = {
 }
 LENGTHS = (2048, 8192, 16_384)
 TABLES = ("alibi", "t5", "learned table")
-MASKED = {"SDPA, mask": attention_peers.masked}
-FLEX = {"FlexAttention": attention_peers.flex, "x-transformers": attention_peers.x_transformers}
-OTHERS: dict[str, dict[str, peers.Maker]] = {
+Others = Mapping[str, peers.Maker]
+MASKED: Others = {"SDPA, mask": attention_peers.masked}
+FLEX: Others = {
+    "FlexAttention": attention_peers.flex,
+    "x-transformers": attention_peers.x_transformers,
+}
+OTHERS: dict[str, Others] = {
     "window of 256": MASKED,
     "packed documents": MASKED,
     "alibi": FLEX,
@@ -114,7 +118,7 @@ def _biased(setting: AttentionSetting) -> Case:
     )
 
 
-def _against(setting: AttentionSetting, others: dict[str, peers.Maker]) -> Case:
+def _against(setting: AttentionSetting, others: Others) -> Case:
     passes = "forward and backward" if setting.training else "forward"
     runs = {WITHOUT: no_position, "posenc": ours(), **others}
     goals = ()

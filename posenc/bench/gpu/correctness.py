@@ -155,7 +155,7 @@ def _run(
     parts, where = feature.parts(length), feature.where(length)
     # Rounded once, so that both backends read the same numbers.
     drawn = [torch.randn(size, dtype=torch.float64).bfloat16() for size in sizes]
-    leaves = [x.to(device, dtype).requires_grad_() for x in drawn]
+    q, k, v = (x.to(device, dtype).requires_grad_() for x in drawn)
     learned: list[Tensor] = []
 
     def moved(x: Any) -> Any:
@@ -170,10 +170,10 @@ def _run(
     parts, where = (pytree.tree_map(moved, x) for x in (parts, where))
     if feature.queries:
         with torch.no_grad():
-            return [pe.attend(*leaves, parts, backend=backend, **where)]
-    out = pe.attend(*leaves, parts, backend=backend, **where)
+            return [pe.attend(q, k, v, parts, backend=backend, **where)]
+    out = pe.attend(q, k, v, parts, backend=backend, **where)
     weights = torch.randn(out.shape, dtype=torch.float64).bfloat16().to(out)
-    return [out, *torch.autograd.grad(out, (*leaves, *learned), weights)]
+    return [out, *torch.autograd.grad(out, (q, k, v, *learned), weights)]
 
 
 def encoding(place: Place, name: str) -> Found:
