@@ -11,7 +11,6 @@ from posenc.errors import PositionsError
 from posenc.positions.tokens import reading_values
 
 TextAfter = Literal["largest", "side"]
-_CALL = "Positions.mrope"
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +20,14 @@ class Grids:
     sizes  (n, 3) frames, rows and columns, in tokens
     steps  (n,) float64, how far time moves from frame to frame
     whole  times are rounded down to whole positions
+    call   what was called, for errors
     """
 
     name: str
     sizes: Int[Tensor, "n 3"]
     steps: Float64[Tensor, "n"]
     whole: bool = True
+    call: str = "Positions.mrope"
 
     def places(self, here: Bool[Tensor, "b t"]) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
         """Of the tokens marked, read row by row: which of these each is in, and its index there."""
@@ -61,8 +62,8 @@ class Grids:
         told = int(self.sizes.prod(-1).sum())
         if found != told:
             raise PositionsError(
-                f"{_CALL}: {found} tokens of {self.name}, but their grids hold {told}: give one "
-                "grid per image in reading order, as (time, height, width) of patches, and the "
+                f"{self.call}: {found} tokens of {self.name}, but their grids hold {told}: give "
+                "one grid per image in reading order, as (time, height, width) of patches, and the "
                 "merge size of the model, by which patches become tokens"
             )
 
@@ -80,8 +81,8 @@ class Grids:
         for row, column in at[1:][cut].tolist()[:1]:
             of = int(which[row, column])
             raise PositionsError(
-                f"{_CALL}: number {of} of {self.name} is {self.sizes[of].tolist()} tokens, but is "
-                f"cut after {int(inside[row, column])} of them, at row {row}, token {column}: "
+                f"{self.call}: number {of} of {self.name} is {self.sizes[of].tolist()} tokens, but "
+                f"is cut after {int(inside[row, column])} of them, at row {row}, token {column}: "
                 "grids must come in reading order, and the tokens of an image lie together, in "
                 "one document"
             )
@@ -96,12 +97,13 @@ def grids(
     whole: bool,
     frames_apart: bool,
     beside: Tensor,
+    call: str = "Positions.mrope",
 ) -> Grids:
     """Grids of tokens from grids of patches that are merged in squares, and in time."""
     grid = beside.new_zeros(0, 3) if given is None else given
     if grid.ndim != 2 or grid.shape[1] != 3 or grid.dtype not in (torch.int32, torch.int64):
         raise PositionsError(
-            f"{_CALL}({name}=...) has shape {tuple(grid.shape)} and {grid.dtype}: one row of "
+            f"{call}({name}=...) has shape {tuple(grid.shape)} and {grid.dtype}: one row of "
             "whole numbers (time, height, width) per image is needed, (n, 3)"
         )
     merges = torch.tensor([frame_merge, merge, merge], device=grid.device)
@@ -110,22 +112,22 @@ def grids(
         for row in bad.nonzero().view(-1).tolist()[:1]:
             times = f", frame_merge={frame_merge}" if frame_merge > 1 else ""
             raise PositionsError(
-                f"{_CALL}({name}=..., merge={merge}{times}): grid {row} is {grid[row].tolist()}: "
+                f"{call}({name}=..., merge={merge}{times}): grid {row} is {grid[row].tolist()}: "
                 f"each size must be >= 1, height and width multiples of merge={merge}, time of "
                 f"frame_merge={frame_merge}"
             )
     steps = torch.as_tensor(frame_step, dtype=torch.float64, device=grid.device)
     if steps.ndim > 1 or (steps.ndim == 1 and steps.shape[0] != grid.shape[0]):
         raise PositionsError(
-            f"{_CALL}(frame_step=...) has shape {tuple(steps.shape)}, but there are {len(grid)} "
+            f"{call}(frame_step=...) has shape {tuple(steps.shape)}, but there are {len(grid)} "
             f"{name}: one number, or one for each, is needed"
         )
     if reading_values() and steps.numel() and not bool((steps >= 0).all()):
-        raise PositionsError(f"{_CALL}(frame_step={steps.tolist()}): steps must be >= 0")
+        raise PositionsError(f"{call}(frame_step={steps.tolist()}): steps must be >= 0")
     tokens = grid.long() // merges
     steps = steps.expand(tokens.shape[0])
     if frames_apart:
         frames = tokens[:, 0]
         steps, tokens = steps.repeat_interleave(frames), tokens.repeat_interleave(frames, dim=0)
         tokens = torch.cat((torch.ones_like(tokens[:, :1]), tokens[:, 1:]), dim=-1)
-    return Grids(name, tokens, steps, whole)
+    return Grids(name, tokens, steps, whole, call)

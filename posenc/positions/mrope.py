@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import build
-from posenc.positions.from_documents import document_numbers
-from posenc.positions.from_mask import from_mask
 from posenc.positions.grids import TextAfter, grids
 from posenc.positions.sound import Films, runs_of
+from posenc.positions.token_types import first_of_documents, real_types
 from posenc.positions.tokens import device_of, reading_values
 
 _CALL = "Positions.mrope"
@@ -93,8 +91,8 @@ def mrope(
             token_types,
         ),
     }
-    types = _real_types(token_types, attention_mask)
-    starts = _first_of_documents(types, documents)
+    types = real_types(_CALL, token_types, attention_mask)
+    starts = first_of_documents(_CALL, types, documents)
     films = Films.among(types, starts)
     advance = own = (types == 0).long()
     within = [torch.zeros_like(own)] * 3
@@ -128,36 +126,6 @@ def mrope(
         causal=causal,
         extent=extent,
     )
-
-
-def _real_types(token_types: Tensor, attention_mask: Tensor | None) -> Int[Tensor, "b t"]:
-    """Types as int64, -1 where padding is."""
-    types = token_types.long()
-    if attention_mask is None:
-        return types
-    valid = from_mask(attention_mask, _CALL)[0]
-    if valid.shape != types.shape:
-        raise PositionsError(
-            f"{_CALL}: token_types of shape {tuple(types.shape)}, attention_mask of shape "
-            f"{tuple(valid.shape)}: both are (b, k_len)"
-        )
-    return torch.where(valid, types, -1)
-
-
-def _first_of_documents(types: Int[Tensor, "b t"], documents: Tensor | None) -> Bool[Tensor, "b t"]:
-    """Which tokens begin a row or a document."""
-    starts = torch.zeros_like(types, dtype=torch.bool)
-    starts[:, :1] = True
-    if documents is None:
-        return starts
-    numbers = document_numbers(documents, None)
-    if numbers.shape[-1] != types.shape[1]:
-        raise PositionsError(
-            f"{_CALL}: token_types of shape {tuple(types.shape)}, documents of shape "
-            f"{tuple(numbers.shape)}: one document per token is needed"
-        )
-    starts[:, 1:] |= numbers[..., 1:] != numbers[..., :-1]
-    return starts
 
 
 def _check_types(token_types: Tensor, merge: int, frame_merge: int, text_after: str) -> None:

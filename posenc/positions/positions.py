@@ -33,6 +33,7 @@ from posenc.positions.tokens import (
 from posenc.positions.tree import tree
 from posenc.positions.varlen import varlen
 from posenc.positions.visible import pairs, visible
+from posenc.positions.xdrope import xdrope
 from posenc.torch_modes import kept
 
 
@@ -50,6 +51,7 @@ class Positions:
     graph       the nodes of a graph
     tree        the nodes of a tree
     mrope       text with images, videos and sound
+    xdrope      the same for HunYuan-VL: counts, columns, rows and images
     random      training for longer inputs: a random subset of their positions
     skipping    the same with chunks that skip ahead
 
@@ -78,6 +80,7 @@ class Positions:
     graph = classmethod(graph)
     tree = classmethod(tree)
     mrope = classmethod(mrope)
+    xdrope = classmethod(xdrope)
     random = classmethod(random)
     skipping = classmethod(skipping)
     shard = shard_positions
