@@ -145,7 +145,7 @@ def _of_terms(
         fields |= _network(form.network, heads)
     if form.grid is not None:
         grid = form.grid
-        fields |= {"grid": grid.values.to(dtype), "grid_zero": grid.zero}
+        fields |= {"grid_table": grid.values.to(dtype), "grid_table_zero": grid.zero}
         fields |= {"grid_q_index": grid.q_index, "grid_k_index": grid.k_index}
     if form.sink is not None:
         fields["sink"] = form.sink.double().expand(heads)

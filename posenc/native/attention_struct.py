@@ -82,8 +82,8 @@ class Inputs(NamedTuple):
     network_hidden_bias: Slopes = None
     network_output_weight: OfUnits = None
     network_output_bias: Slopes = None
-    grid: Table = None
-    grid_zero: int = 0
+    grid_table: Table = None
+    grid_table_zero: int = 0
     grid_q_index: OfTokens = None
     grid_k_index: OfTokens = None
     sink: Slopes = None

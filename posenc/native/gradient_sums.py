@@ -62,7 +62,7 @@ def share(call: CallStruct, x: Inputs, threads: int) -> None:
     call.chunks = _chunks(tasks, threads)
     call.workers = max(1, min(threads, tasks * call.chunks))
     tables = (x.table, x.past, x.future, x.on_query, x.on_key, x.on_value, x.network_by_distance)
-    tables += (x.grid,)
+    tables += (x.grid_table,)
     shared = any(t is not None and t.shape[0] < call.heads for t in tables)
     alone = call.workers == 1 or (call.batch * call.chunks == 1 and not shared)
     call.slots = 1 if alone else call.workers

@@ -7,27 +7,18 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc as pe
 from posenc import Positions, Tokens, UnsupportedError, attend
 from posenc import terms as t
 from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
 
 if READY:
-    from posenc.triton import attention, decoding, kernel_args
+    from posenc.triton import attention, decoding
     from posenc.triton.kernel_args import Inputs, KernelArgs
     from posenc.triton.tile_lists import tile_kinds
-
-
-@pytest.fixture(autouse=True)
-def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blocks(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-        return (16, 32, 4, 1) if backward else (32, 16, 4, 1)
-
-    monkeypatch.setattr(kernel_args, "blocks_for", blocks)
 
 
 def both(encoding, sizes: tuple[int, ...], leaves: tuple[Tensor, ...] = (), dtype=EXACT, **call):
@@ -87,14 +78,6 @@ def test_float64_keeps_its_scale(q_len: int, monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.setattr(module, name, AsLaunched(getattr(module, name)))
     values, sizes = draw(2, 6).requires_grad_(), (1, 2, 1, q_len, 20, 16, 8)
     both(t.DistanceTable(values, 4, saturates=True), sizes, (values,), causal=True, scale=0.3)
-
-
-def test_a_gradient_of_its_gradient_is_refused() -> None:
-    q, k = draw(1, 2, 5, 8).requires_grad_(), draw(1, 2, 5, 8)
-    out = attend(q, k, k, t.Slope(draw(2)), causal=True, backend="triton")
-    (first,) = torch.autograd.grad(out.sin().sum(), q, create_graph=True)
-    with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
-        torch.autograd.grad(first.square().sum(), q)
 
 
 def test_one_query_counts_a_sink_once_for_all_splits_of_its_keys() -> None:
@@ -198,53 +181,6 @@ def test_packed_padded_and_explicit_positions() -> None:
         both(table, (2, 2, 1, 24, 24, 8, 8), positions=Positions.build(ids=ids))
 
 
-class NothingIsRead(TorchDispatchMode):
-    """Fails where the host reads a value of a tensor, for which it would wait for a GPU."""
-
-    READS = "_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "_unique2"
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        assert func._schema.name.removeprefix("aten::") not in self.READS, func
-        return func(*args, **(kwargs or {}))
-
-
-PLACES = {
-    "plain": lambda: Positions.build(20, causal=True),
-    "one query": lambda: Positions.build(1, 20, causal=True),
-    "packed": lambda: Positions.build(documents=torch.arange(20) // 7, causal=True),
-    "several rows": lambda: Positions.build(documents=torch.arange(40).view(2, 20) // 9),
-    "padded": lambda: Positions.build(attention_mask=torch.arange(20)[None] < 15, causal=True),
-}
-
-
-@pytest.mark.parametrize("learns", [True, False])
-@pytest.mark.parametrize("places", PLACES)
-def test_no_value_is_read(places: str, learns: bool) -> None:
-    """Of positions that are there, by a forward and its backward."""
-    positions = PLACES[places]()
-    values = draw(2, 6).requires_grad_(learns and places != "padded")
-    q = draw(2, 2, positions.q_len, 8).requires_grad_(learns)
-    k = draw(2, 2, 20, 8).requires_grad_(learns)
-    with NothingIsRead():
-        terms = [t.DistanceTable(values, 5, saturates=True), t.Mask(t.Window(9)), pe.Rotary(8)]
-        lowered = pe.lower(terms, positions)
-        for _ in range(2):
-            out = attend(q, k, k, lowered, backend="triton")
-        if learns:
-            out.sum().backward()
-
-
-def test_packed_positions_are_known_to_run_along_diagonals() -> None:
-    """As their values say, where somebody reads them."""
-    for documents in (torch.arange(20) // 7, torch.arange(40).view(2, 20) // 9):
-        for start, q_len in ((0, 20), (3, 20), (0, 5)):
-            told = Positions.build(q_len, documents=documents, start=start)
-            read = Positions(told.queries, told.keys, unit_step=True)
-            assert vars(told)["_aligned"] is True
-            assert "_aligned" not in vars(read)
-            assert read.aligned
-
-
 @pytest.mark.parametrize("far", [2**31, 2**32, -(2**60)])
 def test_orders_and_windows_beyond_32_bits(far: int) -> None:
     """Which in 32 bits would be near, or the first of their sequence."""
@@ -333,34 +269,6 @@ def test_what_it_refuses_and_why() -> None:
     wide = draw(1, 1, 2, 300)
     with pytest.raises(UnsupportedError, match="wider than 256"):
         attend(wide, wide, wide, backend="triton")
-
-
-def test_compiled_graphs_hold_one_node() -> None:
-    values = draw(2, 6).requires_grad_()
-    q, k = draw(1, 2, 9, 8).requires_grad_(), draw(1, 1, 9, 8)
-
-    def inputs(q: Tensor, k: Tensor, values: Tensor) -> Inputs:
-        return Inputs(q, k, k, values, None, None, [], 4, 0.3, True, 0, 0, 0, plain=True)
-
-    def run(q: Tensor, k: Tensor, values: Tensor) -> Tensor:
-        return attention.attend(inputs(q, k, values))
-
-    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
-    for one, two in zip(
-        *(
-            (out, *torch.autograd.grad(out.sin().sum(), (q, values)))
-            for out in (compiled(q, k, values), run(q, k, values))
-        ),
-        strict=True,
-    ):
-        close(one, two)
-    torch.library.opcheck(
-        torch.ops.posenc.triton_attend.default,
-        tuple(inputs(q, k, values)),
-        test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
-    )
-    with torch.no_grad():
-        close(compiled(q, k, values), run(q, k, values))
 
 
 @pytest.mark.parametrize("arrangement", ["plain", "packed"])

@@ -15,13 +15,13 @@ from posenc import Positions, attend
 from posenc import terms as t
 from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
 
 if READY:
     import triton
     import triton.language as tl
 
-    from posenc.triton import kernel_args, table_gradient
+    from posenc.triton import table_gradient
     from posenc.triton.kernel_args import Inputs, KernelArgs
     from posenc.triton.spans import ends_of, key_tiles, query_tiles, tile_at
     from posenc.triton.tile_lists import made_for, tile_kinds
@@ -51,14 +51,6 @@ if READY:
                 tl.store(out + 3 * step, n)
                 tl.store(out + 3 * step + 1, kind)
                 tl.store(out + 3 * step + 2, tl.where(is_ahead, 1, 0))
-
-
-@pytest.fixture(autouse=True)
-def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blocks(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-        return (16, 32, 4, 1) if backward else (32, 16, 4, 1)
-
-    monkeypatch.setattr(kernel_args, "blocks_for", blocks)
 
 
 def told(first: int, keys: bool, *settings: Any) -> list[tuple[int, int, int]]:

@@ -31,10 +31,10 @@ def test_a_sound_file_ends_with_zero(tmp_path: Path) -> None:
 
 
 def test_a_warning_alone_ends_with_zero(tmp_path: Path) -> None:
-    file = written(tmp_path, SOUND | {"dual_chunk_attention_config": {"a": 1}})
+    file = written(tmp_path, SOUND | {"window_of_time": 3})
     ended = run(app, ["doctor", file])
     assert ended.exit_code == 0
-    assert "warning unread-keys dual_chunk_attention_config" in ended.stdout
+    assert "warning unread-keys window_of_time" in ended.stdout
 
 
 def test_an_error_ends_with_one_and_tells_number_and_mend(tmp_path: Path) -> None:

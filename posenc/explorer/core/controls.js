@@ -1,5 +1,7 @@
 /** What a control may hold: limits, reading a text into a value, writing it back. No DOM. */
 
+/** More names than these do not fit into a message. */
+const MOST_NAMED = 24;
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 export const LONGEST_TEXT = 20_000;
 
@@ -72,11 +74,15 @@ export function stops(control, s) {
   return [...new Set(values)];
 }
 
-/** What a range accepts, in words that need no translation: "2 ... 256". */
+/** What a range accepts, in words that need no translation: "2 ... 256"; of many options the first. */
 export function span(control, s) {
   const { min, max, options } = limits(control, s);
   if (control.kind === "range") return `${min} … ${max}`;
-  if (control.kind === "select") return options.join(", ");
+  if (control.kind === "select") {
+    return options.length > MOST_NAMED
+      ? [...options.slice(0, MOST_NAMED), "…"].join(", ")
+      : options.join(", ");
+  }
   if (control.kind === "toggle") return "0, 1";
   if (control.kind === "text") return `≤ ${LONGEST_TEXT}`;
   if (control.kind === "sketch") return `${control.points} × (-1 … 1)`;

@@ -1,0 +1,102 @@
+"""Triton's attention beside its numbers: no value is read, a graph holds one node of it, and a
+gradient of its gradient is refused.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc as pe
+from posenc import Positions, UnsupportedError, attend
+from posenc import terms as t
+from tests.support.triton_ready import MARKS, READY, close, draw
+
+pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
+
+if READY:
+    from posenc.triton import attention
+    from posenc.triton.kernel_args import Inputs
+
+
+def test_a_gradient_of_its_gradient_is_refused() -> None:
+    q, k = draw(1, 2, 5, 8).requires_grad_(), draw(1, 2, 5, 8)
+    out = attend(q, k, k, t.Slope(draw(2)), causal=True, backend="triton")
+    (first,) = torch.autograd.grad(out.sin().sum(), q, create_graph=True)
+    with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
+        torch.autograd.grad(first.square().sum(), q)
+
+
+class NothingIsRead(TorchDispatchMode):
+    """Fails where the host reads a value of a tensor, for which it would wait for a GPU."""
+
+    READS = "_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "_unique2"
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func._schema.name.removeprefix("aten::") not in self.READS, func
+        return func(*args, **(kwargs or {}))
+
+
+PLACES = {
+    "plain": lambda: Positions.build(20, causal=True),
+    "one query": lambda: Positions.build(1, 20, causal=True),
+    "packed": lambda: Positions.build(documents=torch.arange(20) // 7, causal=True),
+    "several rows": lambda: Positions.build(documents=torch.arange(40).view(2, 20) // 9),
+    "padded": lambda: Positions.build(attention_mask=torch.arange(20)[None] < 15, causal=True),
+}
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("places", PLACES)
+def test_no_value_is_read(places: str, learns: bool) -> None:
+    """Of positions that are there, by a forward and its backward."""
+    positions = PLACES[places]()
+    values = draw(2, 6).requires_grad_(learns and places != "padded")
+    q = draw(2, 2, positions.q_len, 8).requires_grad_(learns)
+    k = draw(2, 2, 20, 8).requires_grad_(learns)
+    with NothingIsRead():
+        terms = [t.DistanceTable(values, 5, saturates=True), t.Mask(t.Window(9)), pe.Rotary(8)]
+        lowered = pe.lower(terms, positions)
+        for _ in range(2):
+            out = attend(q, k, k, lowered, backend="triton")
+        if learns:
+            out.sum().backward()
+
+
+def test_packed_positions_are_known_to_run_along_diagonals() -> None:
+    """As their values say, where somebody reads them."""
+    for documents in (torch.arange(20) // 7, torch.arange(40).view(2, 20) // 9):
+        for start, q_len in ((0, 20), (3, 20), (0, 5)):
+            told = Positions.build(q_len, documents=documents, start=start)
+            read = Positions(told.queries, told.keys, unit_step=True)
+            assert vars(told)["_aligned"] is True
+            assert "_aligned" not in vars(read)
+            assert read.aligned
+
+
+def test_compiled_graphs_hold_one_node() -> None:
+    values = draw(2, 6).requires_grad_()
+    q, k = draw(1, 2, 9, 8).requires_grad_(), draw(1, 1, 9, 8)
+
+    def inputs(q: Tensor, k: Tensor, values: Tensor) -> Inputs:
+        return Inputs(q, k, k, values, None, None, [], 4, 0.3, True, 0, 0, 0, plain=True)
+
+    def run(q: Tensor, k: Tensor, values: Tensor) -> Tensor:
+        return attention.attend(inputs(q, k, values))
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    for one, two in zip(
+        *(
+            (out, *torch.autograd.grad(out.sin().sum(), (q, values)))
+            for out in (compiled(q, k, values), run(q, k, values))
+        ),
+        strict=True,
+    ):
+        close(one, two)
+    torch.library.opcheck(
+        torch.ops.posenc.triton_attend.default,
+        tuple(inputs(q, k, values)),
+        test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
+    )
+    with torch.no_grad():
+        close(compiled(q, k, values), run(q, k, values))
