@@ -27,7 +27,13 @@ def main() -> int:
         os.environ["TRITON_INTERPRET"] = "1"
     # Our own kernels for CPUs are none of what is looked at, and a bare checkout has none.
     os.environ.setdefault("POSENC_NATIVE", "0")
-    return _run(asked)
+    try:
+        return _run(asked)
+    except ModuleNotFoundError as error:
+        print(f"posenc.bench.gpu: {sys.executable} has no {error.name}: it needs torch, for CUDA "
+              "with its Triton, and jaxtyping, scipy, safetensors; another Python is chosen by "
+              "make PYTHON=... gpu", file=sys.stderr)  # fmt: skip
+        return WRONG
 
 
 def _run(asked: argparse.Namespace) -> int:
