@@ -48,8 +48,8 @@ FAULTS = [
     Fault(
         "bucket off by one",
         "posenc.encodings.t5:T5Bias.bucket",
-        "clamp(max=exact)",
-        "clamp(max=exact - 1)",
+        "clamp_(min=-exact)",
+        "clamp_(min=1 - exact)",
         t5,
         "check_reference_scores",
     ),
