@@ -117,7 +117,7 @@ def attend(call: Call) -> Tensor:
             is_causal=is_causal,
             scale=scale,
         )
-    out = out.view(*shape[:3], -1) if out.shape[1] < shape[1] else out
+    out = out.reshape(*shape[:3], -1) if out.shape[1] < shape[1] else out
     if torch.compiler.is_exporting():
         # SDPA's strides differ from one tracing pass to the next; a copy keeps later views legal.
         out = out.clone(memory_format=torch.contiguous_format)

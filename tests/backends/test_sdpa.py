@@ -1,9 +1,11 @@
 """Backend `sdpa`: a step of decoding copies no cache, and what `auto` leaves to others."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import posenc as pe
@@ -81,3 +83,16 @@ def test_large_masks_are_left_to_others() -> None:
     assert declined(x, x, [pe.Rotary(4)], causal=False) is None
     assert declined(short, short, bias, causal=True) is None
     assert declined(one, x, bias, causal=True) is None
+
+
+def test_what_sdpa_returns_may_lie_in_memory_by_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its kernels for GPUs keep the heads of a token together.
+    theirs = F.scaled_dot_product_attention
+
+    def by_tokens(*args: Any, **options: Any) -> Tensor:
+        return theirs(*args, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    q, (k, v) = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 2, 6, 8).unbind()
+    expected = pe.attend(q, k, v, backend="reference")
+    monkeypatch.setattr(F, "scaled_dot_product_attention", by_tokens)
+    torch.testing.assert_close(pe.attend(q, k, v, backend="sdpa"), expected)

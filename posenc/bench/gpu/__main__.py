@@ -17,7 +17,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("docs/gpu.json"), help="the record")
     parser.add_argument("--only", default="", help="steps between commas: right, ceilings, kernels,"
-                        " peers, lab")  # fmt: skip
+                        " peers, lab; or words of names of rows")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=9.0, help="after which no row begins")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, at tiny sizes, which "
                         "shows that rows run and nothing else")  # fmt: skip

@@ -79,6 +79,7 @@ def beside_peers() -> Iterator[Case]:
         theirs = {
             "transformers": attention_peers.transformers_deberta,
             "FlashDeBERTa": peers.flash_deberta,
+            "DisentangledFlash": peers.disentangled_flash,
         }
         yield _against(deberta, theirs)
     for encoding, theirs in OTHERS.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -100,5 +101,42 @@ def flash_deberta(inputs: AttentionInputs) -> Call:
             inputs.q, inputs.k, inputs.v, None, of_keys, of_queries, setting.causal, scale,
             buckets, farthest,
         )  # fmt: skip
+
+    return inputs.run(forward, inputs.learned)
+
+
+def disentangled_flash(inputs: AttentionInputs) -> Call:
+    """DisentangledFlash's kernels, with tiles that it chooses for cards unknown to it."""
+    from disentangled_flash.position import SharedPositionPlanCache
+    from disentangled_flash.training._kernels import training_attention
+    from disentangled_flash.tuning import DeviceResources, heuristic_config
+
+    setting, device = inputs.setting, inputs.q.device
+    to_keys, to_queries = (term for term in inputs.lowered.terms if isinstance(term, GatherTable))
+    plans = SharedPositionPlanCache(
+        position_buckets=256, max_relative_positions=512, position_embedding_size=256
+    )
+    plan = plans.compact(setting.length, device)
+    assert len(plan.active_slots) == to_keys.weight.shape[1]
+    phases = {"forward_config": "training_forward", "dq_config": "backward_dq",
+              "dkv_config": "backward_dkv"}  # fmt: skip
+    resources = DeviceResources.current(device.index or 0)
+    tiles = {
+        name: heuristic_config(
+            phase=phase, sequence_length=setting.length, head_dim=setting.dim,
+            dtype=setting.dtype, batch_heads=setting.batch * setting.heads, resources=resources,
+        )
+        for name, phase in phases.items()
+    }  # fmt: skip
+    mask = torch.ones(setting.batch, setting.length, dtype=torch.bool)
+
+    def forward() -> Tensor:
+        of_keys, of_queries = (x.weight.to(inputs.q) for x in (to_keys, to_queries))
+        out = training_attention(
+            inputs.q, inputs.k, inputs.v, of_keys, of_queries, plan.delta_to_local, mask,
+            score_scale=(3 * setting.dim) ** -0.5, has_padding=False, strict_fp32=True,
+            gradient_band=plan.gradient_band, **tiles,
+        )  # fmt: skip
+        return out.unflatten(-1, (setting.heads, -1)).transpose(1, 2) if out.dim() == 3 else out
 
     return inputs.run(forward, inputs.learned)

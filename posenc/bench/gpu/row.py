@@ -45,6 +45,8 @@ class Step:
 
     side_by_side  whether several are made at once, in processes of their own: not where clocks run
     seconds       the longest that one row may take
+    ready         what compiles all that a row runs, of its arguments; it is called for several rows
+                  at once, before one after another is made
     """
 
     name: str
@@ -52,3 +54,4 @@ class Step:
     rows: Callable[[Place], Iterator[Row]]
     side_by_side: bool = False
     seconds: float = 120.0
+    ready: Callable[..., Found] | None = None

@@ -1,8 +1,10 @@
 """All steps, row after row, within the minutes that there are."""
 
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,14 @@ from posenc.errors import UnknownNameError
 STEPS = (
     Step("right", "Whether everything is right", correctness.rows, side_by_side=True),
     Step("ceilings", "What the card can do", ceilings.rows),
-    Step("kernels", "Kernels against what they are to reach", timed.kernel_rows),
-    Step("peers", "Beside other people's", timed.peer_rows),
+    Step("kernels", "Kernels against what they are to reach", timed.kernel_rows, ready=timed.ready),
+    Step("peers", "Beside other people's", timed.peer_rows, ready=timed.ready),
     Step("lab", "What the lab learns", training.rows, seconds=300.0),
 )
-PEERS = ("transformers", "x-transformers", "liger-kernel", "flashdeberta", "flash-attn")
-# How many processes share the card where no clock runs: compilers of kernels keep cores busy.
-SIDE_BY_SIDE = 8
+PEERS = ("transformers", "x-transformers", "liger-kernel", "flashdeberta",
+         "disentangled-flash", "flash-attn")  # fmt: skip
+# How many processes share the card at most where no clock runs: compilers keep a core each busy.
+SIDE_BY_SIDE = 16
 
 Tell = Callable[[Step, Row, Found], None]
 
@@ -33,19 +36,31 @@ def run(
 ) -> tuple[Record, int]:
     """The record, and how many rows are left; none begins after so many minutes.
 
-    Raises UnknownNameError for a step that there is not.
+    only   names of steps, or words of names of rows
+
+    Raises UnknownNameError for a word that is in none.
     """
-    for name in only:
-        if name not in (known := [step.name for step in STEPS]):
-            raise UnknownNameError("step", name, known)
+    every = {step: [*step.rows(place)] for step in STEPS}
+    names = [row.name for rows in every.values() for row in rows]
+    for word in only:
+        if word not in (steps := [step.name for step in STEPS]) and not any(
+            word in name for name in names
+        ):
+            raise UnknownNameError("step or row", word, steps)
     record, until = Record(out, machine(place)), time.monotonic() + 60 * minutes
+    side_by_side = 1 if place.tiny else min(SIDE_BY_SIDE, os.cpu_count() or 1)
     left = 0
     with Workers(place) as workers:
-        for step in (step for step in STEPS if not only or step.name in only):
-            rows = record.left(step, list(step.rows(place)))
-            at_once = SIDE_BY_SIDE if step.side_by_side and not place.tiny else 1
+        for step in STEPS:
+            rows = record.left(step, _chosen(step, every[step], only))
             # An interpreter on a busy machine is no reason to fail.
             seconds = step.seconds * (10 if place.tiny else 1)
+            if step.ready and not place.tiny:
+                ahead = [replace(row, make=step.ready) for row in rows]
+                # What fails here fails in its row again, and is told there.
+                for _ in workers.made(ahead, at_once=side_by_side, seconds=seconds, until=until):
+                    pass
+            at_once = side_by_side if step.side_by_side else 1
             done = 0
             for row, found in workers.made(rows, at_once=at_once, seconds=seconds, until=until):
                 record.add(step, row, found)
@@ -53,6 +68,12 @@ def run(
                 done += 1
             left += len(rows) - done
     return record, left
+
+
+def _chosen(step: Step, rows: list[Row], only: Sequence[str]) -> list[Row]:
+    if not only or step.name in only:
+        return rows
+    return [row for row in rows if any(word in row.name for word in only)]
 
 
 def machine(place: Place) -> dict[str, Any]:

@@ -37,6 +37,26 @@ def timed(place: Place, name: str) -> Found:
 
     Beside them, how far each peer's result is from ours: who computes something else is no peer.
     """
+    case, calls, missing = _calls(place, name)
+    found: Found = {"missing": missing, "apart": _apart(case, calls)}
+    if case.measure == "overhead":
+        # What the host does, while the card works on its own.
+        return found | {"values": timing.in_turns(calls, seconds=1.0, rounds=(7, 20))}
+    found["values"] = in_turns(calls, place)
+    if place.device == "cuda":
+        graphs, found["not captured"] = captured(calls)
+        found["graphs"] = in_turns(graphs, place)
+    return found
+
+
+def ready(place: Place, name: str) -> Found:
+    """One call of each contestant, after which what it compiles lies on the disk."""
+    _calls(place, name)
+    return {}
+
+
+def _calls(place: Place, name: str) -> tuple[Case, dict[str, Call], dict[str, str]]:
+    """The case, what its contestants run, and why others run nothing."""
     case = next(case for case in cases() if case.name == name)
     with torch.device(place.device):
         inputs = (_tiny(case.setting) if place.tiny else case.setting).inputs()
@@ -51,15 +71,7 @@ def timed(place: Place, name: str) -> Found:
             missing[contestant] = got
         else:
             calls[contestant] = got
-    found: Found = {"missing": missing, "apart": _apart(case, calls)}
-    if case.measure == "overhead":
-        # What the host does, while the card works on its own.
-        return found | {"values": timing.in_turns(calls, seconds=1.0, rounds=(7, 20))}
-    found["values"] = in_turns(calls, place)
-    if place.device == "cuda":
-        graphs, found["not captured"] = captured(calls)
-        found["graphs"] = in_turns(graphs, place)
-    return found
+    return case, calls, missing
 
 
 def _tiny(setting: Setting) -> Setting:

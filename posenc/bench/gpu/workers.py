@@ -1,8 +1,10 @@
 """Processes that make rows: one that dies, hangs or breaks its GPU takes one row with it."""
 
+import gc
 import multiprocessing
 import os
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Self
@@ -39,15 +41,16 @@ class Workers:
         waiting, at_once = list(rows), min(at_once, len(rows))
         self._all += [_Worker(self.place) for _ in range(at_once - len(self._all))]
         busy = self._all[:at_once]
+        threads = max(1, (os.cpu_count() or 1) // max(1, at_once))
         for worker in busy:
-            worker.take(waiting, until)
+            worker.take(waiting, until, threads)
         while any(worker.row for worker in busy):
             wait([worker.connection for worker in busy if worker.row], timeout=0.2)
             for worker in busy:
                 if worker.row is None or (found := worker.answer(seconds)) is None:
                     continue
                 yield worker.row, found
-                worker.take(waiting, until)
+                worker.take(waiting, until, threads)
 
 
 class _Worker:
@@ -56,7 +59,7 @@ class _Worker:
         self.row: Row | None = None
         self._start()
 
-    def take(self, waiting: list[Row], until: float) -> None:
+    def take(self, waiting: list[Row], until: float, threads: int) -> None:
         """The next row, if there is one and time for it."""
         self.row = waiting.pop(0) if waiting and time.monotonic() < until else None
         if self.row is None:
@@ -64,7 +67,7 @@ class _Worker:
         if not self._process.is_alive():
             self._start()
         self._began: float | None = None
-        self.connection.send(self.row)
+        self.connection.send((self.row, threads))
 
     def answer(self, seconds: float) -> Found | None:
         """What came of its row, or None while it works."""
@@ -97,19 +100,37 @@ class _Worker:
 
 
 def _serve(connection: Connection, place: Place) -> None:
+    import torch
+
     while True:
-        row: Row = connection.recv()
+        row, threads = connection.recv()
         connection.send(None)
         try:
+            torch.set_num_threads(threads)
             found = row.found(place)
         except (Unavailable, UnsupportedError, ModuleNotFoundError) as error:
             found = {"missing": str(error)}
         except Exception as error:
             # Whatever a kernel, a compiler or a peer raises is one row's, and ends no other.
-            found = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"}
+            told = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+            found = {"failed": f"{told} ({' < '.join(_frames(error))})"}
         connection.send(found)
         if "failed" in found and not _usable(place):
             os._exit(1)
+        if place.device == "cuda":
+            # The next row may be another process's, which needs the memory.
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def _frames(error: Exception) -> list[str]:
+    """Where it was raised, and through which lines of posenc: last first, five at most."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames[:-1] if f"{os.sep}posenc{os.sep}" in frame.filename]
+    return [
+        f"{'/'.join(frame.filename.split(os.sep)[-2:])}:{frame.lineno}"
+        for frame in reversed([*ours, frames[-1]][-5:])
+    ]
 
 
 def _usable(place: Place) -> bool:
