@@ -51,15 +51,15 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     out, lse = _outputs(*inputs)
     if out.numel() == 0:
         return out, lse
-    bm, bn, warps, stages = args.blocks(backward=False)
+    bm, bn, warps, stages = args.blocks("forward")
     # In one dimension, for the others end at 65,535.
     programs = triton.cdiv(args.q_len, bm) * args.batch * args.heads
     with on_device(x.q):
         forward_kernel[(programs,)](
             x.q, x.k, x.v, out, lse, *args.strides, *out.stride(), *args.bias, *args.reach,
             args.sink, *args.offsets, *args.places, *_lists(x)[:2], x.scale * LOG2_E, *args.sizes,
-            **args.constants, SINK=x.sink is not None, BM=bm, BN=bn, num_warps=warps,
-            num_stages=stages, enable_fp_fusion=True,
+            **args.constants, SINK=x.sink is not None, RISING=x.scale >= 0, BM=bm, BN=bn,
+            num_warps=warps, num_stages=stages, enable_fp_fusion=True,
         )  # fmt: skip
     return out, lse
 
@@ -98,17 +98,15 @@ def _backward(
         # The gradient of the natural logarithm.
         by_row = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
     of_lse = lse if by_row is None else by_row
-    bm, bn, warps, stages = args.blocks(backward=True)
+    bm, bn, warps, stages = args.blocks("queries")
     lists = _lists(x, backward=True)
-    launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     shared = *args.bias, *args.reach, *args.offsets, *args.places
     scales = x.scale * LOG2_E, x.scale if x is given else 1.0
     many = args.batch * args.heads
-    # As many queries to a tile of the kernel for queries as keys to one of that for keys.
-    tiles = triton.cdiv(args.q_len, bn)
-    lowest, diagonals = near_diagonals(args, bn, bm) if with_table else (0, 0)
-    at_once = tiles_at_once(args, diagonals, bn, bm) if with_table else tiles
-    parts = diagonals, bn // bm + 1, bm
+    tiles = triton.cdiv(args.q_len, bm)
+    lowest, diagonals = near_diagonals(args, bm, bn) if with_table else (0, 0)
+    at_once = tiles_at_once(args, diagonals, bm, bn) if with_table else tiles
+    parts = diagonals, bm // bn + 1, bn
     line, beyond = lse.new_zeros(args.heads, *parts), lse.new_zeros(args.heads)
     of_keys = lse.new_empty(*x.q.shape[:2], 0 if x.k_offset is None else args.k_len)
     with on_device(x.q):
@@ -122,14 +120,17 @@ def _backward(
                 x.q, x.k, x.v, out, dout, dq, lse, of_lse, delta, sums, ahead, *args.strides,
                 *out.stride(), *dout.stride(), *dq.stride(), *shared, *lists[2:4], first, some,
                 lowest, diagonals, *scales, *args.sizes, **args.constants, LSE=dlse is not None,
-                SUMS=with_table, BM=bn, BN=bm, **launch,
+                SUMS=with_table, BM=bm, BN=bn, num_warps=warps, num_stages=stages,
+                enable_fp_fusion=True,
             )  # fmt: skip
             if with_table:
                 line, beyond = line + sums.sum((0, 2)), beyond + ahead.sum((0, 2))
-        key_kernel[(triton.cdiv(args.k_len, bn) * many // args.group,)](
+        key_m, key_n, warps, stages = args.blocks("keys")
+        key_kernel[(triton.cdiv(args.k_len, key_n) * many // args.group,)](
             x.q, x.k, x.v, dout, dk, dv, lse, delta, of_keys, *args.strides, *dout.stride(),
             *dk.stride(), *dv.stride(), *shared, *lists[4:6], *scales, *args.sizes,
-            **args.constants, BM=bm, BN=bn, **launch,
+            **args.constants, BM=key_m, BN=key_n, num_warps=warps, num_stages=stages,
+            enable_fp_fusion=True,
         )  # fmt: skip
     if x is not given:
         dq.mul_(given.scale)
@@ -140,7 +141,7 @@ def _backward(
         dsink = -of_sink.sum((0, 2)).to(x.sink.dtype)
         by_row = of_sink if by_row is None else by_row + of_sink
     if x.table is not None and with_table:
-        first = lowest * bm - bn - (args.k_len - args.q_len) + x.zero
+        first = lowest * bn - bm - (args.k_len - args.q_len) + x.zero
         of_rows = None if by_row is None else by_row.sum((0, 2))
         dtable = gathered(line, beyond, first, x.table, of_rows)
     if x.q_offset is not None and x.k_offset is not None:

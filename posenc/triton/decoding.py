@@ -180,7 +180,9 @@ def decode_kernel(
         s = tl.where(seen[None, :], s, float("-inf"))
         values = v + far[:, None] * vt
         shown = seen[:, None] & (e < VALUE_DIM)[None, :]
-        top, total, acc = add_tile(s, values, shown, top, total, acc, PRECISION)
+        top, total, acc = add_tile(
+            s, 1.0, 0.0, values, shown, top, total, acc, False, PRECISION
+        )  # fmt: skip
     if PARTS:
         acc, level = finish(top, total, acc, "-inf")
     else:

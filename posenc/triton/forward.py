@@ -28,9 +28,13 @@ def forward_kernel(
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
     TABLE: tl.constexpr, SLOPE: tl.constexpr, OFFSETS: tl.constexpr, PRECISION: tl.constexpr,
-    SINK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
+    DIRECT: tl.constexpr, SINK: tl.constexpr, RISING: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
-    """out (b, h, tq, e) and lse (b, h, tq) in units of log 2, +inf for a row that sees nothing."""
+    """out (b, h, tq, e) and lse (b, h, tq) in units of log 2, +inf for a row that sees nothing.
+
+    RISING says that the scale is not negative.
+    """
     tiles = tl.cdiv(q_len, BM)
     # Long rows first: under causality the last tiles have most to do.
     tile = tiles - 1 - tl.program_id(0) % tiles
@@ -90,14 +94,23 @@ def forward_kernel(
                     z_mask = z_mask & (j < k_len)[:, None]
                 y = tl.load(k + far_j[None, :] * kt + d[:, None] * kd, mask=y_mask, other=0.0)
                 s = product(x, y, lse.dtype.element_ty, PRECISION)
-                keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
-                s = tile_scores(
-                    s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
-                    k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
-                    SLOPE, OFFSETS, False, kind == 0, kind == 2,
-                )  # fmt: skip
+                # What a far tile adds to all of its scores.
+                added = 0.0
+                raw: tl.constexpr = kind == 0 and RISING and not SLOPE and not OFFSETS
+                if raw:
+                    if TABLE:
+                        added = tl.where(is_ahead, bias[1], bias[0])
+                else:
+                    keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
+                    s = tile_scores(
+                        s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes,
+                        is_ahead, k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
+                        KEY_ONLY, TABLE, SLOPE, OFFSETS, DIRECT, False, kind == 0, kind == 2,
+                    )  # fmt: skip
                 values = v + far_j[:, None] * vt + e[None, :] * vd
-                top, total, acc = add_tile(s, values, z_mask, top, total, acc, PRECISION)
+                top, total, acc = add_tile(
+                    s, scale, added, values, z_mask, top, total, acc, raw, PRECISION
+                )  # fmt: skip
     acc, level = finish(top, total, acc, "inf")
     tl.store(lse + (batch * heads + far) * q_len + i, level + shift, mask=i < q_len)
     target = out + batch * ob + far * oh + wide * ot + e[None, :] * od

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
 LOG2_E = math.log2(math.e)
+Kernel = Literal["forward", "queries", "keys"]
 # What differs from call to call, and is to compile no kernel anew.
 LENGTHS = ("q_len", "k_len", "table_stride", "size", "zero", "behind", "ahead", "offset_stride")
 LENGTHS += ("at_stride", "heads", "group", "first_tile", "some_tiles", "lowest", "diagonals")
@@ -112,15 +113,12 @@ class KernelArgs:
             "KEY_ONLY": x.past is not None and x.plain and x.causal and x.prefix == 0,
             "OFFSETS": x.k_offset is not None,
             "PRECISION": precision_of(x.q),
+            "DIRECT": x.exact == torch.float32 and not triton.knobs.runtime.interpret,
         }
 
-    def blocks(self, backward: bool) -> tuple[int, int, int, int]:
-        """Queries and keys per tile, warps and pipeline stages.
-
-        Of the backward pass they are those of the kernel for keys, whose tiles have a whole number
-        of times as many keys as queries; that for queries has its tiles the other way round.
-        """
-        return blocks_for(max(self.dim, self.value_dim), self.inputs.q.dtype, backward)
+    def blocks(self, kernel: Kernel) -> tuple[int, int, int, int]:
+        """Queries and keys per tile of a kernel, warps and pipeline stages."""
+        return blocks_for(max(self.dim, self.value_dim), self.inputs.q.dtype, kernel)
 
     @property
     def by_distance(self) -> bool:
@@ -153,15 +151,25 @@ def precision_of(q: Tensor) -> str:
     return "tf32x3" if q.dtype == torch.float32 else "ieee"
 
 
-def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-    """Tiles of which, in 16 bits and to 128 dimensions, no loop spills on sm_90; none was timed."""
+def blocks_for(dim: int, dtype: torch.dtype, kernel: Kernel) -> tuple[int, int, int, int]:
+    """Queries and keys per tile, warps and pipeline stages.
+
+    Tiles of "queries" have a whole number of times as many queries as keys, those of "keys" the
+    other way round.
+    """
     small = dtype in (torch.bfloat16, torch.float16)
-    if backward:
-        if small and dim <= 128:
-            return (64, 64, 4, 2) if dim <= 64 else (32, 128, 8, 2)
-        if small:
-            return (32, 64, 8, 2)
-        return (32, 32, 4, 1) if dim <= 64 else (32, 32, 8, 1)
+    if kernel != "forward":
+        own, other, warps, stages = _backward_blocks(dim, small)
+        return (own, other, warps, stages) if kernel == "queries" else (other, own, warps, stages)
     if small:
         return (128, 64, 4 if dim <= 64 else 8, 3) if dim <= 128 else (64, 32, 8, 2)
     return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
+
+
+def _backward_blocks(dim: int, small: bool) -> tuple[int, int, int, int]:
+    """Tokens that a program of the backward pass owns, and those that it meets at a time."""
+    if small and dim <= 128:
+        return (64, 64, 4, 2) if dim <= 64 else (128, 32, 8, 2)
+    if small:
+        return 64, 32, 8, 2
+    return (32, 32, 4, 1) if dim <= 64 else (32, 32, 8, 1)

@@ -34,7 +34,7 @@ def key_kernel(
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
     TABLE: tl.constexpr, SLOPE: tl.constexpr, OFFSETS: tl.constexpr, PRECISION: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
+    DIRECT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """dk and dv for a tile of keys, added up over the query heads that share them.
 
@@ -115,9 +115,9 @@ def key_kernel(
                     )  # fmt: skip
                     s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
                     s = tile_scores(
-                        s, scale, j, queries, keys, base, of_table, size, zero, bias, slopes,
+                        s, scale, j, n0, queries, keys, base, of_table, size, zero, bias, slopes,
                         is_ahead, of_k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
-                        KEY_ONLY, TABLE, SLOPE, OFFSETS, True, kind == 0, kind == 2,
+                        KEY_ONLY, TABLE, SLOPE, OFFSETS, DIRECT, True, kind == 0, kind == 2,
                     )  # fmt: skip
                     p = tl.exp2(s - level[None, :])
                     acc_v += product(p.to(g.dtype), g, lse.dtype.element_ty, PRECISION)

@@ -31,7 +31,7 @@ def query_kernel(
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr,
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
     TABLE: tl.constexpr, SLOPE: tl.constexpr, OFFSETS: tl.constexpr, PRECISION: tl.constexpr,
-    LSE: tl.constexpr, SUMS: tl.constexpr,
+    DIRECT: tl.constexpr, LSE: tl.constexpr, SUMS: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """dq for a tile of queries, and delta (b, h, tq), the mean of dp over each row.
@@ -111,9 +111,9 @@ def query_kernel(
                 s = product(x, tl.trans(y), lse.dtype.element_ty, PRECISION)
                 keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
                 s = tile_scores(
-                    s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
-                    k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
-                    SLOPE, OFFSETS, False, kind == 0, kind == 2,
+                    s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes,
+                    is_ahead, k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY,
+                    TABLE, SLOPE, OFFSETS, DIRECT, False, kind == 0, kind == 2,
                 )  # fmt: skip
                 p = tl.exp2(s - level[:, None])
                 ds = p * (product(g, tl.trans(z), lse.dtype.element_ty, PRECISION) - mean[:, None])

@@ -101,15 +101,17 @@ def row_shift(
 
 @triton.jit
 def tile_scores(
-    s, scale, j, queries, keys, base, table, size, zero, ends, slopes, ahead, k_offset, first,
-    k_len,
+    s, scale, j, start, queries, keys, base, table, size, zero, ends, slopes, ahead, k_offset,
+    first, k_len,
     CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
     PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
-    OFFSETS: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr, MASKED: tl.constexpr,
+    OFFSETS: tl.constexpr, DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr,
+    MASKED: tl.constexpr,
 ):  # fmt: skip
     """Scaled products s with biases, and -inf where not visible.
 
     s               queries by keys, or keys by queries where KEYS_FIRST
+    start           the first of the keys j
     queries, keys   what `query_side` and `key_side` tell
     base            a position near the queries, from which slopes count
     table           of this head, and `ends` of it
@@ -119,22 +121,25 @@ def tile_scores(
     s = s * scale
     qp = queries[0]
     kp = keys[0]
-    if KEY_ONLY:
-        s += of_keys(slopes[0] * (kp - base).to(s.dtype), KEYS_FIRST)
-    elif SLOPE:
-        if FAR:
-            slope = tl.where(ahead, slopes[1], slopes[0])
-            s += of_keys(slope * (kp - base).to(s.dtype), KEYS_FIRST)
-            s -= of_queries(slope * (qp - base).to(s.dtype), KEYS_FIRST)
+    if SLOPE:
+        key = of_keys(_from_base(kp, start, base, s.dtype, PLAIN), KEYS_FIRST)
+        if KEY_ONLY:
+            s += slopes[0] * key
         else:
-            distance = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST)
-            s += tl.where(distance <= 0, slopes[0], slopes[1]) * distance.to(s.dtype)
+            query = of_queries((qp - base).to(s.dtype), KEYS_FIRST)
+            if FAR:
+                slope = tl.where(ahead, slopes[1], slopes[0])
+                s += slope * key
+                s -= slope * query
+            else:
+                distance = key - query
+                s += tl.where(distance <= 0, slopes[0], slopes[1]) * distance
     if TABLE:
         if FAR:
             s += tl.where(ahead, ends[1], ends[0])
         else:
             index = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST) + zero
-            s += tl.load(table + tl.minimum(tl.maximum(index, 0), size - 1))
+            s += _gathered(table, tl.minimum(tl.maximum(index, 0), size - 1), DIRECT)
     if OFFSETS:
         offset = tl.load(k_offset + j, mask=j < k_len, other=0.0) + first
         offset = offset * tl.full((), LOG2_E, offset.dtype)
@@ -147,6 +152,32 @@ def tile_scores(
             seen = seen & (of_queries(queries[2], KEYS_FIRST) == of_keys(keys[2], KEYS_FIRST))
         s = tl.where(seen, s, float("-inf"))
     return s
+
+
+@triton.jit
+def _from_base(position, start, base, DTYPE: tl.constexpr, PLAIN: tl.constexpr):
+    """How far keys lie from base: one whole number of a tile is made a float, not all of them."""
+    if PLAIN:
+        distance = tl.arange(0, position.shape[0]).to(DTYPE) + (start - base).to(DTYPE)
+    else:
+        distance = (position - base).to(DTYPE)
+    return distance
+
+
+@triton.jit
+def _gathered(table, index, DIRECT: tl.constexpr):
+    """table[index] of float32, each thread reading the scores that it holds.
+
+    A load would read in an order of its own, and hand its values over through shared memory.
+    """
+    if DIRECT:
+        values = tl.inline_asm_elementwise(
+            "{ .reg .b64 at; mad.wide.s32 at, $2, 4, $1; ld.global.nc.f32 $0, [at]; }",
+            "=f,l,r", [table.to(tl.int64), index], dtype=tl.float32, is_pure=True, pack=1,
+        )  # fmt: skip
+    else:
+        values = tl.load(table + index)
+    return values
 
 
 @triton.jit

@@ -22,11 +22,10 @@ def made_for(x: Inputs, backward: bool) -> list[Tensor]:
     Each is entries (1|b, tiles, tiles of the others) and ends (1|b, tiles, 3), int32.
     """
     args = KernelArgs(x)
-    lists = _of(*tile_kinds(args, *args.blocks(backward=False)[:2]))
+    lists = _of(*tile_kinds(args, *args.blocks("forward")[:2]))
     if backward:
-        bm, bn = args.blocks(backward=True)[:2]
-        lists += _of(*tile_kinds(args, bn, bm))
-        lists += _of(*(told.mT for told in tile_kinds(args, bm, bn)))
+        lists += _of(*tile_kinds(args, *args.blocks("queries")[:2]))
+        lists += _of(*(told.mT for told in tile_kinds(args, *args.blocks("keys")[:2])))
     return lists
 
 

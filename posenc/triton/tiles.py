@@ -16,16 +16,22 @@ def product(a, b, DTYPE: tl.constexpr, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def add_tile(s, v, mask, top, total, acc, PRECISION: tl.constexpr):
+def add_tile(
+    s, scale, added, v, mask, top, total, acc, RAW: tl.constexpr, PRECISION: tl.constexpr
+):  # fmt: skip
     """A tile of scores s (m, n) and its values (n, e) added to a running softmax.
 
     top (m,) is the greatest score so far, total (m,) the sum of weights relative to it, and acc
-    (m, e) that of weighted values; those three with the tile are returned.
+    (m, e) that of weighted values; those three with the tile are returned. With RAW, scores are
+    s * scale + added, whose scale is not negative: one instruction with the shift of the row.
     """
-    higher = tl.maximum(top, tl.max(s, 1))
+    highest = tl.max(s, 1)
+    if RAW:
+        highest = highest * scale + added
+    higher = tl.maximum(top, highest)
     # A row that has seen nothing yet: -inf - -inf would be NaN.
     shift = tl.where(higher == float("-inf"), 0.0, higher)
-    p = tl.exp2(s - shift[:, None])
+    p = tl.exp2(s * scale - (shift - added)[:, None] if RAW else s - shift[:, None])
     keep = tl.exp2(top - shift)
     total = total * keep + tl.sum(p, 1)
     z = tl.load(v, mask=mask, other=0.0)

@@ -221,6 +221,15 @@ def test_very_negative_and_very_large_biases(extreme: float) -> None:
     both(steep, (1, 1, 1, 33, 33, 8, 8), causal=True)
 
 
+@pytest.mark.parametrize("scale", [-8.0, -0.7, 0.0])
+@pytest.mark.parametrize("encoding", [None, t.DistanceTable(torch.ones(1, 5), 2, saturates=True)])
+def test_any_scale(encoding: t.DistanceTable | None, scale: float) -> None:
+    """A negative one makes the least product the greatest score, which weights count from."""
+    sizes = 1, 2, 1, 37, 53, 10, 6
+    # In float64 the scale is always positive, for q takes it.
+    both(encoding, sizes, causal=False, scale=scale, dtype=torch.float32)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_low_precision(dtype: torch.dtype) -> None:
     values = draw(2, 6, dtype=dtype).requires_grad_()
