@@ -109,19 +109,17 @@ def ceilings(rows: dict[str, Found]) -> Iterator[Sequence[str]]:
 
 def figures(rows: dict[str, Found], language: Language) -> Iterator[Sequence[str]]:
     """Each figure to reach, as it was called and without Python; a row that failed says so."""
-    above = None
+    by_row: dict[str, list[Sequence[str]]] = {}
     for case in cases():
         found = rows.get(case.name)
         for goal in case.goals if found else ():
             cells = [cell(case, goal, found, clock, language) for clock in ("values", "graphs")]
             unit = "" if case.unit == "x" else f" {case.unit}"
-            yield (
-                "" if goal.row == above else goal.row,
-                goal.line,
-                *cells,
-                f"{goal.reach:.2f}{unit}",
-            )
-            above = goal.row
+            line = goal.line, *cells, f"{goal.reach:.2f}{unit}"
+            by_row.setdefault(goal.row, []).append(line)
+    for row, lines in by_row.items():
+        for number, line in enumerate(lines):
+            yield "" if number else row, *line
 
 
 def cell(case: Case, goal: Goal, found: Found | None, clock: str, language: Language) -> str:

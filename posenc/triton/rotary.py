@@ -20,11 +20,10 @@ from posenc.torch_modes import plain
 from posenc.triton import on_device, power_of_two
 from posenc.triton.rotary_kernel import rotate_kernel
 
-# Elements of one head that a program rotates at once.
-_TILE = 4096
-# Heads that share a program's cos and sin, which pays once programs are enough for all cores.
-_HEADS = 8
-_MANY = 512
+# Elements of one head that a program rotates at once, and bytes of cos and sin's heads that share
+# them: few, so that many programs have their reads under way (timed on an H200).
+_TILE, _SHARED = 2048, 4
+_WARPS = 4
 # Arguments of the kernel of q or of k: tensors and strides.
 _SIDE = 13
 
@@ -193,7 +192,7 @@ def _launch(
     elements = width if rest else 2 * padded_pairs
     block = min(power_of_two(longest), max(1, _TILE // elements))
     tiles = -(-longest // block)
-    heads = _HEADS if batch * tiles >= _MANY else 1
+    heads = max(1, _SHARED // x[0].element_size())
     # In one dimension, for the others end at 65,535.
     programs = tiles * batch * (-(-q_heads // heads) - (-k_heads // heads))
     first = _arguments(x[0], out[0], cos[0], sin[0])
@@ -222,7 +221,7 @@ def _launch(
     }
     with on_device(x[0]):
         kernel = rotate_kernel[programs,](
-            *arguments, **constants, num_warps=4, enable_fp_fusion=True
+            *arguments, **constants, num_warps=_WARPS, enable_fp_fusion=True
         )
     # The interpreter compiles none.
     if kept is not None and kernel is not None and all(map(is_, x, given)):

@@ -154,8 +154,8 @@ def test_angles_that_do_not_fit_are_refused(unhooked: None) -> None:
 
 def test_several_heads_and_tiles_for_each_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotary, "_TILE", 16)
-    monkeypatch.setattr(rotary, "_HEADS", 2)
-    monkeypatch.setattr(rotary, "_MANY", 0)
+    # Two heads of what is drawn in 64 bits.
+    monkeypatch.setattr(rotary, "_SHARED", 16)
     x, (cos, sin) = (draw(1, 5, 5, 8), draw(1, 1, 5, 8)), waves(4, 5)
     for actual, one in zip(rotary.rotated(x, (cos,) * 2, (sin,) * 2, "half"), x, strict=True):
         close(actual, rotation.rotate_pairs(one, cos, sin, "half"))

@@ -1,5 +1,6 @@
 """Seconds of calls on a GPU, in turns: as they are, and as graphs, which leave Python out."""
 
+import time
 from collections.abc import Callable, Mapping
 
 import torch
@@ -8,7 +9,8 @@ from posenc.bench import timing
 from posenc.bench.case import Call
 from posenc.bench.gpu.row import Place
 
-ROUNDS = 20
+# Rounds, of which slow contestants get fewer: none begins after so many seconds but the first five.
+ROUNDS, FEWEST, SECONDS = 20, 5, 2.0
 # Larger than any card's cache, so that it holds nothing of the round before.
 FLUSHED_BYTES = 2**28
 
@@ -25,7 +27,10 @@ def in_turns(calls: Mapping[str, Call], place: Place) -> dict[str, list[float]]:
         for _ in range(3):
             call()
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
+    began = time.monotonic()
+    for done in range(ROUNDS):
+        if done >= FEWEST and time.monotonic() - began > SECONDS:
+            break
         for name, call in calls.items():
             flush.zero_()
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

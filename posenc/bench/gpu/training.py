@@ -71,7 +71,7 @@ def agreement(place: Place, task: str, precision: str) -> Found:
 def trained(place: Place, encoding: str) -> Found:
     """Loss by length after as many tokens as the others read, and seconds of a step."""
     dim, depth, heads = size_of("30k" if place.tiny else "30m")
-    length, steps, batch = (16, 2, 4) if place.tiny else (512, 400, 64)
+    length, steps, batch = (16, 2, 4) if place.tiny else (512, 200, 64)
     config = RunConfig(
         encoding, dim=dim, depth=depth, heads=heads, train_length=length,
         test_lengths=tuple(length * times for times in (1, 2, 4, 8)), batch=batch,
