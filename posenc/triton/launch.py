@@ -1,0 +1,62 @@
+"""A kernel's launch, made again as it was: Triton binds a call's arguments for longer than it runs.
+
+    launch = Launch(kernel, programs, q, rest, {"DIM": 64, "num_warps": 4})
+    launch(q, k)  # by Triton, which compiles the kernel where it is new
+    launch(other_q, other_k)  # straight to the driver; allowed where they have the same facts
+
+Keep it on what the rest belongs to, under the facts of the tensors and under all else that the rest
+was made of: `posenc.torch_modes.kept_for`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from posenc.triton import on_device
+
+
+def facts(*tensors: Tensor) -> list[Any]:
+    """All that a launch depends on of tensors but their addresses: of these, what 16 leaves."""
+    return [(x.shape, x.stride(), x.dtype, x.data_ptr() % 16, x.get_device()) for x in tensors]
+
+
+class Launch:
+    """One launch of a kernel, for tensors that have the facts of those it is first called with.
+
+    programs  how many, in one dimension
+    unread    what stands in the rest for a tensor that is not read; it is not kept
+    rest      the arguments after the tensors that differ from call to call
+    settings  constants and what Triton compiles by, all by name
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        programs: int,
+        unread: Tensor,
+        rest: Sequence[Any],
+        settings: dict[str, Any],
+    ) -> None:
+        self.kernel, self.grid, self.settings = kernel, (programs, 1, 1), settings
+        self.rest = [None if x is unread else x for x in rest]
+        self.compiled: Any = None
+        # The rest as the driver takes it, made where there is a second call.
+        self.told: Sequence[Any] | None = None
+
+    def __call__(self, *tensors: Tensor) -> None:
+        with on_device(tensors[0]):
+            if self.compiled is None:
+                rest = [tensors[0] if x is None else x for x in self.rest]
+                self.compiled = self.kernel[self.grid](*tensors, *rest, **self.settings)
+                return
+            if self.told is None:
+                self.told = self._told(len(tensors))
+            # A number is taken for an address as it is, where a tensor is asked what it is.
+            self.compiled[self.grid](*[x.data_ptr() for x in tensors], *self.told)
+
+    def _told(self, count: int) -> Sequence[Any]:
+        # `rest` holds the tensors that the addresses are of.
+        addresses = [x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in self.rest]
+        constants = self.kernel.arg_names[count + len(addresses) :]
+        return *addresses, *[self.settings[name] for name in constants]

@@ -1,0 +1,160 @@
+"""Layers that share lowered terms launch Triton's kernels as the layer before; no GPU is needed."""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import terms as t
+from posenc.backends import triton
+from tests.support.fake_gpu import MARKS, FakeGPU, fake_gpu
+
+pytestmark = MARKS
+HEADS, TOKENS, DIM = 2, 40, 16
+LAST = "_triton"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGPU]:
+    monkeypatch.setattr(triton, "device_type", lambda _: "cuda")
+    with fake_gpu() as gpu:
+        yield gpu
+
+
+def drawn(tokens: int = TOKENS, learns: bool = False, dim: int = DIM) -> Tensor:
+    return torch.zeros(1, HEADS, tokens, dim, dtype=torch.bfloat16, requires_grad=learns)
+
+
+def lowered_for(encoding: Any) -> pe.Lowered:
+    with torch.no_grad():
+        return pe.lower(encoding, pe.Positions.build(TOKENS, TOKENS, causal=True))
+
+
+def attended(lowered: pe.Lowered, x: list[Tensor], scale: float | None = None) -> Tensor:
+    q, k, v = x
+    return pe.attend(q, k, v, lowered, backend="triton", scale=scale)
+
+
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels whose arguments Triton binds, one name for each time."""
+    from triton.runtime.jit import JITFunction
+
+    run, told = JITFunction.run, list[str]()
+
+    def noted(self: Any, *args: Any, **settings: Any) -> Any:
+        told.append(self.__name__)
+        return run(self, *args, **settings)
+
+    monkeypatch.setattr(JITFunction, "run", noted)
+    return told
+
+
+ENCODINGS: dict[str, Callable[[], Any]] = {
+    "nothing": lambda: None,
+    "alibi": lambda: pe.ALiBi(HEADS),
+    "t5": lambda: pe.T5Bias(HEADS),
+    "a sink": lambda: t.SinkLogit(torch.zeros(HEADS)),
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_triton_binds_arguments_once(
+    name: str, gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second layer is launched with the same arguments but for its own tensors."""
+    lowered, told = lowered_for(ENCODINGS[name]()), bound(monkeypatch)
+    layers = [[drawn() for _ in range(3)] for _ in range(3)]
+    with torch.no_grad():
+        outs = [attended(lowered, layer) for layer in layers]
+    assert told == ["forward_kernel"]
+    first, *others = gpu.launches
+    assert len(others) == 2
+    own = "q", "k", "v", "out", "lse"
+    for launch, layer, out in zip(others, layers[1:], outs[1:], strict=True):
+        assert launch.grid == first.grid
+        assert [launch.arguments[x] for x in own[:4]] == [x.data_ptr() for x in (*layer, out)]
+        for name, before in first.arguments.items():
+            now = launch.arguments[name]
+            if not isinstance(before, Tensor):
+                assert now == before, name
+            elif name not in own:
+                # What is not read has no address.
+                assert now in (0, before.data_ptr()), name
+
+
+def test_a_backward_pass_is_two_launches_bound_once(
+    gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered, told = lowered_for(pe.ALiBi(HEADS)), bound(monkeypatch)
+    for _ in range(3):
+        x = [drawn(learns=True) for _ in range(3)]
+        grads = torch.autograd.grad(attended(lowered, x), x, drawn())
+        backward = gpu.launches[-1].arguments
+        if not isinstance(backward["dk"], Tensor):
+            assert [backward[name] for name in ("dk", "dv")] == [x.data_ptr() for x in grads[1:]]
+    kernels = ["forward_kernel", "query_kernel", "key_kernel"]
+    assert told == kernels
+    assert [launch.name for launch in gpu.launches] == kernels * 3
+
+
+def test_torch_makes_what_is_written_and_nothing_else(gpu: FakeGPU) -> None:
+    lowered, g = lowered_for(pe.T5Bias(HEADS)), drawn()
+    x = [drawn(learns=True) for _ in range(3)]
+    torch.autograd.grad(attended(lowered, x), x, g)
+    with torch.profiler.profile() as forward:
+        out = attended(lowered, x)
+    with torch.profiler.profile() as backward:
+        torch.autograd.grad(out, x, g)
+    made = {"aten::new_empty": 2, "aten::empty": 2}
+    assert computed(forward) == made
+    made = {"aten::empty_like": 4, "aten::empty_strided": 4}
+    assert computed(backward) == made
+
+
+def computed(profile: torch.profiler.profile) -> dict[str, int]:
+    """How often each operator of torch ran."""
+    names = [x.name for x in profile.events() or ()]
+    return dict(Counter(name for name in names if name.startswith("aten::")))
+
+
+@pytest.mark.parametrize("other", ["address", "strides", "length", "scale", "table"])
+def test_what_differs_is_bound_anew(
+    other: str, gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = torch.zeros(1, 9)
+    lowered = lowered_for(t.DistanceTable(values, 4, saturates=True))
+    told, scale = bound(monkeypatch), None
+    x = [drawn() for _ in range(3)]
+    with torch.no_grad():
+        attended(lowered, x)
+        if other == "address":
+            x[1] = torch.zeros(x[1].numel() + 1, dtype=x[1].dtype)[1:].view_as(x[1])
+        elif other == "strides":
+            x[2] = drawn(dim=DIM * 2)[..., :DIM]
+        elif other == "length":
+            x = [torch.cat((one, one)) for one in x]
+        elif other == "scale":
+            scale = 0.5
+        else:
+            values.add_(1.0)
+        attended(lowered, x, scale)
+    assert told == ["forward_kernel"] * 2
+    last = gpu.launches[-1].arguments
+    assert all(last[name] is one for name, one in zip("qkv", x, strict=True))
+    if other == "table":
+        torch.testing.assert_close(last["table"], values * 1.4426950408889634)
+
+
+def test_nothing_of_a_layer_is_kept(gpu: FakeGPU) -> None:
+    lowered, x = lowered_for(pe.ALiBi(HEADS)), [drawn(learns=True) for _ in range(3)]
+    torch.autograd.grad(attended(lowered, x), x, drawn())
+    assert lowered.form.__dict__[LAST]
+    known = [weakref.ref(one) for one in x]
+    gpu.launches.clear()
+    del x
+    assert all(one() is None for one in known)
