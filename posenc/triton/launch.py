@@ -11,9 +11,8 @@ was made of: `posenc.torch_modes.kept_for`.
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
-
-from posenc.triton import on_device
 
 
 def facts(*tensors: Tensor) -> list[Any]:
@@ -41,19 +40,28 @@ class Launch:
         self.kernel, self.grid, self.settings = kernel, (programs, 1, 1), settings
         self.rest = [None if x is unread else x for x in rest]
         self.compiled: Any = None
-        # The rest as the driver takes it, made where there is a second call.
-        self.told: Sequence[Any] | None = None
+        # What launches it, and the rest as the driver takes it, made where there is a second call.
+        self.made: tuple[Any, Sequence[Any]] | None = None
 
     def __call__(self, *tensors: Tensor) -> None:
-        with on_device(tensors[0]):
-            if self.compiled is None:
-                rest = [tensors[0] if x is None else x for x in self.rest]
-                self.compiled = self.kernel[self.grid](*tensors, *rest, **self.settings)
-                return
-            if self.told is None:
-                self.told = self._told(len(tensors))
-            # A number is taken for an address as it is, where a tensor is asked what it is.
-            self.compiled[self.grid](*[x.data_ptr() for x in tensors], *self.told)
+        device = tensors[0].get_device()
+        if device < 0 or device == torch.cuda.current_device():
+            self._launch(tensors)
+        else:
+            with torch.cuda.device(device):
+                self._launch(tensors)
+
+    def _launch(self, tensors: Sequence[Tensor]) -> None:
+        if self.compiled is None:
+            # The interpreter compiles none.
+            rest = [tensors[0] if x is None else x for x in self.rest]
+            self.compiled = self.kernel[self.grid](*tensors, *rest, **self.settings)
+            return
+        if self.made is None:
+            self.made = self.compiled[self.grid], self._told(len(tensors))
+        run, told = self.made
+        # A number is taken for an address as it is, where a tensor is asked what it is.
+        run(*[x.data_ptr() for x in tensors], *told)
 
     def _told(self, count: int) -> Sequence[Any]:
         # `rest` holds the tensors that the addresses are of.

@@ -31,16 +31,28 @@ def attended(
     """out (b, h, tq, e) of what `inputs` makes of q, k, v, this form and this scale."""
     if torch.compiler.is_compiling() or not plain(q, k, v):
         return attend(inputs())
-    grads = torch.is_grad_enabled()
-    if grads and any(x.requires_grad for x in form.tensors):
+    tensors, grads = _tensors(form), torch.is_grad_enabled()
+    if grads and any(x.requires_grad for x in tensors):
         return attend(inputs())
-    like = facts(q, k, v)
-    layer = kept_for(form, "_triton", (like, scale), lambda: _Layer(inputs()))
+    settings = facts(q, k, v), scale
+    layer = kept_for(form, "_triton", settings, lambda: _Layer(inputs()), tensors)
     if not layer.keeps:
         return attend(inputs())
     if grads and (q.requires_grad or k.requires_grad or v.requires_grad):
         return _Attend.apply(layer, q, k, v)
     return layer.forward(q, k, v)[0]
+
+
+def _tensors(form: NormalForm) -> tuple[Tensor, ...]:
+    """What launches are told of: of plain positions, whose values are not read, biases alone."""
+    known = form.__dict__
+    if "_told" not in known:
+        parts = form.table, form.inside_table, form.slopes, form.inside_slopes, form.offsets
+        fields = [x for part in parts if part is not None for x in vars(part).values()]
+        biases = tuple([x for x in (*fields, form.sink) if isinstance(x, Tensor)])
+        plain = form.plain and form.visibility.chunk is None
+        known["_told"] = biases if plain else form.tensors
+    return known["_told"]
 
 
 class _Layer:
@@ -49,10 +61,11 @@ class _Layer:
     def __init__(self, x: Inputs) -> None:
         self.rest, self.exact = x[3:], x.exact
         # In float64 q is scaled before the launch.
-        self.keeps = x.q.dtype != torch.float64 and x.q.numel() > 0 and not decoding.fits(x)
+        self.keeps = x.q.dtype != torch.float64 and x.q.numel() > 0
         self.simple = x.sink is None and x.k_offset is None
         # What the gradient reads, so that autograd knows whether somebody wrote to it.
         self.read = () if x.plain else (*x.places, *x.lists)
+        self.one = decoding.OneQuery(x) if self.keeps and decoding.fits(x) else None
         self.launch: Launch | None = None
         self.back: tuple[Any, Launch, Launch] | None = None
 
@@ -60,6 +73,8 @@ class _Layer:
         return Inputs(q, k, v, *self.rest)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if self.one is not None:
+            return self.one(q, k, v)
         rows = q.shape[:3]
         out, lse = q.new_empty((*rows, v.shape[3])), q.new_empty(rows, dtype=self.exact)
         launch = self.launch

@@ -102,6 +102,22 @@ def test_a_backward_pass_is_two_launches_bound_once(
     assert [launch.name for launch in gpu.launches] == kernels * 3
 
 
+@pytest.mark.parametrize("keys", [100, 30_000])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_step_of_decoding_is_bound_once_for_all_layers(
+    name: str, keys: int, gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = bound(monkeypatch)
+    with torch.no_grad():
+        lowered = pe.lower(ENCODINGS[name](), pe.Positions.build(1, keys, causal=True))
+        for _ in range(3):
+            attended(lowered, [drawn(1), drawn(keys), drawn(keys)])
+    kernels = ["decode_kernel", "combine_kernel"] if keys > 100 else ["decode_kernel"]
+    assert told == kernels
+    assert [launch.name for launch in gpu.launches] == kernels * 3
+    assert len({launch.grid for launch in gpu.launches}) == len(kernels)
+
+
 def test_torch_makes_what_is_written_and_nothing_else(gpu: FakeGPU) -> None:
     lowered, g = lowered_for(pe.T5Bias(HEADS)), drawn()
     x = [drawn(learns=True) for _ in range(3)]
