@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
@@ -70,7 +69,7 @@ def forward_launch(x: Inputs, out: Tensor) -> Launch:
     )  # fmt: skip
     settings = args.constants | _settings(bm, bn, warps, stages) | {"SINK": x.sink is not None}
     # In one dimension, for the others end at 65,535.
-    programs = triton.cdiv(args.q_len, bm) * args.batch * args.heads
+    programs = -(-args.q_len // bm) * args.batch * args.heads
     return Launch(forward_kernel, programs, x.q, rest, settings)
 
 
@@ -89,7 +88,7 @@ def query_launch(
     part     the first tile and how many, the lowest diagonal and how many; None: all tiles
     """
     bm, bn, warps, stages = args.blocks(backward=True)
-    part = (0, triton.cdiv(args.q_len, bn), 0, 0) if part is None else part
+    part = (0, -(-args.q_len // bn), 0, 0) if part is None else part
     strides = [n for x in written for n in x.stride()]
     rest = (
         *args.strides, *strides, *_shared(args), *lists[2:4], *part, *scales, *args.sizes
@@ -111,7 +110,7 @@ def key_launch(
     strides = [n for x in written for n in x.stride()]
     rest = *args.strides, *strides, *_shared(args), *lists[4:6], *scales, *args.sizes
     settings = args.constants | _settings(bm, bn, warps, stages)
-    programs = triton.cdiv(args.k_len, bn) * args.batch * args.heads // args.group
+    programs = -(-args.k_len // bn) * args.batch * args.heads // args.group
     return Launch(key_kernel, programs, args.inputs.q, rest, settings)
 
 
@@ -161,7 +160,7 @@ def _backward(
     bm, bn, *_ = args.blocks(backward=True)
     lists = lists_of(x, backward=True)
     scales = x.scale * LOG2_E, x.scale if x is given else 1.0
-    tiles = triton.cdiv(args.q_len, bn)
+    tiles = -(-args.q_len // bn)
     lowest, diagonals = near_diagonals(args, bn, bm) if with_table else (0, 0)
     at_once = tiles_at_once(args, diagonals, bn, bm) if with_table else tiles
     parts = diagonals, bn // bm + 1, bm

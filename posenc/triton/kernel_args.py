@@ -8,6 +8,8 @@ import torch
 import triton
 from torch import Tensor
 
+from posenc.triton import power_of_two
+
 LOG2_E = math.log2(math.e)
 # What differs from call to call, and is to compile no kernel anew.
 LENGTHS = ("q_len", "k_len", "table_stride", "size", "zero", "behind", "ahead", "offset_stride")
@@ -98,8 +100,8 @@ class KernelArgs:
         self.constants = {
             "DIM": self.dim,
             "VALUE_DIM": self.value_dim,
-            "DP": max(16, triton.next_power_of_2(self.dim)),
-            "EP": max(16, triton.next_power_of_2(self.value_dim)),
+            "DP": max(16, power_of_two(self.dim)),
+            "EP": max(16, power_of_two(self.value_dim)),
             "CAUSAL": x.causal,
             "WIDTH": x.width,
             "SINKS": x.sinks,

@@ -5,7 +5,8 @@
     launch(other_q, other_k)  # straight to the driver; allowed where they have the same facts
 
 Keep it on what the rest belongs to, under the facts of the tensors and under all else that the rest
-was made of: `posenc.torch_modes.kept_for`.
+was made of: `posenc.torch_modes.kept_for`. Another launch of the kernel goes straight to the driver
+too, where Triton compiled it for such arguments before.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from triton import knobs
+from triton.runtime import driver
+
+# Numbers beyond are of 64 bits.
+_WIDE = 1 << 31
 
 
 def facts(*tensors: Tensor) -> list[Any]:
@@ -39,8 +45,7 @@ class Launch:
     ) -> None:
         self.kernel, self.grid, self.settings = kernel, (programs, 1, 1), settings
         self.rest = [None if x is unread else x for x in rest]
-        self.compiled: Any = None
-        # What launches it, and the rest as the driver takes it, made where there is a second call.
+        # What launches the compiled kernel, and the rest as the driver takes it.
         self.made: tuple[Any, Sequence[Any]] | None = None
 
     def __call__(self, *tensors: Tensor) -> None:
@@ -52,19 +57,48 @@ class Launch:
                 self._launch(tensors)
 
     def _launch(self, tensors: Sequence[Tensor]) -> None:
-        if self.compiled is None:
-            # The interpreter compiles none.
-            rest = [tensors[0] if x is None else x for x in self.rest]
-            self.compiled = self.kernel[self.grid](*tensors, *rest, **self.settings)
-            return
         if self.made is None:
-            self.made = self.compiled[self.grid], self._told(len(tensors))
+            self._first(tensors)
+            return
         run, told = self.made
         # A number is taken for an address as it is, where a tensor is asked what it is.
         run(*[x.data_ptr() for x in tensors], *told)
 
+    def _first(self, tensors: Sequence[Tensor]) -> None:
+        arguments = [*tensors, *[tensors[0] if x is None else x for x in self.rest]]
+        if knobs.runtime.interpret:
+            # Which compiles nothing.
+            self.kernel[self.grid](*arguments, **self.settings)
+            return
+        # With the kernel, as Triton keeps them too.
+        known = self.kernel.__dict__.setdefault("_compiled_for", {})
+        like = self._specialised(arguments)
+        compiled = known.get(like)
+        if compiled is not None:
+            run, told = self.made = compiled[self.grid], self._told(len(tensors))
+            run(*[x.data_ptr() for x in tensors], *told)
+            return
+        compiled = self.kernel[self.grid](*arguments, **self.settings)
+        # What is still compiling, or is of another kind, Triton launches each time.
+        if hasattr(type(compiled), "__getitem__"):
+            known[like] = compiled
+            self.made = compiled[self.grid], self._told(len(tensors))
+
+    def _specialised(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """All that Triton compiles by, or more: of any number, whether it is 1 and whether 16
+        divides it, so that nobody has to know which of them a kernel asks so much of.
+        """
+        told = [
+            (-1 if x == 1 else x & 15 == 0) if type(x) is int and -_WIDE <= x < _WIDE
+            else (x.dtype, x.data_ptr() & 15 == 0) if type(x) is Tensor
+            else (type(x), None if type(x) is float else x)
+            for x in arguments
+        ]  # fmt: skip
+        device = driver.active.get_current_device()
+        return device, knobs.runtime.debug, *told, *self.settings.items()
+
     def _told(self, count: int) -> Sequence[Any]:
         # `rest` holds the tensors that the addresses are of.
-        addresses = [x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in self.rest]
+        addresses = [x.data_ptr() if type(x) is Tensor else x or 0 for x in self.rest]
         constants = self.kernel.arg_names[count + len(addresses) :]
         return *addresses, *[self.settings[name] for name in constants]

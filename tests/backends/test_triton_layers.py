@@ -1,5 +1,6 @@
 """Layers that share lowered terms launch Triton's kernels as the layer before; no GPU is needed."""
 
+import math
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from posenc.backends import triton
 from tests.support.fake_gpu import MARKS, FakeGPU, fake_gpu
 
 pytestmark = MARKS
-HEADS, TOKENS, DIM = 2, 40, 16
-LAST = "_triton"
+# Heads of a width that no other test compiles kernels for.
+HEADS, TOKENS, DIM = 2, 40, 64
+LAST, LOG2_E = "_triton", math.log2(math.e)
 
 
 @pytest.fixture
@@ -44,7 +46,13 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels whose arguments Triton binds, one name for each time."""
     from triton.runtime.jit import JITFunction
 
+    from posenc.triton.attention import forward_kernel, key_kernel, query_kernel
+    from posenc.triton.decoding import combine_kernel, decode_kernel
+
     run, told = JITFunction.run, list[str]()
+    # What other tests left.
+    for kernel in (forward_kernel, query_kernel, key_kernel, decode_kernel, combine_kernel):
+        kernel.__dict__.pop("_compiled_for", None)
 
     def noted(self: Any, *args: Any, **settings: Any) -> Any:
         told.append(self.__name__)
@@ -138,19 +146,51 @@ def computed(profile: torch.profiler.profile) -> dict[str, int]:
     return dict(Counter(name for name in names if name.startswith("aten::")))
 
 
-@pytest.mark.parametrize("other", ["address", "strides", "length", "scale", "table"])
-def test_what_differs_is_bound_anew(
-    other: str, gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("other", "times"),
+    [("nothing", 1), ("address", 2), ("strides", 1), ("length", 1), ("dtype", 2), ("width", 2)],
+)
+def test_triton_is_asked_again_where_it_may_compile_anew(
+    other: str, times: int, gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = torch.zeros(1, 9)
-    lowered = lowered_for(t.DistanceTable(values, 4, saturates=True))
-    told, scale = bound(monkeypatch), None
-    x = [drawn() for _ in range(3)]
+    """Another layer, whose terms were lowered for it alone, is told what is its own."""
+    told, x = bound(monkeypatch), [drawn() for _ in range(3)]
+    tokens = TOKENS
     with torch.no_grad():
-        attended(lowered, x)
+        attended(lowered_for(pe.ALiBi(HEADS)), x)
         if other == "address":
             x[1] = torch.zeros(x[1].numel() + 1, dtype=x[1].dtype)[1:].view_as(x[1])
         elif other == "strides":
+            x[2] = drawn(dim=DIM * 2)[..., :DIM]
+        elif other == "length":
+            tokens = TOKENS + 16
+            x = [drawn(tokens) for _ in x]
+        elif other == "dtype":
+            x = [one.half() for one in x]
+        elif other == "width":
+            x = [drawn(dim=DIM + 1) for one in x]
+        positions = pe.Positions.build(tokens, tokens, causal=True)
+        out = attended(pe.lower(pe.ALiBi(HEADS), positions), x)
+    assert told == ["forward_kernel"] * times
+    launch = gpu.launches[-1]
+    last = launch.arguments
+    for name, one in zip(("q", "k", "v", "out"), (*x, out), strict=True):
+        assert last[name] is one or last[name] == one.data_ptr()
+    assert [last[name] for name in ("qt", "kt", "vt", "ot")] == [y.stride(2) for y in (*x, out)]
+    assert last["q_len"] == last["k_len"] == tokens
+    wanted = [str(one.dtype).removeprefix("torch.") for one in x]
+    short = {"bfloat16": "*bf16", "float16": "*fp16"}
+    assert [launch.compiled.src.signature[name] for name in "qkv"] == [short[w] for w in wanted]
+
+
+@pytest.mark.parametrize("other", ["strides", "length", "scale", "table"])
+def test_a_layer_that_differs_is_told_what_is_its_own(other: str, gpu: FakeGPU) -> None:
+    values = torch.zeros(1, 9)
+    lowered, scale = lowered_for(t.DistanceTable(values, 4, saturates=True)), 0.25
+    x = [drawn() for _ in range(3)]
+    with torch.no_grad():
+        attended(lowered, x, scale)
+        if other == "strides":
             x[2] = drawn(dim=DIM * 2)[..., :DIM]
         elif other == "length":
             x = [torch.cat((one, one)) for one in x]
@@ -159,11 +199,13 @@ def test_what_differs_is_bound_anew(
         else:
             values.add_(1.0)
         attended(lowered, x, scale)
-    assert told == ["forward_kernel"] * 2
-    last = gpu.launches[-1].arguments
-    assert all(last[name] is one for name, one in zip("qkv", x, strict=True))
-    if other == "table":
-        torch.testing.assert_close(last["table"], values * 1.4426950408889634)
+    first, last = gpu.launches
+    strides = [last.arguments[name] for name in ("vb", "vh", "vt", "vd")]
+    assert strides == list(x[2].stride())
+    assert last.arguments["scale"] == scale * LOG2_E
+    assert last.grid[0] == first.grid[0] * len(x[0])
+    same = first.arguments["table"] is last.arguments["table"]
+    assert not same or other != "table"
 
 
 def test_nothing_of_a_layer_is_kept(gpu: FakeGPU) -> None:
