@@ -63,6 +63,42 @@ def test_no_value_is_read(places: str, learns: bool) -> None:
             out.sum().backward()
 
 
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("kind", ["none", "slopes", "table", "sink", "offsets"])
+def test_layers_that_share_terms_give_what_each_gives_alone(
+    kind: str, places: str, learns: bool
+) -> None:
+    """Though they are launched with what the first was; and what is written to is read anew."""
+    positions = PLACES[places]()
+    rows, values = 2 if places in ("several rows", "padded") else 1, draw(2, 6).float()
+    terms = {
+        "none": lambda: [],
+        "slopes": lambda: [t.Slope(values[:, 0].abs())],
+        "table": lambda: [t.DistanceTable(values, 5, saturates=True)],
+        "sink": lambda: [t.SinkLogit(values[:, 0])],
+        "offsets": lambda: [
+            t.Offset(values[:, :1].expand(1, 2, positions.q_len), values[:, :1].expand(1, 2, 20))
+        ],
+    }
+    shared = pe.lower(terms[kind](), positions)
+    for seed in range(3):
+        x = [
+            draw(rows, 2, count, 8, dtype=torch.float32, seed=seed).requires_grad_(learns)
+            for count in (positions.q_len, 20, 20)
+        ]
+        found = []
+        for backend in ("triton", "reference"):
+            q, k, v = x if backend == "triton" else [one.double() for one in x]
+            out = attend(q, k, v, shared, backend=backend)
+            grads = torch.autograd.grad(out.double().sin().sum(), x) if learns else ()
+            found.append((out, *grads))
+        for actual, expected in zip(*found, strict=True):
+            close(actual, expected, torch.float32)
+        if seed == 1:
+            values.mul_(-0.5)
+
+
 def test_packed_positions_are_known_to_run_along_diagonals() -> None:
     """As their values say, where somebody reads them."""
     for documents in (torch.arange(20) // 7, torch.arange(40).view(2, 20) // 9):
