@@ -152,6 +152,8 @@ def _backward(
         for grad in grads[1:]:
             grad.zero_()
         return grads
+    # Which those who move what autograd saves may have changed.
+    lse = lse.contiguous()
     delta, by_row = torch.empty_like(lse), None
     if dlse is not None:
         # The gradient of the natural logarithm.

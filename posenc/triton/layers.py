@@ -64,7 +64,8 @@ class _Layer:
         self.keeps = x.q.dtype != torch.float64 and x.q.numel() > 0
         self.simple = x.sink is None and x.k_offset is None
         # What the gradient reads, so that autograd knows whether somebody wrote to it.
-        self.read = () if x.plain else (*x.places, *x.lists)
+        told = x.table, x.past, x.future, x.sink, x.q_offset, x.k_offset, *x.places, *x.lists
+        self.read = tuple([one for one in told if one is not None])
         self.one = decoding.OneQuery(x) if self.keeps and decoding.fits(x) else None
         self.launch: Launch | None = None
         self.back: tuple[Any, Launch, Launch] | None = None
@@ -86,6 +87,8 @@ class _Layer:
     def backward(
         self, dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        # Which those who move what autograd saves may have changed.
+        lse = lse.contiguous()
         dq, dk, dv, delta = (torch.empty_like(x) for x in (q, k, v, lse))
         like = facts(dout, out, lse, q, k, v)
         back = self.back

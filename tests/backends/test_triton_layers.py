@@ -208,6 +208,16 @@ def test_a_layer_that_differs_is_told_what_is_its_own(other: str, gpu: FakeGPU) 
     assert not same or other != "table"
 
 
+def test_a_table_written_to_before_the_backward_pass_is_refused(gpu: FakeGPU) -> None:
+    values = torch.zeros(1, 9)
+    lowered, x = lowered_for(t.DistanceTable(values, 4, saturates=True)), drawn(learns=True)
+    for _ in range(2):
+        out = attended(lowered, [x, x, x])
+        values.add_(1.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            torch.autograd.grad(out, x, drawn())
+
+
 def test_nothing_of_a_layer_is_kept(gpu: FakeGPU) -> None:
     lowered, x = lowered_for(pe.ALiBi(HEADS)), [drawn(learns=True) for _ in range(3)]
     torch.autograd.grad(attended(lowered, x), x, drawn())
