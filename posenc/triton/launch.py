@@ -74,15 +74,23 @@ class Launch:
         known = self.kernel.__dict__.setdefault("_compiled_for", {})
         like = self._specialised(arguments)
         compiled = known.get(like)
-        if compiled is not None:
-            run, told = self.made = compiled[self.grid], self._told(len(tensors))
-            run(*[x.data_ptr() for x in tensors], *told)
-            return
-        compiled = self.kernel[self.grid](*arguments, **self.settings)
-        # What is still compiling, or is of another kind, Triton launches each time.
-        if hasattr(type(compiled), "__getitem__"):
+        new = compiled is None
+        if new:
+            compiled = self.kernel[self.grid](*arguments, **self.settings)
+            # What is still compiling, or is of another kind, Triton launches each time.
+            if not hasattr(type(compiled), "__getitem__"):
+                return
             known[like] = compiled
-            self.made = compiled[self.grid], self._told(len(tensors))
+        run = compiled[self.grid]
+        constants = [self.settings[name] for name in self.kernel.arg_names[len(arguments) :]]
+        if not new:
+            # By tensors, of which the driver refuses those that are on no GPU.
+            run(*arguments, *constants)
+        # `rest` holds the tensors that these addresses are of.
+        addresses = [
+            0 if x is None else x if type(x) in (int, float) else x.data_ptr() for x in self.rest
+        ]
+        self.made = run, (*addresses, *constants)
 
     def _specialised(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """All that Triton compiles by, or more: of any number, whether it is 1 and whether 16
@@ -90,15 +98,10 @@ class Launch:
         """
         told = [
             (-1 if x == 1 else x & 15 == 0) if type(x) is int and -_WIDE <= x < _WIDE
-            else (x.dtype, x.data_ptr() & 15 == 0) if type(x) is Tensor
-            else (type(x), None if type(x) is float else x)
+            else float if type(x) is float
+            else (x.dtype, x.data_ptr() & 15 == 0) if isinstance(x, Tensor)
+            else (type(x), x)
             for x in arguments
         ]  # fmt: skip
         device = driver.active.get_current_device()
         return device, knobs.runtime.debug, *told, *self.settings.items()
-
-    def _told(self, count: int) -> Sequence[Any]:
-        # `rest` holds the tensors that the addresses are of.
-        addresses = [x.data_ptr() if type(x) is Tensor else x or 0 for x in self.rest]
-        constants = self.kernel.arg_names[count + len(addresses) :]
-        return *addresses, *[self.settings[name] for name in constants]

@@ -218,6 +218,17 @@ def test_a_table_written_to_before_the_backward_pass_is_refused(gpu: FakeGPU) ->
             torch.autograd.grad(out, x, drawn())
 
 
+def test_parameters_are_tensors_too(gpu: FakeGPU) -> None:
+    table = t.DistanceTable(torch.nn.Parameter(torch.zeros(1, 9)), 4, saturates=True)
+    with torch.no_grad():
+        lowered = pe.lower(table, pe.Positions.build(1, 8, causal=True))
+        x = [torch.nn.Parameter(drawn(count)) for count in (1, 8, 8)]
+        for _ in range(3):
+            attended(lowered, [*x])
+    told = [launch.arguments["table"] for launch in gpu.launches]
+    assert told[1] == told[2] == table.values.data_ptr()
+
+
 def test_nothing_of_a_layer_is_kept(gpu: FakeGPU) -> None:
     lowered, x = lowered_for(pe.ALiBi(HEADS)), [drawn(learns=True) for _ in range(3)]
     torch.autograd.grad(attended(lowered, x), x, drawn())
