@@ -105,16 +105,16 @@ def attend(
         q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
-    asks_more = positions is not None or context is not None or dropout or backend != "auto"
-    asks_more = asks_more or return_lse
+    asks_more = positions is not None or context is not None or dropout or return_lse
     out = layer = None
     if not asks_more and cache is not None:
-        out = plain_step(q, k, v, encoding, cache, causal, scale)
+        if backend == "auto":
+            out = plain_step(q, k, v, encoding, cache, causal, scale)
     elif not asks_more:
         if isinstance(encoding, Lowered):
-            layer = layer_of(q, k, v, causal, scale)
+            layer = layer_of(q, k, v, causal, scale, backend)
             out = None if layer is None else as_before(q, k, v, encoding, layer)
-        if out is None and q.ndim == 4 and q.shape[2] == 1:
+        if out is None and backend == "auto" and q.ndim == 4 and q.shape[2] == 1:
             out = plain_query(q, k, v, encoding, causal, scale, layer)
     if out is not None:
         return out

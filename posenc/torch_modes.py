@@ -118,14 +118,22 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {name: x for name, x in vars(value).items() if name[0] != "_"}
 
 
-def kept_for(owner: Any, name: str, settings: tuple[Any, ...], compute: Callable[[], _T]) -> _T:
+def kept_for(
+    owner: Any,
+    name: str,
+    settings: tuple[Any, ...],
+    compute: Callable[[], _T],
+    tensors: tuple[Tensor, ...] | None = None,
+) -> _T:
     """What is computed of a frozen value with `tensors` and of settings; the latest is kept.
+
+    tensors  those of the value that are read; None: any of them
 
     It is computed anew where one of the tensors was written to or given other memory, and in
     graphs. What has a gradient is never kept, for a second backward pass would find its graph
     freed.
     """
-    tensors = owner.tensors
+    tensors = owner.tensors if tensors is None else tensors
     if torch.compiler.is_compiling() or not plain(*tensors):
         return compute()
     differentiates = torch.is_grad_enabled()

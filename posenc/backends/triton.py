@@ -13,7 +13,7 @@ from torch import Tensor
 from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import Slopes, Table, merged
-from posenc.torch_modes import device_type, kept_for
+from posenc.torch_modes import cast_to, device_type, kept_for
 from posenc.triton import INSTALLED
 
 if TYPE_CHECKING:
@@ -37,23 +37,24 @@ _WIDEST = 256
 
 def attend(call: Call) -> Tensor:
     # Here, for it needs Triton.
-    from posenc.triton.attention import attend as kernel
+    from posenc.triton.layers import attended
 
-    return kernel(_inputs(call)).to(call.v.dtype)
+    q, k, v, scale = operands(call)
+    out = attended(call.form, q, k, v, scale, lambda: _inputs(call, q, k, v, scale))
+    return cast_to(call.v.dtype, out)
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
     from posenc.triton.attention import attend_with_lse
 
-    out, lse = attend_with_lse(_inputs(call))
-    return out.to(call.v.dtype), lse
+    out, lse = attend_with_lse(_inputs(call, *operands(call)))
+    return cast_to(call.v.dtype, out), lse
 
 
-def _inputs(call: Call) -> "Inputs":
-    """The call as the operator takes it."""
+def _inputs(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Inputs":
+    """The call as the operator takes it, of its `operands`."""
     from posenc.triton.kernel_args import Inputs
 
-    q, k, v, scale = operands(call)
     table, slopes = _biases(call, scale)
     offsets = call.form.offsets
     seen = call.form.visibility

@@ -12,8 +12,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from posenc.triton import on_device, power_of_two
+from posenc.triton import power_of_two
 from posenc.triton.kernel_args import LOG2_E, Inputs, exact_scale, precision_of
+from posenc.triton.launch import Launch
 from posenc.triton.tiles import add_tile, finish, product, with_sink
 
 # Splits are no shorter than so many keys.
@@ -35,49 +36,63 @@ def decode(x: Inputs) -> tuple[Tensor, Tensor]:
     """out (b, h, 1, e) for q (b, h, 1, d), and lse (b, h, 1) in units of log 2, +inf of a query
     without keys. The query is the last of the keys.
     """
-    batch, heads, _, dim = x.q.shape
-    key_heads, k_len, value_dim = x.k.shape[1], x.k.shape[2], x.v.shape[3]
-    out, lse = (
-        x.q.new_empty(batch, heads, 1, value_dim),
-        x.q.new_empty(batch, heads, 1, dtype=x.exact),
-    )
-    if out.numel() == 0:
-        return out, lse
     x = exact_scale(x)
-    q = x.q
-    wide, wide_value = max(16, power_of_two(dim)), max(16, power_of_two(value_dim))
-    block, warps, stages = _block((wide + wide_value) * q.element_size())
-    # Nothing between the sinks and the window is read.
-    begin = max(0, k_len - x.width) if x.width else 0
-    groups = batch * key_heads
-    splits, each = _splits(groups, k_len - begin, _BESIDE * _multiprocessors(q), block)
-    parts, levels = out, lse
-    if splits > 1:
-        parts = lse.new_empty(batch, heads, splits, value_dim)
-        levels = lse.new_empty(batch, heads, splits)
-    table, past, sink = (
-        q if bias is None else bias.contiguous() if bias is not x.sink else bias
-        for bias in (x.table, x.past, x.sink)
-    )
-    size = 0 if x.table is None else table.shape[1]
-    qb, qh, _, qd = q.stride()
-    with on_device(q):
-        decode_kernel[splits * groups,](
-            q, x.k, x.v, parts, levels, qb, qh, qd, *x.k.stride(), *x.v.stride(),
+    return OneQuery(x)(x.q, x.k, x.v)
+
+
+class OneQuery:
+    """The launches for x, which other q, k and v with the same facts share."""
+
+    def __init__(self, x: Inputs) -> None:
+        self.exact = x.exact
+        q = x.q
+        batch, heads, _, dim = q.shape
+        key_heads, k_len, value_dim = x.k.shape[1], x.k.shape[2], x.v.shape[3]
+        wide, wide_value = max(16, power_of_two(dim)), max(16, power_of_two(value_dim))
+        block, warps, stages = _block((wide + wide_value) * q.element_size())
+        # Nothing between the sinks and the window is read.
+        begin = max(0, k_len - x.width) if x.width else 0
+        groups = max(1, batch * key_heads)
+        splits, each = _splits(groups, k_len - begin, _BESIDE * _multiprocessors(q), block)
+        table, past, sink = (
+            q if bias is None else bias.contiguous() if bias is not x.sink else bias
+            for bias in (x.table, x.past, x.sink)
+        )
+        size = 0 if x.table is None else table.shape[1]
+        qb, qh, _, qd = q.stride()
+        rest = (
+            qb, qh, qd, *x.k.stride(), *x.v.stride(),
             table, size if x.table is not None and table.shape[0] > 1 else 0, size, x.zero,
             past, sink, 0 if x.sink is None else sink.stride(0), x.scale * LOG2_E,
             heads, heads // key_heads, k_len, begin, each, splits, x.width, x.sinks,
-            DIM=dim, VALUE_DIM=value_dim, DP=wide, EP=wide_value, WINDOW=x.width > 0,
-            TABLE=x.table is not None, SLOPE=x.past is not None, SINK=x.sink is not None,
-            PARTS=splits > 1, PRECISION=precision_of(q), BN=block,
-            num_warps=warps, num_stages=stages, enable_fp_fusion=True,
         )  # fmt: skip
-        if splits > 1:
-            combine_kernel[batch * heads,](
-                parts, levels, out, lse, splits, VALUE_DIM=value_dim, EP=wide_value,
-                num_warps=4, enable_fp_fusion=True,
-            )  # fmt: skip
-    return out, lse
+        settings = {
+            "DIM": dim, "VALUE_DIM": value_dim, "DP": wide, "EP": wide_value,
+            "WINDOW": x.width > 0, "TABLE": x.table is not None, "SLOPE": x.past is not None,
+            "SINK": x.sink is not None, "PARTS": splits > 1, "PRECISION": precision_of(q),
+            "BN": block, "num_warps": warps, "num_stages": stages, "enable_fp_fusion": True,
+        }  # fmt: skip
+        self.splits = splits
+        self.each = Launch(decode_kernel, splits * groups, q, rest, settings)
+        settings = {
+            "VALUE_DIM": value_dim, "EP": wide_value, "num_warps": 4, "enable_fp_fusion": True
+        }  # fmt: skip
+        self.merged = Launch(combine_kernel, batch * heads, q, (splits,), settings)
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        rows, value_dim = q.shape[:3], v.shape[3]
+        out, lse = q.new_empty((*rows, value_dim)), q.new_empty(rows, dtype=self.exact)
+        if out.numel() == 0:
+            return out, lse
+        if self.splits == 1:
+            self.each(q, k, v, out, lse)
+            return out, lse
+        rows = *rows[:2], self.splits
+        parts = q.new_empty((*rows, value_dim), dtype=self.exact)
+        levels = q.new_empty(rows, dtype=self.exact)
+        self.each(q, k, v, parts, levels)
+        self.merged(parts, levels, out, lse)
+        return out, lse
 
 
 def _block(width: int) -> tuple[int, int, int]:

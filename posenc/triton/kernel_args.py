@@ -9,6 +9,8 @@ import triton
 from torch import Tensor
 from triton.runtime import driver
 
+from posenc.triton import power_of_two
+
 LOG2_E = math.log2(math.e)
 Kernel = Literal["forward", "queries", "keys"]
 Blocks = tuple[int, int, int, int]
@@ -101,8 +103,8 @@ class KernelArgs:
         self.constants = {
             "DIM": self.dim,
             "VALUE_DIM": self.value_dim,
-            "DP": max(16, triton.next_power_of_2(self.dim)),
-            "EP": max(16, triton.next_power_of_2(self.value_dim)),
+            "DP": max(16, power_of_two(self.dim)),
+            "EP": max(16, power_of_two(self.value_dim)),
             "CAUSAL": x.causal,
             "WIDTH": x.width,
             "SINKS": x.sinks,

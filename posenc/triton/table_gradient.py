@@ -1,6 +1,5 @@
 """The gradient of a table, of sums along the diagonals of tiles. All is added in a fixed order."""
 
-import triton
 from torch import Tensor
 
 from posenc.triton.kernel_args import KernelArgs
@@ -19,10 +18,10 @@ def near_diagonals(args: KernelArgs, bm: int, bn: int) -> tuple[int, int]:
     x = args.inputs
     _, _, size, zero = args.bias[:4]
     shift = args.k_len - args.q_len
-    lowest = (1 - triton.cdiv(args.q_len, bm)) * (bm // bn)
+    lowest = (1 - -(-args.q_len // bm)) * (bm // bn)
     lowest = max(lowest, -((bn + zero - shift - 2) // bn))
     # The first pair of a tile is k - q = place * bn - (bm - 1) - shift.
-    highest = min(triton.cdiv(args.k_len, bn) - 1, (size - zero + shift + bm - 3) // bn)
+    highest = min(-(-args.k_len // bn) - 1, (size - zero + shift + bm - 3) // bn)
     if x.causal and x.prefix == 0:
         highest = min(highest, (shift + bm - 1) // bn)
     return lowest, max(0, highest - lowest + 1)
@@ -31,7 +30,7 @@ def near_diagonals(args: KernelArgs, bm: int, bn: int) -> tuple[int, int]:
 def tiles_at_once(args: KernelArgs, diagonals: int, bm: int, bn: int) -> int:
     """How many query tiles may have their sums in memory at the same time."""
     x = args.inputs
-    tiles = triton.cdiv(args.q_len, bm)
+    tiles = -(-args.q_len // bm)
     each = args.batch * args.heads * diagonals * (bm + bn) * x.exact.itemsize
     return max(1, min(tiles, max(SHARE * x.q.nbytes, BYTES) // max(1, each)))
 

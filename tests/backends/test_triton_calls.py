@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import posenc as pe
 from posenc import Positions, UnsupportedError, attend
 from posenc import terms as t
-from tests.support.triton_ready import MARKS, READY, close, draw
+from tests.support.triton_ready import EXACT, MARKS, READY, close, draw
 
 pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
 
@@ -19,12 +20,34 @@ if READY:
     from posenc.triton.kernel_args import Inputs
 
 
-def test_a_gradient_of_its_gradient_is_refused() -> None:
-    q, k = draw(1, 2, 5, 8).requires_grad_(), draw(1, 2, 5, 8)
+@pytest.mark.parametrize("dtype", [torch.float32, EXACT])
+def test_a_gradient_of_its_gradient_is_refused(dtype: torch.dtype) -> None:
+    q, k = draw(1, 2, 5, 8, dtype=dtype).requires_grad_(), draw(1, 2, 5, 8, dtype=dtype)
     out = attend(q, k, k, t.Slope(draw(2)), causal=True, backend="triton")
     (first,) = torch.autograd.grad(out.sin().sum(), q, create_graph=True)
     with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
         torch.autograd.grad(first.square().sum(), q)
+
+
+def test_tensors_that_autograd_keeps_may_be_others() -> None:
+    """As where they are kept on a CPU, or computed once more."""
+    lowered = pe.lower(t.Slope(draw(2).abs().float()), Positions.build(20, causal=True))
+    x = [draw(1, 2, 20, 8, dtype=torch.float32, seed=seed).requires_grad_() for seed in range(3)]
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k, v, lowered, backend="triton")
+
+    def moved(kept: Tensor) -> Tensor:
+        apart = kept.new_empty(*kept.shape[:-1], kept.shape[-1] + 1)[..., 1:]
+        return apart.copy_(kept)
+
+    expected = torch.autograd.grad(run(*x).sin().sum(), x)
+    with torch.autograd.graph.saved_tensors_hooks(moved, lambda kept: kept):
+        out = run(*x)
+    again = checkpoint(run, *x, use_reentrant=False)
+    for each in (out, again):
+        for actual, one in zip(torch.autograd.grad(each.sin().sum(), x), expected, strict=True):
+            close(actual, one, torch.float32)
 
 
 class NothingIsRead(TorchDispatchMode):
@@ -61,6 +84,42 @@ def test_no_value_is_read(places: str, learns: bool) -> None:
             out = attend(q, k, k, lowered, backend="triton")
         if learns:
             out.sum().backward()
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("kind", ["none", "slopes", "table", "sink", "offsets"])
+def test_layers_that_share_terms_give_what_each_gives_alone(
+    kind: str, places: str, learns: bool
+) -> None:
+    """Though they are launched with what the first was; and what is written to is read anew."""
+    positions = PLACES[places]()
+    rows, values = 2 if places in ("several rows", "padded") else 1, draw(2, 6).float()
+    terms = {
+        "none": lambda: [],
+        "slopes": lambda: [t.Slope(values[:, 0].abs())],
+        "table": lambda: [t.DistanceTable(values, 5, saturates=True)],
+        "sink": lambda: [t.SinkLogit(values[:, 0])],
+        "offsets": lambda: [
+            t.Offset(values[:, :1].expand(1, 2, positions.q_len), values[:, :1].expand(1, 2, 20))
+        ],
+    }
+    shared = pe.lower(terms[kind](), positions)
+    for seed in range(3):
+        x = [
+            draw(rows, 2, count, 8, dtype=torch.float32, seed=seed).requires_grad_(learns)
+            for count in (positions.q_len, 20, 20)
+        ]
+        found = []
+        for backend in ("triton", "reference"):
+            q, k, v = x if backend == "triton" else [one.double() for one in x]
+            out = attend(q, k, v, shared, backend=backend)
+            grads = torch.autograd.grad(out.double().sin().sum(), x) if learns else ()
+            found.append((out, *grads))
+        for actual, expected in zip(*found, strict=True):
+            close(actual, expected, torch.float32)
+        if seed == 1:
+            values.mul_(-0.5)
 
 
 def test_packed_positions_are_known_to_run_along_diagonals() -> None:
