@@ -1,22 +1,24 @@
-"""Flash kernels of our own in Triton, for tables and slopes over the distance and for offsets.
+"""Flash kernels of our own in Triton, for functions of the distance, vectors by it, and offsets.
 
 Linear in memory, training included; a table's gradient is summed along diagonals, without
 atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Slopes, Table, merged
+from posenc.normal_form.form import NormalForm, Slopes, Table, merged
 from posenc.torch_modes import device_type, kept_for
 from posenc.triton import INSTALLED
 
 if TYPE_CHECKING:
+    from posenc.triton.gathered_args import Vectors
     from posenc.triton.kernel_args import Inputs
 
 CAN = frozenset(
@@ -28,14 +30,22 @@ CAN = frozenset(
         Feature.QUERY_SCALE,
         Feature.SINK,
         Feature.OFFSETS,
+        Feature.VECTORS,
+        Feature.VALUE_VECTORS,
         Feature.MASK,
         Feature.PLACED_DISTANCES,
     }
 )
 _WIDEST = 256
+# Each query and each key have a number for each distance: of more, they would outgrow the rest.
+_DISTANCES = 2048
 
 
 def attend(call: Call) -> Tensor:
+    if _vectors_of(call.form):
+        from posenc.triton.gathered import attend as gather
+
+        return gather(*_gathered(call)).to(call.v.dtype)
     # Here, for it needs Triton.
     from posenc.triton.attention import attend as kernel
 
@@ -43,6 +53,11 @@ def attend(call: Call) -> Tensor:
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    if _vectors_of(call.form):
+        from posenc.triton.gathered import attend_with_lse as gather
+
+        out, lse = gather(*_gathered(call))
+        return out.to(call.v.dtype), lse
     from posenc.triton.attention import attend_with_lse
 
     out, lse = attend_with_lse(_inputs(call))
@@ -51,6 +66,12 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
 
 def _inputs(call: Call) -> "Inputs":
     """The call as the operator takes it."""
+    x = _without_lists(call)
+    # The operator of a graph makes its lists itself.
+    return x if x.plain or torch.compiler.is_compiling() else _with_lists(call, x)
+
+
+def _without_lists(call: Call) -> "Inputs":
     from posenc.triton.kernel_args import Inputs
 
     q, k, v, scale = operands(call)
@@ -60,7 +81,7 @@ def _inputs(call: Call) -> "Inputs":
     plain = call.form.plain and seen.chunk is None
     # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
     width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
-    x = Inputs(
+    return Inputs(
         q,
         k,
         v,
@@ -80,8 +101,6 @@ def _inputs(call: Call) -> "Inputs":
         plain=plain,
         lse=call.lse,
     )
-    # The operator of a graph makes its lists itself.
-    return x if plain or torch.compiler.is_compiling() else _with_lists(call, x)
 
 
 def _with_lists(call: Call, x: "Inputs") -> "Inputs":
@@ -95,6 +114,66 @@ def _with_lists(call: Call, x: "Inputs") -> "Inputs":
     return x._replace(lists=list(lists))
 
 
+def _vectors_of(form: NormalForm) -> list[Table]:
+    """The vectors by distance that queries, keys and values read."""
+    tables = form.on_query, form.on_key, form.on_value
+    return [table for table in tables if table is not None]
+
+
+def _gathered(call: Call) -> "tuple[Inputs, Vectors]":
+    """The call as the operator takes it that reads vectors by distance."""
+    from posenc.triton.gathered_args import GatheredArgs, Vectors
+    from posenc.triton.tile_lists import lists_of
+
+    x, form = _without_lists(call), call.form
+    fields: dict[str, Any] = {}
+    for name, table in (("query", form.on_query), ("key", form.on_key), ("value", form.on_value)):
+        near = None if table is None else _as_met(call, table)
+        fields[f"by_{name}"] = None if near is None else near.values.to(x.q.dtype)
+        fields[f"{name}_zero"] = 0 if near is None else near.zero
+    for name, side in (("by_query", x.q), ("by_key", x.k)):
+        if fields[name] is not None:
+            fields[name] = _products(side, fields[name], x.q.shape[1])
+    vectors = Vectors(**fields)
+    if x.plain or torch.compiler.is_compiling():
+        return x, vectors
+    size = 0 if x.table is None else x.table.shape[1]
+    settings = size, x.zero, *vectors.ends, call.width, x.v.shape[-1], x.q.dtype
+    args, backward = GatheredArgs(x, vectors), torch.is_grad_enabled()
+    lists = kept_for(form, "_gathered_lists", settings, lambda: tuple(lists_of(args, backward)))
+    return x._replace(lists=list(lists)), vectors
+
+
+def _as_met(call: Call, table: Table) -> Table:
+    """A table of those distances that are met, with its last row as often as makes 16 of them.
+
+    A product of 16 columns more is faster than one of a number that nothing divides.
+    """
+    start, stop = _met(call, table)
+    values = table.values[:, start:stop]
+    more = values[:, -1:].expand(-1, start - stop & 15, -1)
+    return Table(torch.cat((values, more), dim=1), table.zero - start)
+
+
+def _met(call: Call, table: Table) -> tuple[int, int]:
+    """The first row of a table that any pair reads, and one beyond the last."""
+    form, size = call.form, table.values.shape[1]
+    if not form.plain:
+        return 0, size
+    least, most = 1 - call.k.shape[2], 0 if form.visibility.past_only else call.q.shape[2] - 1
+    start = max(0, min(table.zero + least, size - 1))
+    return start, max(start, min(table.zero + most, size - 1)) + 1
+
+
+def _products(x: Tensor, vectors: Tensor, heads: int) -> Tensor:
+    """x (b, g, t, d) with vectors (1|h, n, d): (b, h|g, t, n)."""
+    if vectors.shape[0] == 1:
+        return F.linear(x, vectors[0])
+    if x.shape[1] == heads:
+        return x @ vectors.mT
+    return (x[:, :, None] @ vectors.unflatten(0, (x.shape[1], -1)).mT).flatten(1, 2)
+
+
 def limits(call: Call) -> str | None:
     machine = _machine(device_type(call.q))
     if machine is not None:
@@ -106,6 +185,21 @@ def limits(call: Call) -> str | None:
     learns = _learns(form.slopes) or _learns(form.inside_slopes) or any(map(_learns, tables))
     if learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
         return "a table's gradient is summed along diagonals, and these positions have none"
+    return _limits_of_vectors(call, learns) if _vectors_of(form) else None
+
+
+def _limits_of_vectors(call: Call, learns: bool) -> str | None:
+    form = call.form
+    if form.sink is not None or form.offsets is not None:
+        return "it has no SinkLogit and no Offset beside vectors by distance"
+    if learns:
+        return "it has no gradient of a table of numbers beside vectors by distance"
+    if not form.plain and not (form.positions.unit_step and form.positions.aligned):
+        return "it gathers vectors where each key of a query has a distance of its own"
+    for table in _vectors_of(form):
+        start, stop = _met(call, table)
+        if stop - start > _DISTANCES:
+            return f"it holds a number for each of {_DISTANCES} distances, not of {stop - start}"
     return None
 
 
@@ -113,7 +207,10 @@ def declines(call: Call) -> str | None:
     if device_type(call.q) == "cpu":
         return "in Triton's interpreter it is for tests"
     form, positions = call.form, call.form.positions
-    told = form.by_distance or form.sink is not None or form.offsets is not None
+    vectors = _vectors_of(form)
+    if vectors and call.q.shape[2] == 1:
+        return "one query reads few vectors"
+    told = form.by_distance or form.sink is not None or form.offsets is not None or vectors
     if told or call.lse:
         return None
     if Feature.MASK in form.features or not positions.in_order:

@@ -1,0 +1,86 @@
+"""What a score reads by distance out of a row of its query or its key, and what comes back there.
+
+A *band* (b, h, t, n) has a row for each query or each key, and in it a number for each distance,
+that of distance 0 at `zero`; beyond its ends it is flat. Tiles read and write it along its rows,
+where neighbours are neighbours in memory, and no number but the two ends is of two pairs.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def places(qp, kp, zero, OF_KEYS: tl.constexpr):
+    """Where distances lie in rows of queries (m, n), or of keys (n, m), before they are clamped."""
+    distance = kp[:, None] - qp[None, :] if OF_KEYS else kp[None, :] - qp[:, None]
+    if distance.dtype == tl.int64:
+        # What a band holds is counted in 32 bits.
+        distance = tl.minimum(tl.maximum(distance, -(1 << 30)), 1 << 30).to(tl.int32)
+    return distance + zero
+
+
+@triton.jit
+def near_of(band, size, place, inside):
+    """What rows of a tile, which begin at `band`, hold at these places; 0 of rows not inside."""
+    r = tl.arange(0, place.shape[0])
+    at = tl.minimum(tl.maximum(place, 0), size - 1)
+    return tl.load(band + (r[:, None] * size + at), mask=inside[:, None], other=0.0)
+
+
+@triton.jit
+def end_of(band, size, ahead, inside):
+    """The first number of each row, or the last where `ahead`."""
+    r = tl.arange(0, inside.shape[0])
+    return tl.load(band + (r * size + tl.where(ahead, size - 1, 0)), mask=inside, other=0.0)
+
+
+@triton.jit
+def put_near(band, size, place, x, seen, factor):
+    """Store x * factor where it is seen, but for the ends, which several pairs share.
+
+    x and place are rows of the band by what they meet. Gives the sums of x over what belongs to the
+    first number of each row, and to the last.
+    """
+    r = tl.arange(0, place.shape[0])
+    inner = seen & (place > 0) & (place < size - 1)
+    tl.store(band + (r[:, None] * size + place), (x * factor).to(band.dtype.element_ty), mask=inner)
+    first = tl.sum(tl.where(seen & (place <= 0), x, 0.0), 1)
+    return first, tl.sum(tl.where(seen & (place >= size - 1), x, 0.0), 1)
+
+
+@triton.jit
+def put_ends(band, size, first, last, inside, factor):
+    r = tl.arange(0, inside.shape[0])
+    tl.store(band + r * size, (first * factor).to(band.dtype.element_ty), mask=inside)
+    tl.store(band + (r * size + size - 1), (last * factor).to(band.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def of_query_rows(
+    s, band, size, zero, queries, keys, inside, ahead, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr
+):  # fmt: skip
+    """A tile s with what a band of queries, of which the tile's rows begin at `band`, adds to it.
+
+    s  queries by keys, or keys by queries where KEYS_FIRST
+    """
+    if FAR:
+        end = end_of(band, size, ahead, inside).to(s.dtype)
+        s += end[None, :] if KEYS_FIRST else end[:, None]
+    else:
+        x = near_of(band, size, places(queries[0], keys[0], zero, False), inside)
+        s += tl.trans(x).to(s.dtype) if KEYS_FIRST else x.to(s.dtype)
+    return s
+
+
+@triton.jit
+def of_key_rows(
+    s, band, size, zero, queries, keys, inside, ahead, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr
+):  # fmt: skip
+    """The same of a band of keys."""
+    if FAR:
+        end = end_of(band, size, ahead, inside).to(s.dtype)
+        s += end[:, None] if KEYS_FIRST else end[None, :]
+    else:
+        x = near_of(band, size, places(queries[0], keys[0], zero, True), inside)
+        s += x.to(s.dtype) if KEYS_FIRST else tl.trans(x).to(s.dtype)
+    return s
