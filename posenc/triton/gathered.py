@@ -105,8 +105,8 @@ def _backward(
 
     lse, dlse  in units of log 2; None where nothing was made of it
     """
-    as_given = split(given)[0]
-    x, vectors = exact_scales(*split(given))
+    as_given, as_gathered = split(given)
+    x, vectors = exact_scales(as_given, as_gathered)
     args = GatheredArgs(x, vectors)
     grads = _gradients(dout, out, lse, masses, dlse, *given)
     if out.numel() == 0:
