@@ -5,20 +5,21 @@ atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call, operands
+from posenc.backends.triton_vectors import gathered, learns, vectors_of
+from posenc.backends.triton_vectors import limits as vectors_limits
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, Slopes, Table, merged
 from posenc.torch_modes import device_type, kept_for
 from posenc.triton import INSTALLED
 
 if TYPE_CHECKING:
-    from posenc.triton.gathered_args import Vectors
     from posenc.triton.kernel_args import Inputs
 
 CAN = frozenset(
@@ -37,15 +38,13 @@ CAN = frozenset(
     }
 )
 _WIDEST = 256
-# Each query and each key have a number for each distance: of more, they would outgrow the rest.
-_DISTANCES = 2048
 
 
 def attend(call: Call) -> Tensor:
-    if _vectors_of(call.form):
+    if vectors_of(call.form):
         from posenc.triton.gathered import attend as gather
 
-        return gather(*_gathered(call)).to(call.v.dtype)
+        return gather(*gathered(call, _without_lists(call))).to(call.v.dtype)
     # Here, for it needs Triton.
     from posenc.triton.attention import attend as kernel
 
@@ -53,10 +52,10 @@ def attend(call: Call) -> Tensor:
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
-    if _vectors_of(call.form):
+    if vectors_of(call.form):
         from posenc.triton.gathered import attend_with_lse as gather
 
-        out, lse = gather(*_gathered(call))
+        out, lse = gather(*gathered(call, _without_lists(call)))
         return out.to(call.v.dtype), lse
     from posenc.triton.attention import attend_with_lse
 
@@ -75,7 +74,11 @@ def _without_lists(call: Call) -> "Inputs":
     from posenc.triton.kernel_args import Inputs
 
     q, k, v, scale = operands(call)
-    table, slopes = _biases(call, scale)
+    form = call.form
+    if form.on_query is not None and form.inside_table is not None:
+        # What is inside the scale joins the products of queries with vectors.
+        form = replace(form, inside_table=None)
+    table, slopes = _biases(form, scale)
     offsets = call.form.offsets
     seen = call.form.visibility
     plain = call.form.plain and seen.chunk is None
@@ -114,66 +117,6 @@ def _with_lists(call: Call, x: "Inputs") -> "Inputs":
     return x._replace(lists=list(lists))
 
 
-def _vectors_of(form: NormalForm) -> list[Table]:
-    """The vectors by distance that queries, keys and values read."""
-    tables = form.on_query, form.on_key, form.on_value
-    return [table for table in tables if table is not None]
-
-
-def _gathered(call: Call) -> "tuple[Inputs, Vectors]":
-    """The call as the operator takes it that reads vectors by distance."""
-    from posenc.triton.gathered_args import GatheredArgs, Vectors
-    from posenc.triton.tile_lists import lists_of
-
-    x, form = _without_lists(call), call.form
-    fields: dict[str, Any] = {}
-    for name, table in (("query", form.on_query), ("key", form.on_key), ("value", form.on_value)):
-        near = None if table is None else _as_met(call, table)
-        fields[f"by_{name}"] = None if near is None else near.values.to(x.q.dtype)
-        fields[f"{name}_zero"] = 0 if near is None else near.zero
-    for name, side in (("by_query", x.q), ("by_key", x.k)):
-        if fields[name] is not None:
-            fields[name] = _products(side, fields[name], x.q.shape[1])
-    vectors = Vectors(**fields)
-    if x.plain or torch.compiler.is_compiling():
-        return x, vectors
-    size = 0 if x.table is None else x.table.shape[1]
-    settings = size, x.zero, *vectors.ends, call.width, x.v.shape[-1], x.q.dtype
-    args, backward = GatheredArgs(x, vectors), torch.is_grad_enabled()
-    lists = kept_for(form, "_gathered_lists", settings, lambda: tuple(lists_of(args, backward)))
-    return x._replace(lists=list(lists)), vectors
-
-
-def _as_met(call: Call, table: Table) -> Table:
-    """A table of those distances that are met, with its last row as often as makes 16 of them.
-
-    A product of 16 columns more is faster than one of a number that nothing divides.
-    """
-    start, stop = _met(call, table)
-    values = table.values[:, start:stop]
-    more = values[:, -1:].expand(-1, start - stop & 15, -1)
-    return Table(torch.cat((values, more), dim=1), table.zero - start)
-
-
-def _met(call: Call, table: Table) -> tuple[int, int]:
-    """The first row of a table that any pair reads, and one beyond the last."""
-    form, size = call.form, table.values.shape[1]
-    if not form.plain:
-        return 0, size
-    least, most = 1 - call.k.shape[2], 0 if form.visibility.past_only else call.q.shape[2] - 1
-    start = max(0, min(table.zero + least, size - 1))
-    return start, max(start, min(table.zero + most, size - 1)) + 1
-
-
-def _products(x: Tensor, vectors: Tensor, heads: int) -> Tensor:
-    """x (b, g, t, d) with vectors (1|h, n, d): (b, h|g, t, n)."""
-    if vectors.shape[0] == 1:
-        return F.linear(x, vectors[0])
-    if x.shape[1] == heads:
-        return x @ vectors.mT
-    return (x[:, :, None] @ vectors.unflatten(0, (x.shape[1], -1)).mT).flatten(1, 2)
-
-
 def limits(call: Call) -> str | None:
     machine = _machine(device_type(call.q))
     if machine is not None:
@@ -182,32 +125,17 @@ def limits(call: Call) -> str | None:
     if max(call.width, call.v.shape[-1]) > _WIDEST:
         return f"heads wider than {_WIDEST} do not fit its tiles"
     tables = form.table, form.inside_table
-    learns = _learns(form.slopes) or _learns(form.inside_slopes) or any(map(_learns, tables))
-    if learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
+    any_learns = learns(form.slopes) or learns(form.inside_slopes) or any(map(learns, tables))
+    if any_learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
         return "a table's gradient is summed along diagonals, and these positions have none"
-    return _limits_of_vectors(call, learns) if _vectors_of(form) else None
-
-
-def _limits_of_vectors(call: Call, learns: bool) -> str | None:
-    form = call.form
-    if form.sink is not None or form.offsets is not None:
-        return "it has no SinkLogit and no Offset beside vectors by distance"
-    if learns:
-        return "it has no gradient of a table of numbers beside vectors by distance"
-    if not form.plain and not (form.positions.unit_step and form.positions.aligned):
-        return "it gathers vectors where each key of a query has a distance of its own"
-    for table in _vectors_of(form):
-        start, stop = _met(call, table)
-        if stop - start > _DISTANCES:
-            return f"it holds a number for each of {_DISTANCES} distances, not of {stop - start}"
-    return None
+    return vectors_limits(call) if vectors_of(form) else None
 
 
 def declines(call: Call) -> str | None:
     if device_type(call.q) == "cpu":
         return "in Triton's interpreter it is for tests"
     form, positions = call.form, call.form.positions
-    vectors = _vectors_of(form)
+    vectors = vectors_of(form)
     if vectors and call.q.shape[2] == 1:
         return "one query reads few vectors"
     told = form.by_distance or form.sink is not None or form.offsets is not None or vectors
@@ -230,18 +158,12 @@ def _machine(device: str) -> str | None:
     return None if INSTALLED else "Triton is not installed (torch for CUDA brings it)"
 
 
-def _learns(bias: Table | Slopes | None) -> bool:
-    tensors = [] if bias is None else vars(bias).values()
-    learned = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
-    return learned and torch.is_grad_enabled()
-
-
-def _biases(call: Call, scale: float) -> tuple[Table | None, Slopes | None]:
+def _biases(form: NormalForm, scale: float) -> tuple[Table | None, Slopes | None]:
     """The table and the slopes of the distance; slopes that learn are a table."""
-    table, slopes = call.form.biases(scale)
-    if slopes is None or not _learns(slopes):
+    table, slopes = form.biases(scale)
+    if slopes is None or not learns(slopes):
         return table, slopes
-    as_table = _as_table(slopes, call.form.positions.k_len)
+    as_table = _as_table(slopes, form.positions.k_len)
     return merged([as_table] if table is None else [table, as_table]), None
 
 
@@ -267,9 +189,9 @@ def _places(call: Call) -> tuple[Tensor, ...]:
     valid = positions.keys.valid
     if valid is None:
         valid = torch.ones_like(orders[1], dtype=torch.bool)
-    coordinates = (
-        (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
-    )
+    coordinates = orders
+    if call.form.by_distance or vectors_of(call.form):
+        coordinates = positions.queries.position, positions.keys.position
     each = (*coordinates, *orders, q_document, k_document, valid)
     return tuple([x.view(-1, x.shape[-1]) for x in each])
 

@@ -164,7 +164,7 @@ def _gradients(
 ) -> tuple[Tensor, ...]:
     x, vectors = split(given)
     told = vectors.by_query, vectors.by_key, vectors.by_value
-    rest = (lse.new_empty(0) if one is None else torch.empty_like(one) for one in told)
+    rest = (lse.new_empty(0) if one is None else one.new_empty(one.shape) for one in told)
     return torch.empty_like(x.q), torch.empty_like(x.k), torch.empty_like(x.v), *rest
 
 

@@ -15,7 +15,7 @@ class Vectors(NamedTuple):
     by_key    (b, h|g, tk, n): content += by_key[j, clamp(distance + key_zero)], differentiable
     by_value  (1|h, n, e): what each value has beside it, differentiable
 
-    All are contiguous, of the dtype of q.
+    All are of the dtype of q.
     """
 
     by_query: Tensor | None
@@ -65,8 +65,8 @@ class GatheredArgs(KernelArgs):
         self.vectors = vectors
         query, key, value = vectors.by_query, vectors.by_key, vectors.by_value
         # A missing tensor is passed as q, which is then not read.
-        g, g_size = (x.q, 1) if query is None else (query, query.shape[-1])
-        h, h_size = (x.q, 1) if key is None else (key, key.shape[-1])
+        g, g_size = (x.q, 1) if query is None else (query.contiguous(), query.shape[-1])
+        h, h_size = (x.q, 1) if key is None else (key.contiguous(), key.shape[-1])
         sharing = 1 if key is None else self.heads // key.shape[1]
         self.bands = g, g_size, vectors.query_zero, h, h_size, vectors.key_zero, sharing
         self.of_values = 1 if value is None else value.shape[1], vectors.value_zero
