@@ -138,7 +138,8 @@ def _backward(
         )  # fmt: skip
         gathered_key_kernel[(triton.cdiv(args.k_len, bn) * many // args.group,)](
             x.q, x.k, x.v, dout, dk, dv, lse, delta, each, dm, *args.strides, *dout.stride(),
-            *dk.stride(), *dv.stride(), *shared, *lists[4:6], *scalars, **constants, BM=bm, BN=bn,
+            *dk.stride(), *dv.stride(), args.repeated, *shared, *lists[4:6], *scalars, **constants,
+            REPEATS=vectors.repeated is not None, BM=bm, BN=bn,
         )  # fmt: skip
     dh = each
     if key is not None and key.shape[1] < args.heads:
@@ -173,7 +174,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(output[2])
     told = vectors.by_query, vectors.by_key, vectors.by_value
-    tensors = x.q, x.k, x.v, x.table, x.past, x.future, *told
+    tensors = x.q, x.k, x.v, x.table, x.past, x.future, *told, vectors.repeated
     ctx.save_for_backward(*output, *tensors, *x.places, *x.lists)
     ctx.placed = len(x.places)
     ctx.settings = {name: one for name, one in x._asdict().items() if name not in _SAVED}
@@ -182,7 +183,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None, _: None) -> tuple[Any, ...]:
     out, lse, masses, q, k, v, table, past, future, *rest = ctx.saved_tensors
-    query, key, value, *told = rest
+    query, key, value, repeated, *told = rest
     places, lists = told[: ctx.placed], told[ctx.placed :]
     dout = torch.zeros_like(out) if dout is None else dout
     saved = q, k, v, table, past, future, places, lists
@@ -190,7 +191,7 @@ def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None, _: None) ->
     x = Inputs(**fields)
     vectors = (x for pair in zip((query, key, value), ctx.zeros, strict=True) for x in pair)
     dq, dk, dv, *others = torch.ops.posenc.triton_gather_backward(
-        dout, out, lse, masses, dlse, *x, *vectors
+        dout, out, lse, masses, dlse, *x, *vectors, repeated
     )
     dg, dh, dvalue = (
         None if tensor is None else grad
@@ -199,7 +200,7 @@ def _op_backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None, _: None) ->
     of_x: dict[str, Any] = dict.fromkeys(Inputs._fields)
     of_x |= {"q": dq, "k": dk, "v": dv}
     of_x |= {"places": [None] * len(places), "lists": [None] * len(lists)}
-    return *of_x.values(), dg, None, dh, None, dvalue, None
+    return *of_x.values(), dg, None, dh, None, dvalue, None, None
 
 
 def _no_second(ctx: Any, *_: Any) -> None:

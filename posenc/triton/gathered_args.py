@@ -14,6 +14,8 @@ class Vectors(NamedTuple):
     by_query  (b, h, tq, n): content += by_query[i, clamp(distance + query_zero)], differentiable
     by_key    (b, h|g, tk, n): content += by_key[j, clamp(distance + key_zero)], differentiable
     by_value  (1|h, n, e): what each value has beside it, differentiable
+    repeated  (1|b): the one place where several queries of a row may be, as those of padding are;
+              only where positions are not plain, and read for the gradient of by_key
 
     All are of the dtype of q.
     """
@@ -24,6 +26,7 @@ class Vectors(NamedTuple):
     key_zero: int
     by_value: Tensor | None
     value_zero: int
+    repeated: Tensor | None = None
 
     @property
     def ends(self) -> list[tuple[int, int]]:
@@ -37,7 +40,7 @@ class Vectors(NamedTuple):
 
 VECTORS = (
     "Tensor? by_query, SymInt query_zero, Tensor? by_key, SymInt key_zero, "
-    "Tensor? by_value, SymInt value_zero"
+    "Tensor? by_value, SymInt value_zero, Tensor? repeated"
 )
 GATHERED = f"{SCHEMA}, {VECTORS}"
 
@@ -69,6 +72,8 @@ class GatheredArgs(KernelArgs):
         h, h_size = (x.q, 1) if key is None else (key.contiguous(), key.shape[-1])
         sharing = 1 if key is None else self.heads // key.shape[1]
         self.bands = g, g_size, vectors.query_zero, h, h_size, vectors.key_zero, sharing
+        again = vectors.repeated
+        self.repeated = x.q if again is None else again.expand(self.rows).contiguous()
         self.of_values = 1 if value is None else value.shape[1], vectors.value_zero
         self.constants |= {"OF_QUERIES": query is not None, "OF_KEYS": key is not None}
         del self.constants["OFFSETS"]

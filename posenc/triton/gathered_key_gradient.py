@@ -25,7 +25,7 @@ from posenc.triton.tiles import product
 def gathered_key_kernel(
     q, k, v, dout, dk, dv, lse, delta, dh, dm,
     qb, qh, qt, qd, kb, kh, kt, kd, vb, vh, vt, vd, gb, gh, gt, gd,
-    wb, wh, wt, wd, zb, zh, zt, zd,
+    wb, wh, wt, wd, zb, zh, zt, zd, repeated,
     g, g_size, g_zero, h, h_size, h_zero, h_group, m_size, m_zero,
     table, table_stride, size, zero, past, future, behind, ahead,
     q_at, k_at, q_order, k_order, q_document, k_document, k_valid, at_stride,
@@ -34,12 +34,14 @@ def gathered_key_kernel(
     SINKS: tl.constexpr, PREFIX: tl.constexpr, PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr,
     TABLE: tl.constexpr, SLOPE: tl.constexpr, PRECISION: tl.constexpr,
     OF_QUERIES: tl.constexpr, OF_KEYS: tl.constexpr, OF_VALUES: tl.constexpr,
+    REPEATS: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
 ):  # fmt: skip
     """dk and dv for a tile of keys, but for what comes of their band, over the heads that share.
 
     dh  (b, h, tk, h_size), of every query head the gradient of the band of keys, zero where no
         query is met
+    repeated  (1|b): with REPEATS, a place where several queries are: they share numbers of dh
     dm  (b, h, tq, m_size), dout times the vectors of values, a band
     """
     tiles = tl.cdiv(k_len, BN)
@@ -88,6 +90,7 @@ def gathered_key_kernel(
         slopes = slopes_of(past, future, head, SLOPE)
         of_past = tl.zeros((BN,), lse.dtype.element_ty)
         of_future = tl.zeros((BN,), lse.dtype.element_ty)
+        of_repeated = tl.zeros((BN,), lse.dtype.element_ty)
         for kind in tl.static_range(3):
             begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
             stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
@@ -145,10 +148,22 @@ def gathered_key_kernel(
                     of_future += tl.where(is_ahead, of_key, 0.0)
                 elif OF_KEYS:
                     seen = in_k[:, None] & in_q[None, :] & (s != float("-inf"))
+                    if REPEATS:
+                        again = seen & (queries[0] == tl.load(repeated + row))[None, :]
+                        of_repeated += tl.sum(tl.where(again, ds, 0.0), 1)
+                        seen = seen & (queries[0] != tl.load(repeated + row))[None, :]
                     place = places(queries[0], keys[0], h_zero, True)
                     first, last = put_near(of_dh, h_size, place, ds, seen, natural)
                     of_past += first
                     of_future += last
+        if REPEATS:
+            at = tl.full((1,), 0, tl.int64) + tl.load(repeated + row)
+            first, last = put_near(
+                of_dh, h_size, places(at, keys[0], h_zero, True), of_repeated[:, None],
+                in_k[:, None], natural,
+            )  # fmt: skip
+            of_past += first
+            of_future += last
         if OF_KEYS:
             put_ends(of_dh, h_size, of_past, of_future, in_k, natural)
     target = dk + batch * wb + far_key * wh + wide * wt + d[None, :] * wd
