@@ -99,8 +99,8 @@ def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, 
     small = dtype in (torch.bfloat16, torch.float16)
     if backward:
         if small and dim <= 128:
-            return (64, 64, 8, 2) if dim <= 64 else (32, 64, 8, 2)
+            return (64, 64, 4, 2) if dim <= 64 else (32, 64, 8, 2)
         return (32, 32, 4 if dim <= 64 else 8, 1)
     if small and dim <= 128:
-        return (64, 64, 4, 2)
+        return (128, 64, 8, 3 if dim <= 64 else 2)
     return (32, 32, 4 if dim <= 64 else 8, 1)

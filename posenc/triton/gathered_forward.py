@@ -3,7 +3,15 @@
 import triton
 import triton.language as tl
 
-from posenc.triton.gathered_scores import of_key_rows, of_query_rows, places, put_ends, put_near
+from posenc.triton.gathered_scores import (
+    both_ends,
+    end_of,
+    of_key_rows,
+    of_query_rows,
+    places,
+    put_ends,
+    put_near,
+)
 from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.scores import (
     REBASE,
@@ -68,6 +76,7 @@ def gathered_forward_kernel(
     shift = row_shift(
         i, queries[0], base, slopes[0], lse, 0.0, q_len, KEY_ONLY, False, lse.dtype.element_ty
     )
+    g_ends = both_ends(g, g_size, in_q, OF_QUERIES, lse.dtype.element_ty)
     top = tl.full((BM,), float("-inf"), lse.dtype.element_ty)
     total = tl.zeros((BM,), lse.dtype.element_ty)
     of_past = tl.zeros((BM,), lse.dtype.element_ty)
@@ -96,15 +105,18 @@ def gathered_forward_kernel(
             y = tl.load(k + far_j[None, :] * kt + d[:, None] * kd, mask=y_mask, other=0.0)
             s = product(x, y, lse.dtype.element_ty, PRECISION)
             keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
-            if OF_QUERIES:
-                s = of_query_rows(
-                    s, g, g_size, g_zero, queries, keys, in_q, is_ahead, False, kind == 0
-                )
-            if OF_KEYS:
-                rows = h + (n * BN).to(tl.int64) * h_size
-                s = of_key_rows(
-                    s, rows, h_size, h_zero, queries, keys, in_k, is_ahead, False, kind == 0
-                )
+            of_tile = h + (n * BN).to(tl.int64) * h_size
+            if kind == 0:
+                if OF_QUERIES:
+                    s += tl.where(is_ahead, g_ends[1], g_ends[0])[:, None]
+                if OF_KEYS:
+                    s += end_of(of_tile, h_size, is_ahead, in_k).to(s.dtype)[None, :]
+            else:
+                if OF_QUERIES:
+                    s += of_query_rows(g, g_size, g_zero, queries, keys, in_q, False).to(s.dtype)
+                if OF_KEYS:
+                    near = of_key_rows(of_tile, h_size, h_zero, queries, keys, in_k, False)
+                    s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
                 lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
@@ -205,12 +217,11 @@ def masses_kernel(
             s = product(x, y, lse.dtype.element_ty, PRECISION)
             keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
             if OF_QUERIES:
-                s = of_query_rows(s, g, g_size, g_zero, queries, keys, in_q, is_ahead, False, False)
+                s += of_query_rows(g, g_size, g_zero, queries, keys, in_q, False).to(s.dtype)
             if OF_KEYS:
                 of_tile = h + (n * BN).to(tl.int64) * h_size
-                s = of_key_rows(
-                    s, of_tile, h_size, h_zero, queries, keys, in_k, is_ahead, False, False
-                )
+                near = of_key_rows(of_tile, h_size, h_zero, queries, keys, in_k, False)
+                s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
                 lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,

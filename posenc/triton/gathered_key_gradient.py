@@ -7,7 +7,15 @@ import triton
 import triton.language as tl
 
 from posenc.triton.gathered_forward import SIZES
-from posenc.triton.gathered_scores import of_key_rows, of_query_rows, places, put_ends, put_near
+from posenc.triton.gathered_scores import (
+    both_ends,
+    end_of,
+    of_key_rows,
+    of_query_rows,
+    places,
+    put_ends,
+    put_near,
+)
 from posenc.triton.scores import (
     REBASE,
     ends_of_table,
@@ -88,6 +96,7 @@ def gathered_key_kernel(
         of_table = table + far * table_stride
         bias = ends_of_table(of_table, size, TABLE)
         slopes = slopes_of(past, future, head, SLOPE)
+        h_ends = both_ends(of_h, h_size, in_k, OF_KEYS, lse.dtype.element_ty)
         of_past = tl.zeros((BN,), lse.dtype.element_ty)
         of_future = tl.zeros((BN,), lse.dtype.element_ty)
         of_repeated = tl.zeros((BN,), lse.dtype.element_ty)
@@ -118,15 +127,19 @@ def gathered_key_kernel(
                     KEY_ONLY, False, lse.dtype.element_ty,
                 )  # fmt: skip
                 s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
-                if OF_QUERIES:
-                    of_tile = g + (rows + m0) * g_size
-                    s = of_query_rows(
-                        s, of_tile, g_size, g_zero, queries, keys, in_q, is_ahead, True, kind == 0
-                    )
-                if OF_KEYS:
-                    s = of_key_rows(
-                        s, of_h, h_size, h_zero, queries, keys, in_k, is_ahead, True, kind == 0
-                    )
+                of_tile = g + (rows + m0) * g_size
+                if kind == 0:
+                    if OF_QUERIES:
+                        s += end_of(of_tile, g_size, is_ahead, in_q).to(s.dtype)[None, :]
+                    if OF_KEYS:
+                        s += tl.where(is_ahead, h_ends[1], h_ends[0])[:, None]
+                else:
+                    if OF_QUERIES:
+                        near = of_query_rows(of_tile, g_size, g_zero, queries, keys, in_q, True)
+                        s += near.to(s.dtype)
+                    if OF_KEYS:
+                        near_h = of_key_rows(of_h, h_size, h_zero, queries, keys, in_k, True)
+                        s += near_h.to(s.dtype)
                 s = tile_scores(
                     s, scale, j, queries, keys, base, of_table, size, zero, bias, slopes,
                     is_ahead, lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
@@ -135,11 +148,12 @@ def gathered_key_kernel(
                 p = tl.exp2(s - level[None, :])
                 acc_v += product(p.to(do.dtype), do, lse.dtype.element_ty, PRECISION)
                 dp = product(z, tl.trans(do), lse.dtype.element_ty, PRECISION)
-                if OF_VALUES:
-                    of_tile = dm + (rows + m0) * m_size
-                    dp = of_query_rows(
-                        dp, of_tile, m_size, m_zero, queries, keys, in_q, is_ahead, True, kind == 0
-                    )
+                of_tile = dm + (rows + m0) * m_size
+                if OF_VALUES and kind == 0:
+                    dp += end_of(of_tile, m_size, is_ahead, in_q).to(dp.dtype)[None, :]
+                elif OF_VALUES:
+                    near_m = of_query_rows(of_tile, m_size, m_zero, queries, keys, in_q, True)
+                    dp += near_m.to(dp.dtype)
                 ds = p * (dp - mean[None, :])
                 acc_k += product(ds.to(x.dtype), x, lse.dtype.element_ty, PRECISION)
                 if OF_KEYS and kind == 0:

@@ -4,7 +4,15 @@ import triton
 import triton.language as tl
 
 from posenc.triton.gathered_forward import SIZES
-from posenc.triton.gathered_scores import of_key_rows, of_query_rows, places, put_ends, put_near
+from posenc.triton.gathered_scores import (
+    both_ends,
+    end_of,
+    of_key_rows,
+    of_query_rows,
+    places,
+    put_ends,
+    put_near,
+)
 from posenc.triton.scores import (
     REBASE,
     ends_of_table,
@@ -76,6 +84,8 @@ def gathered_query_kernel(
     level = tl.load(lse + rows + i, mask=in_q, other=float("inf")) - row_shift(
         i, queries[0], base, slopes[0], lse, 0.0, q_len, KEY_ONLY, False, lse.dtype.element_ty
     )
+    g_ends = both_ends(g, g_size, in_q, OF_QUERIES, lse.dtype.element_ty)
+    m_ends = both_ends(dm, m_size, in_q, OF_VALUES, lse.dtype.element_ty)
     acc = tl.zeros((BM, DP), lse.dtype.element_ty)
     of_past = tl.zeros((BM,), lse.dtype.element_ty)
     of_future = tl.zeros((BM,), lse.dtype.element_ty)
@@ -103,15 +113,18 @@ def gathered_query_kernel(
             z = tl.load(v + wide_j * vt + e[None, :] * vd, mask=z_mask, other=0.0)
             s = product(x, tl.trans(y), lse.dtype.element_ty, PRECISION)
             keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
-            if OF_QUERIES:
-                s = of_query_rows(
-                    s, g, g_size, g_zero, queries, keys, in_q, is_ahead, False, kind == 0
-                )
-            if OF_KEYS:
-                of_tile = h + (n * BN).to(tl.int64) * h_size
-                s = of_key_rows(
-                    s, of_tile, h_size, h_zero, queries, keys, in_k, is_ahead, False, kind == 0
-                )
+            of_tile = h + (n * BN).to(tl.int64) * h_size
+            if kind == 0:
+                if OF_QUERIES:
+                    s += tl.where(is_ahead, g_ends[1], g_ends[0])[:, None]
+                if OF_KEYS:
+                    s += end_of(of_tile, h_size, is_ahead, in_k).to(s.dtype)[None, :]
+            else:
+                if OF_QUERIES:
+                    s += of_query_rows(g, g_size, g_zero, queries, keys, in_q, False).to(s.dtype)
+                if OF_KEYS:
+                    near = of_key_rows(of_tile, h_size, h_zero, queries, keys, in_k, False)
+                    s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
                 lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
@@ -119,10 +132,10 @@ def gathered_query_kernel(
             )  # fmt: skip
             p = tl.exp2(s - level[:, None])
             dp = product(do, tl.trans(z), lse.dtype.element_ty, PRECISION)
-            if OF_VALUES:
-                dp = of_query_rows(
-                    dp, dm, m_size, m_zero, queries, keys, in_q, is_ahead, False, kind == 0
-                )
+            if OF_VALUES and kind == 0:
+                dp += tl.where(is_ahead, m_ends[1], m_ends[0])[:, None]
+            elif OF_VALUES:
+                dp += of_query_rows(dm, m_size, m_zero, queries, keys, in_q, False).to(dp.dtype)
             ds = p * (dp - mean[:, None])
             acc += product(ds.to(y.dtype), y, lse.dtype.element_ty, PRECISION)
             if OF_QUERIES and kind == 0:

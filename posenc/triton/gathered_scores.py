@@ -56,31 +56,28 @@ def put_ends(band, size, first, last, inside, factor):
 
 
 @triton.jit
-def of_query_rows(
-    s, band, size, zero, queries, keys, inside, ahead, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr
-):  # fmt: skip
-    """A tile s with what a band of queries, of which the tile's rows begin at `band`, adds to it.
-
-    s  queries by keys, or keys by queries where KEYS_FIRST
-    """
-    if FAR:
-        end = end_of(band, size, ahead, inside).to(s.dtype)
-        s += end[None, :] if KEYS_FIRST else end[:, None]
-    else:
-        x = near_of(band, size, places(queries[0], keys[0], zero, False), inside)
-        s += tl.trans(x).to(s.dtype) if KEYS_FIRST else x.to(s.dtype)
-    return s
+def both_ends(band, size, inside, THERE: tl.constexpr, DTYPE: tl.constexpr):
+    """The first number of each row and the last, of a band that is there."""
+    first = 0.0
+    last = 0.0
+    if THERE:
+        first = end_of(band, size, False, inside).to(DTYPE)
+        last = end_of(band, size, True, inside).to(DTYPE)
+    return first, last
 
 
 @triton.jit
-def of_key_rows(
-    s, band, size, zero, queries, keys, inside, ahead, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr
-):  # fmt: skip
+def of_query_rows(band, size, zero, queries, keys, inside, KEYS_FIRST: tl.constexpr):
+    """What a band of queries, of which a tile's rows begin at `band`, adds to the tile.
+
+    Queries by keys, or keys by queries where KEYS_FIRST.
+    """
+    x = near_of(band, size, places(queries[0], keys[0], zero, False), inside)
+    return tl.trans(x) if KEYS_FIRST else x
+
+
+@triton.jit
+def of_key_rows(band, size, zero, queries, keys, inside, KEYS_FIRST: tl.constexpr):
     """The same of a band of keys."""
-    if FAR:
-        end = end_of(band, size, ahead, inside).to(s.dtype)
-        s += end[:, None] if KEYS_FIRST else end[None, :]
-    else:
-        x = near_of(band, size, places(queries[0], keys[0], zero, True), inside)
-        s += x.to(s.dtype) if KEYS_FIRST else tl.trans(x).to(s.dtype)
-    return s
+    x = near_of(band, size, places(queries[0], keys[0], zero, True), inside)
+    return x if KEYS_FIRST else tl.trans(x)
