@@ -95,12 +95,14 @@ class GatheredArgs(KernelArgs):
 
 
 def blocks_for(dim: int, dtype: torch.dtype, backward: bool) -> tuple[int, int, int, int]:
-    """As `kernel_args.blocks_for`, with room for what is gathered."""
+    """As `kernel_args.blocks_for`, of more warps where what is gathered takes registers."""
     small = dtype in (torch.bfloat16, torch.float16)
     if backward:
         if small and dim <= 128:
-            return (64, 64, 4, 2) if dim <= 64 else (32, 64, 8, 2)
+            return (64, 64, 4, 2) if dim <= 64 else (32, 128, 8, 2)
+        if small:
+            return (32, 64, 8, 2)
         return (32, 32, 4 if dim <= 64 else 8, 1)
-    if small and dim <= 128:
-        return (128, 64, 8, 3 if dim <= 64 else 2)
-    return (32, 32, 4 if dim <= 64 else 8, 1)
+    if small:
+        return (128, 64, 8, 3 if dim <= 64 else 2) if dim <= 128 else (64, 32, 8, 2)
+    return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
