@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Each query and each key have a number for each distance: of more, they would outgrow the rest.
 _DISTANCES = 2048
+# Heads that fit in more than 16 bits, beside what is gathered.
+_WIDE = 128
 _NOWHERE = torch.iinfo(torch.int64).max
 
 
@@ -116,6 +118,9 @@ def limits(call: Call) -> str | None:
     form = call.form
     if form.sink is not None or form.offsets is not None:
         return "it has no SinkLogit and no Offset beside vectors by distance"
+    widest = max(call.width, call.v.shape[-1])
+    if widest > _WIDE and max(x.dtype.itemsize for x in (call.q, call.k, call.v)) > 2:
+        return f"vectors beside heads wider than {_WIDE} fit its tiles in 16 bits alone"
     numbers = [form.slopes, form.inside_slopes, form.table]
     numbers += [form.inside_table] if form.on_query is None else []
     if any(map(learns, numbers)):

@@ -139,8 +139,11 @@ def rows(place: Place) -> Iterator[Row]:
     yield from _encoding_rows(pe.encodings())
     yield from _kernel_rows([*FEATURES], ["bfloat16"], [64, 128], LENGTHS)
     yield from _kernel_rows([*FEATURES], ["float16", "float32"], [64], (129,))
-    some = ["no bias", "a table that learns", "documents", "vectors of all, both ways", "one query"]
+    some = ["no bias", "a table that learns", "documents", "one query"]
     yield from _kernel_rows(some, ["bfloat16", "float32"], DIMS, (130,))
+    # In 32 bits wider heads have no room.
+    for dtype, dims in (("bfloat16", DIMS), ("float32", [dim for dim in DIMS if dim <= 128])):
+        yield from _kernel_rows(["vectors of all, both ways"], [dtype], dims, (130,))
 
 
 def _kernel_rows(
