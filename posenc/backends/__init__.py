@@ -20,9 +20,9 @@ anything nor declines, and else the first that lacks nothing:
                49. With `return_lse=True` all: SDPA gives no log of the sum of exp(score)
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
                queries, in traced graphs, and for masks of up to 2**20 numbers, on GPUs 2**27
-    triton     NVIDIA GPUs, before all others, in graphs too: functions of the distance, sinks, the
-               log of the sum, and whatever SDPA needs a mask for: windows, packing, padding,
-               fewer queries than keys as in decoding
+    triton     NVIDIA GPUs, before all others, in graphs too: functions of the distance, vectors by
+               it but for one query, sinks, the log of the sum, and whatever SDPA needs a mask for:
+               windows, packing, padding, fewer queries than keys as in decoding
     blocked    everything else of more than 2**20 scores, on GPUs 2**24, in memory that grows with
                the length
     flex       never by itself where `blocked` is there

@@ -1,18 +1,21 @@
-"""Flash kernels of our own in Triton, for tables and slopes over the distance and for offsets.
+"""Flash kernels of our own in Triton, for functions of the distance, vectors by it, and offsets.
 
 Linear in memory, training included; a table's gradient is summed along diagonals, without
 atomics. TRITON_INTERPRET=1 runs it on CPU tensors, for tests.
 """
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from posenc.backends.backend import Backend, Call, operands
+from posenc.backends.triton_vectors import gathered, learns, vectors_of
+from posenc.backends.triton_vectors import limits as vectors_limits
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Slopes, Table, merged
+from posenc.normal_form.form import NormalForm, Slopes, Table, merged
 from posenc.torch_modes import cast_to, device_type, kept_for
 from posenc.triton import INSTALLED
 
@@ -28,6 +31,8 @@ CAN = frozenset(
         Feature.QUERY_SCALE,
         Feature.SINK,
         Feature.OFFSETS,
+        Feature.VECTORS,
+        Feature.VALUE_VECTORS,
         Feature.MASK,
         Feature.PLACED_DISTANCES,
     }
@@ -36,6 +41,11 @@ _WIDEST = 256
 
 
 def attend(call: Call) -> Tensor:
+    if vectors_of(call.form):
+        from posenc.triton.gathered import attend as gather
+
+        x = _without_lists(call, *operands(call))
+        return cast_to(call.v.dtype, gather(*gathered(call, x)))
     # Here, for it needs Triton.
     from posenc.triton.layers import attended
 
@@ -45,6 +55,11 @@ def attend(call: Call) -> Tensor:
 
 
 def with_lse(call: Call) -> tuple[Tensor, Tensor]:
+    if vectors_of(call.form):
+        from posenc.triton.gathered import attend_with_lse as gather
+
+        out, lse = gather(*gathered(call, _without_lists(call, *operands(call))))
+        return cast_to(call.v.dtype, out), lse
     from posenc.triton.attention import attend_with_lse
 
     out, lse = attend_with_lse(_inputs(call, *operands(call)))
@@ -53,15 +68,25 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
 
 def _inputs(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Inputs":
     """The call as the operator takes it, of its `operands`."""
+    x = _without_lists(call, q, k, v, scale)
+    # The operator of a graph makes its lists itself.
+    return x if x.plain or torch.compiler.is_compiling() else _with_lists(call, x)
+
+
+def _without_lists(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Inputs":
     from posenc.triton.kernel_args import Inputs
 
-    table, slopes = _biases(call, scale)
+    form = call.form
+    if form.on_query is not None and form.inside_table is not None:
+        # What is inside the scale joins the products of queries with vectors.
+        form = replace(form, inside_table=None)
+    table, slopes = _biases(form, scale)
     offsets = call.form.offsets
     seen = call.form.visibility
     plain = call.form.plain and seen.chunk is None
     # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
     width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
-    x = Inputs(
+    return Inputs(
         q,
         k,
         v,
@@ -81,8 +106,6 @@ def _inputs(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Input
         plain=plain,
         lse=call.lse,
     )
-    # The operator of a graph makes its lists itself.
-    return x if plain or torch.compiler.is_compiling() else _with_lists(call, x)
 
 
 def _with_lists(call: Call, x: "Inputs") -> "Inputs":
@@ -104,17 +127,20 @@ def limits(call: Call) -> str | None:
     if max(call.width, call.v.shape[-1]) > _WIDEST:
         return f"heads wider than {_WIDEST} do not fit its tiles"
     tables = form.table, form.inside_table
-    learns = _learns(form.slopes) or _learns(form.inside_slopes) or any(map(_learns, tables))
-    if learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
+    any_learns = learns(form.slopes) or learns(form.inside_slopes) or any(map(learns, tables))
+    if any_learns and not form.plain and not (form.positions.unit_step and form.positions.aligned):
         return "a table's gradient is summed along diagonals, and these positions have none"
-    return None
+    return vectors_limits(call) if vectors_of(form) else None
 
 
 def declines(call: Call) -> str | None:
     if device_type(call.q) == "cpu":
         return "in Triton's interpreter it is for tests"
     form, positions = call.form, call.form.positions
-    told = form.by_distance or form.sink is not None or form.offsets is not None
+    vectors = vectors_of(form)
+    if vectors and call.q.shape[2] == 1:
+        return "one query reads few vectors"
+    told = form.by_distance or form.sink is not None or form.offsets is not None or vectors
     if told or call.lse:
         return None
     if Feature.MASK in form.features or not positions.in_order:
@@ -134,18 +160,12 @@ def _machine(device: str) -> str | None:
     return None if INSTALLED else "Triton is not installed (torch for CUDA brings it)"
 
 
-def _learns(bias: Table | Slopes | None) -> bool:
-    tensors = [] if bias is None else vars(bias).values()
-    learned = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
-    return learned and torch.is_grad_enabled()
-
-
-def _biases(call: Call, scale: float) -> tuple[Table | None, Slopes | None]:
+def _biases(form: NormalForm, scale: float) -> tuple[Table | None, Slopes | None]:
     """The table and the slopes of the distance; slopes that learn are a table."""
-    table, slopes = call.form.biases(scale)
-    if slopes is None or not _learns(slopes):
+    table, slopes = form.biases(scale)
+    if slopes is None or not learns(slopes):
         return table, slopes
-    as_table = _as_table(slopes, call.form.positions.k_len)
+    as_table = _as_table(slopes, form.positions.k_len)
     return merged([as_table] if table is None else [table, as_table]), None
 
 
@@ -171,9 +191,9 @@ def _places(call: Call) -> tuple[Tensor, ...]:
     valid = positions.keys.valid
     if valid is None:
         valid = torch.ones_like(orders[1], dtype=torch.bool)
-    coordinates = (
-        (positions.queries.position, positions.keys.position) if call.form.by_distance else orders
-    )
+    coordinates = orders
+    if call.form.by_distance or vectors_of(call.form):
+        coordinates = positions.queries.position, positions.keys.position
     each = (*coordinates, *orders, q_document, k_document, valid)
     return tuple([x.view(-1, x.shape[-1]) for x in each])
 

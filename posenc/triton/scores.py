@@ -139,7 +139,7 @@ def tile_scores(
             s += tl.where(ahead, ends[1], ends[0])
         else:
             index = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST) + zero
-            s += _gathered(table, tl.minimum(tl.maximum(index, 0), size - 1), DIRECT)
+            s += gather(table, tl.minimum(tl.maximum(index, 0), size - 1), DIRECT)
     if OFFSETS:
         offset = tl.load(k_offset + j, mask=j < k_len, other=0.0) + first
         offset = offset * tl.full((), LOG2_E, offset.dtype)
@@ -165,18 +165,24 @@ def _from_base(position, start, base, DTYPE: tl.constexpr, PLAIN: tl.constexpr):
 
 
 @triton.jit
-def _gathered(table, index, DIRECT: tl.constexpr):
-    """table[index] of float32, each thread reading the scores that it holds.
+def gather(numbers, index, DIRECT: tl.constexpr):
+    """numbers[index], of 16 or 32 bits, each thread reading the scores that it holds.
 
     A load would read in an order of its own, and hand its values over through shared memory.
     """
-    if DIRECT:
+    if DIRECT and numbers.dtype.element_ty == tl.float32:
         values = tl.inline_asm_elementwise(
             "{ .reg .b64 at; mad.wide.s32 at, $2, 4, $1; ld.global.nc.f32 $0, [at]; }",
-            "=f,l,r", [table.to(tl.int64), index], dtype=tl.float32, is_pure=True, pack=1,
+            "=f,l,r", [numbers.to(tl.int64), index], dtype=tl.float32, is_pure=True, pack=1,
+        )  # fmt: skip
+    elif DIRECT:
+        values = tl.inline_asm_elementwise(
+            "{ .reg .b64 at; mad.wide.s32 at, $2, 2, $1; ld.global.nc.b16 $0, [at]; }",
+            "=h,l,r", [numbers.to(tl.int64), index], dtype=numbers.dtype.element_ty, is_pure=True,
+            pack=1,
         )  # fmt: skip
     else:
-        values = tl.load(table + index)
+        values = tl.load(numbers + index)
     return values
 
 

@@ -21,7 +21,11 @@ def made_for(x: Inputs, backward: bool) -> list[Tensor]:
 
     Each is entries (1|b, tiles, tiles of the others) and ends (1|b, tiles, 3), int32.
     """
-    args = KernelArgs(x)
+    return lists_of(KernelArgs(x), backward)
+
+
+def lists_of(args: KernelArgs, backward: bool) -> list[Tensor]:
+    """The same for arguments that may reach and have tiles in a way of their own."""
     lists = _of(*tile_kinds(args, *args.blocks("forward")[:2]))
     if backward:
         lists += _of(*tile_kinds(args, *args.blocks("queries")[:2]))

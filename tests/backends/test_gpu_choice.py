@@ -30,6 +30,12 @@ def taken(encoding: Any, q_len: int = 2048, k_len: int | None = None, **call: An
     return pe.explain_backend(q, k, k, encoding, **call).splitlines()[-1].removesuffix(": taken")
 
 
+ENCODINGS: dict[str, Any] = {
+    "t5": lambda: pe.T5Bias(8),
+    "shaw": lambda: pe.Shaw(64, clip=64),
+    "deberta": lambda: pe.DeBERTa(64, 8, head_dim=64, projections="own"),
+    "transformer-xl": lambda: pe.TransformerXL(64, 8, 64),
+}
 BIASES: dict[str, Any] = {
     "alibi": lambda: pe.ALiBi(8),
     "t5": lambda: pe.T5Bias(8),
@@ -64,12 +70,21 @@ def test_a_rotation_goes_to_sdpa_until_sdpa_needs_a_mask() -> None:
     assert taken(rotary, positions=pe.Positions.build(attention_mask=mask)) == "triton"
 
 
+def test_vectors_by_distance_go_to_triton_but_of_one_query() -> None:
+    shaw, deberta = ENCODINGS["shaw"](), ENCODINGS["deberta"]()
+    assert taken(shaw) == taken(deberta, causal=False) == "triton"
+    assert taken(shaw, 1, 4096) == "blocked"
+    # Of more distances than a band holds.
+    assert taken(pe.Shaw(64, clip=4000, values=False), 8192) == "blocked"
+
+
 def test_a_mask_that_is_small_for_a_gpu_is_no_reason_to_go_by_chunks() -> None:
     """As one of a million numbers is on a CPU: 16 rows of 8 heads of 512 tokens need 33."""
-    vectors, told = t.GatherTable(torch.zeros(1, 9, 64), 4, "q", saturates=True), []
+    told = []
     for batch, length in ((16, 512), (1, 8192)):
         q = drawn(batch, 8, length)
-        told.append(pe.explain_backend(q, q, q, vectors, causal=True))
+        own = t.GatherTable(torch.zeros(1, 9, 64), 4, "q", saturates=True, own=q)
+        told.append(pe.explain_backend(q, q, q, own, causal=True))
     assert told[0].endswith("sdpa: taken")
     assert told[1].splitlines()[-2:] == [
         "sdpa: its mask would hold 536870912 numbers",
@@ -102,11 +117,13 @@ def test_sdpa_does_not_round_what_is_added(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.graph
-@pytest.mark.parametrize("lengths", [(40, 40), (1, 40)])
-def test_graphs_hold_the_kernels(lengths: tuple[int, int]) -> None:
-    """With a table that learns, and one query too."""
+@pytest.mark.parametrize(
+    ("kind", "lengths"), [("t5", (1, 40)), *((kind, (40, 40)) for kind in ENCODINGS)]
+)
+def test_graphs_hold_the_kernels(kind: str, lengths: tuple[int, int]) -> None:
+    """With tables and vectors that learn, and one query too."""
     q, k = drawn(1, 8, lengths[0]), drawn(1, 8, lengths[1])
-    encoding, found = pe.T5Bias(8), []
+    encoding, found = ENCODINGS[kind](), []
 
     def noted(graph: torch.fx.GraphModule, _: Any) -> Any:
         found.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
@@ -117,4 +134,5 @@ def test_graphs_hold_the_kernels(lengths: tuple[int, int]) -> None:
         return attention.attend(q, k, k, encoding, causal=True)
 
     torch.compile(run, backend=noted, fullgraph=True)(q, k)
-    assert any("triton_attend" in name for name in found)
+    name = "triton_attend" if kind == "t5" else "triton_gather"
+    assert any(name in told for told in found)

@@ -267,7 +267,6 @@ def test_memory_that_was_not_cleared_is_never_read() -> None:
 def test_what_it_refuses_and_why() -> None:
     q = draw(1, 2, 4, 8)
     for part, why in (
-        (pe.Shaw(8).to(DEVICE, EXACT), "GatherTable reads more than a score"),
         (t.DenseBias(draw(1, 2, 4, 4)), "DenseBias"),
         ([t.Slope(draw(2), inside=True), t.Scale(draw(1, 1, 4))], "inside a scale"),
     ):

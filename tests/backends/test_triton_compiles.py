@@ -17,6 +17,8 @@ pytestmark = MARKS
 FEW = [
     Configuration("table", 90, torch.bfloat16, 128),
     Configuration("packed", 80, torch.bfloat16, 64),
+    Configuration("vectors", 90, torch.bfloat16, 64),
+    Configuration("gathered", 80, torch.bfloat16, 64),
     Configuration("decode", 90, torch.bfloat16, 128),
     Configuration("decode", 80, torch.float64, 128),
     Configuration("rotary", 90, torch.bfloat16, 128),

@@ -18,12 +18,16 @@ HALVES = torch.bfloat16, torch.float16
 DTYPES = torch.bfloat16, torch.float32, torch.float64
 # The widest heads of each class of tiles.
 WIDTHS = 64, 128, 256
-WORKS = "none", "slope", "table", "packed", "window", "decode", "rotary"
+WORKS = "none", "slope", "table", "packed", "window", "vectors", "gathered", "decode", "rotary"
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is computed: attention, forward and backward, with this bias; decoding; rotation."""
+    """What is computed: attention, forward and backward, with this bias; decoding; rotation.
+
+    Vectors are of queries and values, as Shaw has them, gathered ones of queries and keys, as
+    DeBERTa has them.
+    """
 
     work: str
     arch: int
@@ -36,6 +40,8 @@ class Configuration:
 
 def shipped() -> Iterator[Configuration]:
     for work, arch, dtype, width in product(WORKS, SHARED, DTYPES, WIDTHS):
+        if work in ("vectors", "gathered") and width > 128 and dtype not in HALVES:
+            continue
         yield Configuration(work, arch, dtype, width)
 
 
@@ -44,6 +50,8 @@ def compiled(it: Configuration) -> list[Launch]:
     with fake_gpu(it.arch) as gpu:
         if it.work == "rotary":
             _turn(it)
+        elif it.work in ("vectors", "gathered"):
+            _gather(it)
         else:
             _attend(it)
     return gpu.launches
@@ -57,6 +65,22 @@ def _turn(it: Configuration) -> None:
     wave = torch.empty(1, 1, 512, it.width // 2, dtype=exact)
     for layout in ("half", "interleaved"):
         rotary.rotated((q, k), (wave, wave), (wave, wave), layout)
+
+
+def _gather(it: Configuration) -> None:
+    from posenc.triton import gathered
+    from posenc.triton.gathered_args import Vectors
+    from posenc.triton.kernel_args import Inputs
+
+    shaw = it.work == "vectors"
+    q = torch.empty(1, 4, 512, it.width, dtype=it.dtype)
+    k = torch.empty(1, 4 if shaw else 2, 512, it.width, dtype=it.dtype)
+    band, value = q.new_empty(1, 4, 512, 144), q.new_empty(1, 144, it.width) if shaw else None
+    vectors = Vectors(band, 64, None if shaw else band, 64, value, 64)
+    rules = {"zero": 0, "scale": 0.1, "causal": shaw, "width": 0, "sinks": 0, "prefix": 0}
+    x = Inputs(q, k, k, table=None, past=None, future=None, places=[], plain=True, **rules)
+    out, lse, masses = gathered._forward(*x, *vectors)
+    gathered._backward(q, out, lse, masses, None, *x, *vectors)
 
 
 def _attend(it: Configuration) -> None:

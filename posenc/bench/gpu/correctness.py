@@ -33,12 +33,14 @@ class Feature:
     where     of a number of tokens, as `posenc.attend` is called
     kv_heads  of keys and values
     queries   None: as many as keys
+    vectors   which of queries, keys and values read vectors by distance: letters of "qkv"
     """
 
     parts: Callable[[int], Sequence[Any]]
     where: Callable[[int], dict[str, Any]] = lambda length: {"causal": True}
     kv_heads: int = HEADS
     queries: int | None = None
+    vectors: str = ""
 
 
 def _learned(*shape: int) -> Tensor:
@@ -57,6 +59,18 @@ def _offsets(length: int) -> list[Any]:
     return [t.Offset(_learned(2, HEADS, length), _learned(2, HEADS, length))]
 
 
+def _vectors(sides: str, dim: int) -> list[Any]:
+    """Vectors of distances from 20 behind to 9 ahead, one row for all heads, or one for each."""
+    terms: list[Any] = []
+    for side in sides:
+        weight = _learned(HEADS if side == "k" else 1, 30, dim)
+        if side == "v":
+            terms.append(t.ValueTable(weight, 20, saturates=True))
+        else:
+            terms.append(t.GatherTable(weight, 20, "q" if side == "q" else "k", saturates=True))
+    return terms
+
+
 def _packed(length: int) -> dict[str, Any]:
     documents = torch.arange(length)[None] * 3 // max(length, 1)
     return {"positions": pe.Positions.build(documents=documents, causal=True)}
@@ -68,6 +82,20 @@ def _padded(length: int) -> dict[str, Any]:
     return {"positions": pe.Positions.build(attention_mask=mask, causal=True)}
 
 
+def _nothing(length: int) -> list[Any]:
+    return []
+
+
+def _everybody(length: int) -> dict[str, Any]:
+    return {"causal": False}
+
+
+def _padded_both_ways(length: int) -> dict[str, Any]:
+    mask = torch.ones(2, length, dtype=torch.bool)
+    mask[0, length - length // 3 :] = False
+    return {"positions": pe.Positions.build(attention_mask=mask, causal=False)}
+
+
 def _window(length: int) -> list[Any]:
     return [*_slopes(length), t.Mask(t.Window(50)), t.Mask(t.Sink(3))]
 
@@ -77,7 +105,7 @@ def _last(length: int) -> dict[str, Any]:
 
 
 FEATURES: dict[str, Feature] = {
-    "no bias": Feature(lambda length: []),
+    "no bias": Feature(_nothing),
     "slopes": Feature(_slopes),
     "slopes, both ways": Feature(_slopes, lambda length: {"causal": False}),
     "a table that learns": Feature(_table),
@@ -90,6 +118,12 @@ FEATURES: dict[str, Feature] = {
     "documents": Feature(_table, _packed),
     "padding": Feature(_slopes, _padded),
     "grouped heads": Feature(_table, kv_heads=1),
+    "vectors of queries": Feature(_nothing, vectors="q"),
+    "vectors of keys": Feature(_nothing, kv_heads=2, vectors="k"),
+    "vectors of values": Feature(_nothing, vectors="v"),
+    "vectors of all, both ways": Feature(_nothing, _everybody, vectors="qkv"),
+    "vectors of all, documents": Feature(_nothing, _packed, vectors="qkv"),
+    "vectors of all, padding": Feature(_nothing, _padded_both_ways, vectors="qkv"),
     "one query": Feature(_slopes, _last, kv_heads=2, queries=1),
     "one query, a table": Feature(_table, _last, kv_heads=2, queries=1),
 }
@@ -107,6 +141,9 @@ def rows(place: Place) -> Iterator[Row]:
     yield from _kernel_rows([*FEATURES], ["float16", "float32"], [64], (129,))
     some = ["no bias", "a table that learns", "documents", "one query"]
     yield from _kernel_rows(some, ["bfloat16", "float32"], DIMS, (130,))
+    # In 32 bits wider heads have no room.
+    for dtype, dims in (("bfloat16", DIMS), ("float32", [dim for dim in DIMS if dim <= 128])):
+        yield from _kernel_rows(["vectors of all, both ways"], [dtype], dims, (130,))
 
 
 def _kernel_rows(
@@ -154,7 +191,8 @@ def _run(
     torch.manual_seed(dim * 1000 + length)
     own = feature.queries or length
     sizes = (2, HEADS, own, dim), *2 * [(2, feature.kv_heads, length, dim)]
-    parts, where = feature.parts(length), feature.where(length)
+    parts = [*feature.parts(length), *_vectors(feature.vectors, dim)]
+    where = feature.where(length)
     # Rounded once, so that both backends read the same numbers.
     drawn = [torch.randn(size, dtype=torch.float64).bfloat16() for size in sizes]
     q, k, v = (x.to(device, dtype).requires_grad_() for x in drawn)
