@@ -135,7 +135,6 @@ def rows(place: Place) -> Iterator[Row]:
         yield from _kernel_rows(["a table that learns"], ["float32"], [16], [17])
         yield from _encoding_rows(["window"])
         return
-    # The longest first, so that no process is left with one at the end.
     yield from _encoding_rows(pe.encodings())
     yield from _kernel_rows([*FEATURES], ["bfloat16"], [64, 128], LENGTHS)
     yield from _kernel_rows([*FEATURES], ["float16", "float32"], [64], (129,))

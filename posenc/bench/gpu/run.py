@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,15 @@ from posenc.bench.gpu.workers import Workers
 from posenc.bench.machine import version
 from posenc.errors import UnknownNameError
 
+
+def _right(place: Place) -> Iterator[Row]:
+    # The longest first, so that no process is left with one at the end.
+    yield from training.on_both(place)
+    yield from correctness.rows(place)
+
+
 STEPS = (
-    Step("right", "Whether everything is right", correctness.rows, side_by_side=True),
+    Step("right", "Whether everything is right", _right, side_by_side=True, seconds=300.0),
     Step("ceilings", "What the card can do", ceilings.rows),
     Step("kernels", "Kernels against what they are to reach", timed.kernel_rows, ready=timed.ready),
     Step("peers", "Beside other people's", timed.peer_rows, ready=timed.ready),
