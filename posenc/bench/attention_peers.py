@@ -141,17 +141,22 @@ def transformers_xlnet(inputs: AttentionInputs) -> Call:
     return inputs.run(forward, [rows, layer.r_w_bias, layer.r_r_bias])
 
 
+def deberta_leaves(inputs: AttentionInputs) -> list[Tensor]:
+    """DeBERTa's vectors of keys and of queries (h, 2 * buckets, d), of q's dtype, as leaves."""
+    terms = (term for term in inputs.lowered.terms if isinstance(term, GatherTable))
+    return [
+        term.weight.detach().to(inputs.q.dtype).requires_grad_(inputs.setting.training)
+        for term in terms
+    ]
+
+
 def transformers_deberta(inputs: AttentionInputs) -> Call:
     """DisentangledSelfAttention of DebertaV2, whose projections give what they are told."""
     from transformers.models.deberta_v2 import modeling_deberta_v2 as peer
 
     refuse_quadratic(inputs.setting)
     heads, dim, length = inputs.setting.heads, inputs.setting.dim, inputs.setting.length
-    to_keys, to_queries = (term for term in inputs.lowered.terms if isinstance(term, GatherTable))
-    leaves = [
-        term.weight.detach().to(inputs.q.dtype).requires_grad_(inputs.setting.training)
-        for term in (to_keys, to_queries)
-    ]
+    leaves = deberta_leaves(inputs)
     sizes = {"hidden_size": heads * dim, "num_attention_heads": heads, "relative_attention": True}
     kinds = {"pos_att_type": ["c2p", "p2c"], "position_buckets": 256, "share_att_key": False}
     config = peer.DebertaV2Config(**sizes, **kinds, max_relative_positions=512)

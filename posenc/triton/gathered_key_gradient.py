@@ -177,9 +177,9 @@ def gathered_key_kernel(
                     of_past += first
                     of_future += last
         if REPEATS:
-            at = tl.full((1,), 0, tl.int64) + tl.load(repeated + row)
+            again_at = tl.full((1,), 0, tl.int64) + tl.load(repeated + row)
             first, last = put_near(
-                of_dh, h_size, places(at, keys[0], h_zero, True), of_repeated[:, None],
+                of_dh, h_size, places(again_at, keys[0], h_zero, True), of_repeated[:, None],
                 in_k[:, None], natural,
             )  # fmt: skip
             of_past += first

@@ -18,6 +18,7 @@ FEW = [
     Configuration("table", 90, torch.bfloat16, 128),
     Configuration("packed", 80, torch.bfloat16, 64),
     Configuration("vectors", 90, torch.bfloat16, 64),
+    Configuration("padded vectors", 90, torch.bfloat16, 64),
     Configuration("gathered", 80, torch.bfloat16, 64),
     Configuration("decode", 90, torch.bfloat16, 128),
     Configuration("decode", 80, torch.float64, 128),

@@ -13,8 +13,10 @@ from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.report import line, result
 from posenc.bench.gpu.row import Found, Place, Row, Step
 from posenc.bench.gpu.run import run
+from posenc.bench.gpu.training import ENCODINGS
 from posenc.bench.gpu.workers import Workers
 from posenc.errors import SettingError, UnknownNameError
+from posenc.lab.encodings import made
 from tests.support.rows import die, fail, give, hang, lack, refuse
 
 CPU = Place("cpu", tiny=True)
@@ -147,3 +149,8 @@ def test_a_row_that_failed_meets_no_goal() -> None:
     known = result(case, {"failed": "ValueError"})
     assert known.against("posenc", case.floor) is None
     assert known.missing["posenc"] == "ValueError"
+
+
+@pytest.mark.parametrize("spelled", ENCODINGS)
+def test_the_lab_knows_the_encodings_of_its_step(spelled: str) -> None:
+    assert made(spelled, model_dim=32, heads=2, head_dim=16, train_length=512)

@@ -18,7 +18,8 @@ HALVES = torch.bfloat16, torch.float16
 DTYPES = torch.bfloat16, torch.float32, torch.float64
 # The widest heads of each class of tiles.
 WIDTHS = 64, 128, 256
-WORKS = "none", "slope", "table", "packed", "window", "vectors", "gathered", "decode", "rotary"
+GATHERS = "vectors", "gathered", "padded vectors"
+WORKS = ("none", "slope", "table", "packed", "window", *GATHERS, "decode", "rotary")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Configuration:
     """What is computed: attention, forward and backward, with this bias; decoding; rotation.
 
     Vectors are of queries and values, as Shaw has them, gathered ones of queries and keys, as
-    DeBERTa has them.
+    DeBERTa has them; padded ones are of all three, where several queries share a place.
     """
 
     work: str
@@ -40,9 +41,9 @@ class Configuration:
 
 def shipped() -> Iterator[Configuration]:
     for work, arch, dtype, width in product(WORKS, SHARED, DTYPES, WIDTHS):
-        if work in ("vectors", "gathered") and width > 128 and dtype not in HALVES:
-            continue
-        yield Configuration(work, arch, dtype, width)
+        # Of what gathers in 32 bits, no wider heads are taken.
+        if work not in GATHERS or width <= 128 or dtype in HALVES:
+            yield Configuration(work, arch, dtype, width)
 
 
 def compiled(it: Configuration) -> list[Launch]:
@@ -50,7 +51,7 @@ def compiled(it: Configuration) -> list[Launch]:
     with fake_gpu(it.arch) as gpu:
         if it.work == "rotary":
             _turn(it)
-        elif it.work in ("vectors", "gathered"):
+        elif it.work in GATHERS:
             _gather(it)
         else:
             _attend(it)
@@ -72,15 +73,24 @@ def _gather(it: Configuration) -> None:
     from posenc.triton.gathered_args import Vectors
     from posenc.triton.kernel_args import Inputs
 
-    shaw = it.work == "vectors"
+    shaw, padded = it.work != "gathered", it.work == "padded vectors"
     q = torch.empty(1, 4, 512, it.width, dtype=it.dtype)
     k = torch.empty(1, 4 if shaw else 2, 512, it.width, dtype=it.dtype)
     band, value = q.new_empty(1, 4, 512, 144), q.new_empty(1, 144, it.width) if shaw else None
-    vectors = Vectors(band, 64, None if shaw else band, 64, value, 64)
+    of_keys, repeated = (None, None) if it.work == "vectors" else (band, None)
+    places = []
+    if padded:
+        places, repeated = _places(), torch.zeros(1).long()
+    vectors = Vectors(band, 64, of_keys, 64, value, 64, repeated)
     rules = {"zero": 0, "scale": 0.1, "causal": shaw, "width": 0, "sinks": 0, "prefix": 0}
-    x = Inputs(q, k, k, table=None, past=None, future=None, places=[], plain=True, **rules)
+    biases = {"table": None, "past": None, "future": None}
+    x = Inputs(q, k, k, places=places, plain=not padded, **biases, **rules)
     out, lse, masses = gathered._forward(*x, *vectors)
     gathered._backward(q, out, lse, masses, None, *x, *vectors)
+
+
+def _places() -> list[torch.Tensor]:
+    return [*[torch.zeros(1, 512).long()] * 6, torch.ones(1, 512, dtype=torch.bool)]
 
 
 def _attend(it: Configuration) -> None:
@@ -99,9 +109,7 @@ def _attend(it: Configuration) -> None:
     if it.work == "decode":
         given["sink"] = torch.empty(4, dtype=exact)
     width, sinks = (64, 4) if it.work == "window" else (0, 0)
-    places = []
-    if it.work == "packed":
-        places = [*[torch.zeros(1, 512).long()] * 6, torch.ones(1, 512, dtype=torch.bool)]
+    places = _places() if it.work == "packed" else []
     x = Inputs(
         q, k, k, future=given["past"], places=places, zero=128, scale=0.1, causal=True,
         width=width, sinks=sinks, prefix=0, plain=not places, **given,

@@ -1,5 +1,6 @@
 """Seconds of calls on a GPU, in turns: as they are, and as graphs, which leave Python out."""
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 
@@ -50,6 +51,8 @@ def graphed(call: Call) -> Call:
         for _ in range(3):
             call()
     torch.cuda.current_stream().wait_stream(stream)
+    # What is freed while a graph is captured may break it: errors hold tensors in cycles.
+    gc.collect()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()

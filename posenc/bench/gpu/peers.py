@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import posenc as pe
+from posenc.bench import attention_peers
 from posenc.bench.attention_inputs import AttentionInputs
 from posenc.bench.case import Call
 from posenc.bench.rotary import RotationInputs
@@ -91,18 +92,15 @@ def flash_deberta(inputs: AttentionInputs) -> Call:
     """FlashDeBERTa's kernel, which makes the products with the tables itself."""
     from flashdeberta.ops.flash_attention import flash_attention_with_disentangled
 
-    setting = inputs.setting
-    to_keys, to_queries = (term for term in inputs.lowered.terms if isinstance(term, GatherTable))
+    setting, (of_keys, of_queries) = inputs.setting, attention_peers.deberta_leaves(inputs)
     scale, buckets, farthest = (3 * setting.dim) ** -0.5, 256, 512
-
-    def forward() -> Tensor:
-        of_keys, of_queries = (x.weight.to(inputs.q)[None] for x in (to_keys, to_queries))
-        return flash_attention_with_disentangled(
-            inputs.q, inputs.k, inputs.v, None, of_keys, of_queries, setting.causal, scale,
-            buckets, farthest,
-        )  # fmt: skip
-
-    return inputs.run(forward, inputs.learned)
+    return inputs.run(
+        lambda: flash_attention_with_disentangled(
+            inputs.q, inputs.k, inputs.v, None, of_keys[None], of_queries[None], setting.causal,
+            scale, buckets, farthest,
+        ),
+        [of_keys, of_queries],
+    )  # fmt: skip
 
 
 def disentangled_flash(inputs: AttentionInputs) -> Call:
@@ -112,12 +110,12 @@ def disentangled_flash(inputs: AttentionInputs) -> Call:
     from disentangled_flash.tuning import DeviceResources, heuristic_config
 
     setting, device = inputs.setting, inputs.q.device
-    to_keys, to_queries = (term for term in inputs.lowered.terms if isinstance(term, GatherTable))
+    of_keys, of_queries = attention_peers.deberta_leaves(inputs)
     plans = SharedPositionPlanCache(
         position_buckets=256, max_relative_positions=512, position_embedding_size=256
     )
     plan = plans.compact(setting.length, device)
-    assert len(plan.active_slots) == to_keys.weight.shape[1]
+    assert len(plan.active_slots) == of_keys.shape[1]
     phases = {"forward_config": "training_forward", "dq_config": "backward_dq",
               "dkv_config": "backward_dkv"}  # fmt: skip
     resources = DeviceResources.current(device.index or 0)
@@ -131,7 +129,6 @@ def disentangled_flash(inputs: AttentionInputs) -> Call:
     mask = torch.ones(setting.batch, setting.length, dtype=torch.bool)
 
     def forward() -> Tensor:
-        of_keys, of_queries = (x.weight.to(inputs.q) for x in (to_keys, to_queries))
         out = training_attention(
             inputs.q, inputs.k, inputs.v, of_keys, of_queries, plan.delta_to_local, mask,
             score_scale=(3 * setting.dim) ** -0.5, has_padding=False, strict_fp32=True,
@@ -139,4 +136,4 @@ def disentangled_flash(inputs: AttentionInputs) -> Call:
         )  # fmt: skip
         return out.unflatten(-1, (setting.heads, -1)).transpose(1, 2) if out.dim() == 3 else out
 
-    return inputs.run(forward, inputs.learned)
+    return inputs.run(forward, [of_keys, of_queries])

@@ -20,8 +20,8 @@ from posenc.lab.text import standard_library
 from posenc.lab.train import train
 
 ENCODINGS = (
-    "none", "learned", "sinusoidal", "rotary", "rotary(scaling=YaRN(4))", "alibi", "t5", "kerple",
-    "fire", "forget_gate", "shaw", "transformer_xl",
+    "none", "learned", "sinusoidal", "rotary", "rotary(scaling=YaRN(4, 512))", "alibi", "t5",
+    "kerple", "fire", "forget_gate", "shaw", "transformer_xl",
 )  # fmt: skip
 SEEDS = 5
 # What takes some minutes on two cores, and one claim of each kind of task.

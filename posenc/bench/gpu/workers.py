@@ -115,7 +115,7 @@ def _serve(connection: Connection, place: Place) -> None:
             told = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
             found = {"failed": f"{told} ({' < '.join(_frames(error))})"}
         connection.send(found)
-        if "failed" in found and not _usable(place):
+        if not _usable(place):
             os._exit(1)
         if place.device == "cuda":
             # The next row may be another process's, which needs the memory.
@@ -134,12 +134,15 @@ def _frames(error: Exception) -> list[str]:
 
 
 def _usable(place: Place) -> bool:
-    """Whether the GPU still answers this process: after an illegal access it never does."""
+    """Whether the GPU still answers this process: after an illegal access it never does, and after
+    a capture that broke it draws no numbers.
+    """
     import torch
 
     if place.device != "cuda":
         return True
     try:
+        torch.rand(1, device=place.device)
         torch.cuda.synchronize()
     except RuntimeError:
         return False
