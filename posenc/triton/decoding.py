@@ -6,6 +6,7 @@ Biases are read as they are, for each step of eager code before a launch takes l
 """
 
 import math
+from typing import Any
 
 import torch
 import triton
@@ -27,9 +28,8 @@ _UNIT = tl.constexpr(LOG2_E)
 
 
 def fits(x: Inputs) -> bool:
-    """Whether this is one query of plain positions without offsets, whose heads fit a tile."""
-    one = x.plain and x.k_offset is None and x.q.shape[2] == 1
-    return one and x.q.shape[1] // x.k.shape[1] <= 16
+    """Whether this is one query of plain positions, whose heads fit a tile."""
+    return x.plain and x.q.shape[2] == 1 and x.q.shape[1] // x.k.shape[1] <= 16
 
 
 def decode(x: Inputs) -> tuple[Tensor, Tensor]:
@@ -63,14 +63,15 @@ class OneQuery:
         rest = (
             qb, qh, qd, *x.k.stride(), *x.v.stride(),
             table, size if x.table is not None and table.shape[0] > 1 else 0, size, x.zero,
-            past, sink, 0 if x.sink is None else sink.stride(0), x.scale * LOG2_E,
+            past, sink, 0 if x.sink is None else sink.stride(0), *_offsets(x), x.scale * LOG2_E,
             heads, heads // key_heads, k_len, begin, each, splits, x.width, x.sinks,
         )  # fmt: skip
         settings = {
             "DIM": dim, "VALUE_DIM": value_dim, "DP": wide, "EP": wide_value,
             "WINDOW": x.width > 0, "TABLE": x.table is not None, "SLOPE": x.past is not None,
-            "SINK": x.sink is not None, "PARTS": splits > 1, "PRECISION": precision_of(q),
-            "BN": block, "num_warps": warps, "num_stages": stages, "enable_fp_fusion": True,
+            "SINK": x.sink is not None, "OFFSETS": x.k_offset is not None, "PARTS": splits > 1,
+            "PRECISION": precision_of(q), "BN": block, "num_warps": warps, "num_stages": stages,
+            "enable_fp_fusion": True,
         }  # fmt: skip
         self.splits = splits
         self.each = Launch(decode_kernel, splits * groups, q, rest, settings)
@@ -93,6 +94,16 @@ class OneQuery:
         self.each(q, k, v, parts, levels)
         self.merged(parts, levels, out, lse)
         return out, lse
+
+
+def _offsets(x: Inputs) -> tuple[Any, ...]:
+    """Of the query and of the keys, with the strides of their rows, heads and tokens."""
+    if x.q_offset is None or x.k_offset is None:
+        return x.q, 0, 0, x.q, 0, 0, 0
+    q, k = x.q_offset.detach(), x.k_offset.detach()
+    (qb, qh, _), (kb, kh, kt) = q.stride(), k.stride()
+    # One row serves every batch entry.
+    return q, qb if q.shape[0] > 1 else 0, qh, k, kb if k.shape[0] > 1 else 0, kh, kt
 
 
 def _block(width: int) -> tuple[int, int, int]:
@@ -128,17 +139,18 @@ def _splits(groups: int, keys: int, places: int, block: int) -> tuple[int, int]:
 
 
 _LENGTHS = ("table_stride", "size", "zero", "sink_stride", "heads", "group", "k_len", "begin")
-_LENGTHS += ("each", "splits", "width", "sinks")
+_LENGTHS += ("each", "splits", "width", "sinks", "oqb", "oqh", "okb", "okh")
 
 
 @triton.jit(do_not_specialize=_LENGTHS)
 def decode_kernel(
     q, k, v, parts, levels, qb, qh, qd, kb, kh, kt, kd, vb, vh, vt, vd,
-    table, table_stride, size, zero, past, sink, sink_stride, scale,
+    table, table_stride, size, zero, past, sink, sink_stride,
+    q_offset, oqb, oqh, k_offset, okb, okh, okt, scale,
     heads, group, k_len, begin, each, splits, width, sinks,
     DIM: tl.constexpr, VALUE_DIM: tl.constexpr, DP: tl.constexpr, EP: tl.constexpr,
     WINDOW: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr, SINK: tl.constexpr,
-    PARTS: tl.constexpr, PRECISION: tl.constexpr, BN: tl.constexpr,
+    OFFSETS: tl.constexpr, PARTS: tl.constexpr, PRECISION: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """One split of the keys of one key head: parts (b, h, splits, e) and levels, in log 2."""
     split = tl.program_id(0) % splits
@@ -166,6 +178,10 @@ def decode_kernel(
     slope = total
     if SLOPE:
         slope = tl.load(past + head, mask=here, other=0.0).to(top.dtype) * unit
+    own = total
+    k_offset += batch * okb + head[:, None] * okh
+    if OFFSETS:
+        own = tl.load(q_offset + batch * oqb + head * oqh, mask=here, other=0.0)
     first = begin + split * each
     stop = tl.minimum(first + each, k_len)
     steps = tl.cdiv(tl.maximum(stop - first, 0), BN)
@@ -192,6 +208,11 @@ def decode_kernel(
             rows = table + head[:, None] * table_stride + index[None, :]
             bias = tl.load(rows, mask=here[:, None] & seen[None, :], other=0.0)
             s += bias.to(s.dtype) * unit
+        if OFFSETS:
+            # They may be float64 and large: their differences matter.
+            shown = here[:, None] & seen[None, :]
+            offset = tl.load(k_offset + far[None, :] * okt, mask=shown, other=0.0) + own[:, None]
+            s += (offset * tl.full((), _UNIT, offset.dtype)).to(s.dtype)
         s = tl.where(seen[None, :], s, float("-inf"))
         values = v + far[:, None] * vt
         shown = seen[:, None] & (e < VALUE_DIM)[None, :]

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import posenc as pe
 from posenc import Positions, Tokens, UnsupportedError, attend
 from posenc import terms as t
 from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
@@ -80,14 +79,6 @@ def test_float64_keeps_its_scale(q_len: int, monkeypatch: pytest.MonkeyPatch) ->
     both(t.DistanceTable(values, 4, saturates=True), sizes, (values,), causal=True, scale=0.3)
 
 
-def test_one_query_counts_a_sink_once_for_all_splits_of_its_keys() -> None:
-    q, k, v = (draw(1, heads, count, 16) for heads, count in ((4, 1), (2, 700), (2, 700)))
-    encoding = [t.SinkLogit(draw(4) + 5), t.Slope(draw(4).abs() / 99)]
-    with torch.no_grad():
-        out = attend(q, k, v, encoding, causal=True, backend="triton")
-        close(out, attend(q, k, v, encoding, causal=True, backend="reference"))
-
-
 @pytest.mark.parametrize("zero", [0, 1, 7])
 def test_a_table_of_one_side_or_one_row(zero: int) -> None:
     values = draw(1, 8 if zero else 1).requires_grad_()
@@ -114,39 +105,6 @@ def test_slopes(causal: bool) -> None:
 @pytest.mark.parametrize("length", [1, 17])
 def test_one_token_and_one_more_than_a_tile(length: int) -> None:
     both(None, (2, 4, 2, length, length, 40, 40), causal=True)
-
-
-@pytest.mark.parametrize("splits", [1, 3])
-def test_one_query_against_a_cache(splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heads that share keys are rows of one tile, and splits of the keys are merged."""
-    monkeypatch.setattr(decoding, "_SHORTEST", 200 // splits)
-    q, k, v = draw(2, 6, 1, 10), draw(2, 2, 200, 10), draw(2, 2, 200, 6)
-    for parts in (
-        [t.Slope(draw(6).abs()), t.Mask(t.Window(90)), t.Mask(t.Sink(1))],
-        [t.DistanceTable(draw(6, 9), 8, saturates=True), t.Mask(t.Window(100))],
-        [t.DistanceTable(draw(1, 9), 4, saturates=True), pe.Rotary(10)],
-    ):
-        got = attend(q, k, v, parts, causal=True, backend="triton")
-        close(got, attend(q, k, v, parts, causal=True, backend="reference"))
-
-
-@pytest.mark.parametrize("keys", [1, 63, 330])
-def test_one_query_and_splits_of_a_window_behind_sinks(
-    keys: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first split meets the sinks, of which a window may hold some."""
-    monkeypatch.setattr(decoding, "_SHORTEST", 60)
-    q, k, v = draw(1, 4, 1, 16), draw(1, 2, keys, 16), draw(1, 2, keys, 8)
-    for width, sinks in ((keys - 1, 70), (90, 200)):
-        rules = [t.Mask(t.Window(max(width, 1))), t.Mask(t.Sink(sinks))]
-        terms = [*rules, t.Slope(draw(4).abs() / 99), t.SinkLogit(draw(4))]
-        results = []
-        for name in ("triton", "reference"):
-            with torch.no_grad():
-                call = {"causal": True, "backend": name, "return_lse": True}
-                results.append(attend(q, k, v, terms, **call))
-        for actual, expected in zip(*results, strict=True):
-            close(actual, expected)
 
 
 def test_the_log_of_the_sum_of_one_query_tells_its_gradient() -> None:

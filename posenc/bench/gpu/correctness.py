@@ -125,6 +125,12 @@ FEATURES: dict[str, Feature] = {
     "vectors of all, documents": Feature(_nothing, _packed, vectors="qkv"),
     "vectors of all, padding": Feature(_nothing, _padded_both_ways, vectors="qkv"),
     "one query": Feature(_slopes, _last, kv_heads=2, queries=1),
+    "one query, offsets": Feature(
+        lambda length: [t.Offset(_learned(2, HEADS, 1), _learned(2, HEADS, length))],
+        _last,
+        kv_heads=2,
+        queries=1,
+    ),
     "one query, a table": Feature(_table, _last, kv_heads=2, queries=1),
 }
 
