@@ -94,7 +94,8 @@ def section(machine: dict[str, Any], steps: dict[str, dict[str, Found]], languag
 def correct(rows: dict[str, Found], language: Language) -> str:
     told = WORDS[language]
     checked = {name: row for name, row in rows.items() if "missing" not in row}
-    wrong = [name for name, row in checked.items() if not row.get("right")]
+    # A comparison of nothing, as an earlier record has one, shows nothing.
+    wrong = [name for name, row in checked.items() if not row.get("right") or row.get("gaps") == []]
     names = told["wrong"].format(names="; ".join(wrong)) if wrong else ""
     return told["right"].format(right=len(checked) - len(wrong), all=len(checked), wrong=names)
 

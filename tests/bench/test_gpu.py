@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from posenc.bench.gpu import training
 from posenc.bench.gpu.cases import cases
 from posenc.bench.gpu.record import Record
 from posenc.bench.gpu.report import line, result
@@ -154,3 +155,8 @@ def test_a_row_that_failed_meets_no_goal() -> None:
 @pytest.mark.parametrize("spelled", ENCODINGS)
 def test_the_lab_knows_the_encodings_of_its_step(spelled: str) -> None:
     assert made(spelled, model_dim=32, heads=2, head_dim=16, train_length=512)
+
+
+def test_runs_that_tell_no_losses_agree_in_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_run", lambda config, device: (0.0, []))
+    assert training.agreement(CPU, "copy(letters=4)", "float32")["right"] is False

@@ -225,7 +225,7 @@ def encoding(place: Place, name: str) -> Found:
     """The largest error of each example of an encoding by each backend that takes it, in float32;
     FlexAttention takes the first.
 
-    Of what it embeds, of scores, of attention, and of its gradients.
+    Of what it embeds, of scores, of attention, and of its gradients, parameters' too.
     """
     worst: dict[str, float] = {}
     for number, example in enumerate(pe.encodings()[name].examples()):
@@ -254,17 +254,22 @@ def _by_backend(
             actual = _gradients(there, backend, at)
         except UnsupportedError:
             continue
-        for what, one, other in zip(NAMES, actual, expected, strict=False):
-            yield f"{backend}, {what}", one, other
+        for what, one in actual.items():
+            yield f"{backend}, {what}", one, expected[what]
 
 
-def _gradients(trial: Trial, backend: str, positions: pe.Positions) -> list[Tensor]:
-    leaves = [x.detach().requires_grad_() for x in trial.qkv]
-    q, k, v = leaves
+def _gradients(trial: Trial, backend: str, positions: pe.Positions) -> dict[str, Tensor]:
+    """The output, and by name the gradients of q, k, v and the encoding's parameters."""
+    q, k, v = (x.detach().requires_grad_() for x in trial.qkv)
     leaf = Trial(trial.encoding, trial.x, q, k, v, trial.context)
+    leaves = {"q": q, "k": k, "v": v, **dict(trial.encoding.named_parameters())}
+    leaves = {name: one for name, one in leaves.items() if one.requires_grad}
     out = leaf.attend(positions=positions, backend=backend)
     weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape).to(out)
-    return [out, *torch.autograd.grad(out, leaves, weights)]
+    # An example may have parameters that attention does not read.
+    grads = torch.autograd.grad(out, [*leaves.values()], weights, materialize_grads=True)
+    named = zip(leaves, grads, strict=True)
+    return {"output": out} | {f"gradient of {name}": grad for name, grad in named}
 
 
 def _note(worst: dict[str, float], compared: Any) -> None:

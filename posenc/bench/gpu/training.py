@@ -66,7 +66,8 @@ def agreement(place: Place, task: str, precision: str) -> Found:
     gaps = [[one - other for one, other in length] for length in pairs]
     found = [mean(gap, own_error=ROUNDING) for gap in gaps]
     return {
-        "right": all(one.low <= 0 <= one.high for one in found),
+        # A task that tells no losses shows nothing.
+        "right": bool(found) and all(one.low <= 0 <= one.high for one in found),
         "gaps": [[one.low, one.mean, one.high] for one in found],
         "losses": losses,
     }
@@ -125,5 +126,5 @@ def _run(config: RunConfig, device: str) -> tuple[float, list[dict]]:
         seconds = time.perf_counter() - began
         with torch.inference_mode():
             rows = [*task.evaluate(model.eval(), config, lambda share: None)]
-    lengths = [row for row in rows if row["kind"] == "loss"]
+    lengths = [row for row in rows if row["kind"] in ("loss", "accuracy")]
     return seconds, [row for row in lengths if row.get("protocol", "windows") == "windows"]
