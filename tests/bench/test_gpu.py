@@ -135,6 +135,9 @@ def test_cases_have_names_of_their_own_and_goals_name_contestants() -> None:
         assert case.floor in case.contestants
         for goal in case.goals:
             assert {goal.who, goal.base, *(goal.peers or ())} <= set(case.contestants)
+    # A line of the page's table stands for one figure alone.
+    lines = [(goal.row, goal.line) for case in every for goal in case.goals]
+    assert len(set(lines)) == len(lines)
 
 
 def test_a_row_says_what_it_found_in_a_line() -> None:

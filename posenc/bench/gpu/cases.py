@@ -59,12 +59,15 @@ def kernels() -> Iterator[Case]:
             setting = AttentionSetting(encoding, keys, "bfloat16", training=False, heads=32,
                                        kv_heads=8, dim=128, queries=1, batch=16)  # fmt: skip
             runs = {READ: peers.read_keys_and_values, "posenc": ours(), WITHOUT: no_position}
-            goal = Goal(DECODE_ROW, f"{keys} keys", "posenc", READ, 1 / 0.8, ())
+            goal = Goal(DECODE_ROW, f"{encoding}, {keys} keys", "posenc", READ, 1 / 0.8, ())
             yield Case(f"decode, {setting}", "kernels", setting, runs, READ, goals=(goal,))
     for case in overhead.cases():
         if case.name.startswith("overhead of attend"):
             line = case.name.removeprefix("overhead of attend, ")
-            goals = tuple(replace(goal, row=LAUNCH_ROW, line=line) for goal in case.goals)
+            goals = tuple(
+                replace(goal, row=LAUNCH_ROW, line=f"{goal.who.removeprefix('posenc ')}, {line}")
+                for goal in case.goals
+            )
             yield replace(case, group="kernels", goals=goals)
 
 
