@@ -99,10 +99,12 @@ generate: .venv/dev
 # Two sites, one per language, below the explorer, which is the page that opens first.
 docs: .venv/docs docs/build/gallery
 	mkdir -p docs/build/html
-	for language in en zh; do $(BIN)/sphinx-build -W --keep-going -q -c docs -t $$language \
-	  -d docs/build/doctrees/$$language docs/$$language docs/build/html/$$language || exit 1; done
+	$(MAKE) --no-print-directory --jobs $(JOBS) site-en site-zh
 	$(BIN)/python -m posenc.explorer.bundle docs/build/html/index.html "{page}.html"
 	$(BIN)/python tools/links.py docs/build/html
+
+site-%:
+	$(BIN)/sphinx-build -W --keep-going -q -c docs -t $* -d docs/build/doctrees/$* docs/$* docs/build/html/$*
 
 docs/build/gallery: $(SHOWN) | .venv/docs
 	$(BIN)/python tools/catalogue.py
@@ -123,7 +125,14 @@ compiler:
 	  || test -z "$$POSENC_CI"
 
 .venv/dev: tests/models/parts.txt
-.venv/lab .venv/dev .venv/bench .venv/docs .venv/wheel: pyproject.toml constraints.txt $(KERNELS)
+# What developers have holds lab, docs and bench: where it is there, nothing is built once more.
+ifeq ($(wildcard .venv/dev),)
+ROOMS := .venv/lab .venv/docs .venv/bench
+else
+.venv/lab .venv/docs .venv/bench: .venv/dev
+	touch $@
+endif
+.venv/dev .venv/wheel $(ROOMS): pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "posenc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -50,7 +50,12 @@ def attend(call: Call) -> Tensor:
     from posenc.triton.layers import attended
 
     q, k, v, scale = operands(call)
-    out = attended(call.form, q, k, v, scale, lambda: _inputs(call, q, k, v, scale))
+
+    def table() -> Tensor | None:
+        found = _biases(call.form, scale)[0]
+        return None if found is None else found.values
+
+    out = attended(call.form, q, k, v, scale, lambda: _inputs(call, q, k, v, scale), table)
     return cast_to(call.v.dtype, out)
 
 

@@ -7,7 +7,6 @@ number per two tiles, and nothing is added by atomics: two runs give the same bi
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,13 +15,8 @@ from torch import Tensor
 from posenc.errors import UnsupportedError
 from posenc.torch_modes import plain
 from posenc.triton import decoding
-from posenc.triton.forward import forward_kernel
-from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, KernelArgs, exact_scale
-from posenc.triton.key_gradient import key_kernel
-from posenc.triton.launch import Launch
-from posenc.triton.query_gradient import query_kernel
-from posenc.triton.table_gradient import gathered, near_diagonals, tiles_at_once
-from posenc.triton.tile_lists import made_for
+from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, exact_scale
+from posenc.triton.launches import BackwardPass, forward_launch
 
 
 def attend(x: Inputs) -> Tensor:
@@ -59,77 +53,6 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     return out, lse
 
 
-def forward_launch(x: Inputs, out: Tensor) -> Launch:
-    """Of q, k, v, out and lse."""
-    args = KernelArgs(x)
-    blocks = args.blocks("forward")
-    rest = (
-        *args.strides, *out.stride(), *args.bias, *args.reach, args.sink, *args.offsets,
-        *args.places, *lists_of(x)[:2], x.scale * LOG2_E, *args.sizes,
-    )  # fmt: skip
-    settings = args.constants | _settings(*blocks)
-    settings |= {"SINK": x.sink is not None, "RISING": x.scale >= 0}
-    # In one dimension, for the others end at 65,535.
-    programs = -(-args.q_len // blocks[0]) * args.batch * args.heads
-    return Launch(forward_kernel, programs, x.q, rest, settings)
-
-
-def query_launch(
-    args: KernelArgs,
-    lists: Sequence[Tensor],
-    written: Sequence[Tensor],
-    scales: tuple[float, float],
-    part: tuple[int, int, int, int] | None = None,
-    lse: bool = False,
-    sums: bool = False,
-) -> Launch:
-    """Of q, k, v, out, dout, dq, lse, of_lse, delta, sums and ahead.
-
-    written  out, dout and dq, for their strides
-    part     the first tile and how many, the lowest diagonal and how many; None: all tiles
-    """
-    blocks = args.blocks("queries")
-    part = (0, -(-args.q_len // blocks[0]), 0, 0) if part is None else part
-    strides = [n for x in written for n in x.stride()]
-    rest = (
-        *args.strides, *strides, *_shared(args), *lists[2:4], *part, *scales, *args.sizes
-    )  # fmt: skip
-    settings = args.constants | _settings(*blocks) | {"LSE": lse, "SUMS": sums}
-    programs = part[1] * args.batch * args.heads
-    return Launch(query_kernel, programs, args.inputs.q, rest, settings)
-
-
-def key_launch(
-    args: KernelArgs,
-    lists: Sequence[Tensor],
-    written: Sequence[Tensor],
-    scales: tuple[float, float],
-) -> Launch:
-    """Of q, k, v, dout, dk, dv, lse, delta and of_keys; `written` is dout, dk and dv."""
-    blocks = args.blocks("keys")
-    strides = [n for x in written for n in x.stride()]
-    rest = *args.strides, *strides, *_shared(args), *lists[4:6], *scales, *args.sizes
-    settings = args.constants | _settings(*blocks)
-    programs = -(-args.k_len // blocks[1]) * args.batch * args.heads // args.group
-    return Launch(key_kernel, programs, args.inputs.q, rest, settings)
-
-
-def _shared(args: KernelArgs) -> tuple[Any, ...]:
-    return *args.bias, *args.reach, *args.offsets, *args.places
-
-
-def _settings(bm: int, bn: int, warps: int, stages: int) -> dict[str, Any]:
-    launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
-    return {"BM": bm, "BN": bn, **launch}
-
-
-def lists_of(x: Inputs, backward: bool = False) -> Sequence[Tensor]:
-    """Lists of tiles, of which plain positions read none."""
-    if x.plain:
-        return [x.q] * 6
-    return x.lists if len(x.lists) > 2 * backward else made_for(x, backward)
-
-
 def _outputs(*inputs: Any) -> tuple[Tensor, Tensor]:
     x = Inputs(*inputs)
     rows = x.q.shape[:3]
@@ -145,7 +68,6 @@ def _backward(
     """
     given = Inputs(*inputs)
     x = exact_scale(given)
-    args = KernelArgs(x)
     grads = _gradients(dout, out, lse, dlse, with_table, *inputs)
     dq, dk, dv, dtable, dsink, dq_offset, dk_offset = grads
     if out.numel() == 0:
@@ -159,44 +81,24 @@ def _backward(
         # The gradient of the natural logarithm.
         by_row = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
     of_lse = lse if by_row is None else by_row
-    bm, bn, *_ = args.blocks("queries")
-    lists = lists_of(x, backward=True)
-    scales = x.scale * LOG2_E, x.scale if x is given else 1.0
-    tiles = -(-args.q_len // bm)
-    lowest, diagonals = near_diagonals(args, bm, bn) if with_table else (0, 0)
-    at_once = tiles_at_once(args, diagonals, bm, bn) if with_table else tiles
-    parts = diagonals, bm // bn + 1, bn
-    line = beyond = sums = ahead = of_keys = lse
-    if with_table:
-        line, beyond = lse.new_zeros(args.heads, *parts), lse.new_zeros(args.heads)
+    # The gradient of each key's offset.
+    of_keys = lse
     if x.k_offset is not None:
-        of_keys = lse.new_empty(*x.q.shape[:2], args.k_len)
-    for first in range(0, tiles, at_once):
-        some = min(at_once, tiles - first)
-        if with_table:
-            sums = lse.new_zeros(args.batch, args.heads, some, *parts)
-            ahead = lse.new_empty(args.batch, args.heads, some)
-        part = first, some, lowest, diagonals
-        query = query_launch(
-            args, lists, (out, dout, dq), scales, part, lse=dlse is not None, sums=with_table
-        )
-        query(x.q, x.k, x.v, out, dout, dq, lse, of_lse, delta, sums, ahead)
-        if with_table:
-            line, beyond = line + sums.sum((0, 2)), beyond + ahead.sum((0, 2))
-    keys = key_launch(args, lists, (dout, dk, dv), scales)
-    keys(x.q, x.k, x.v, dout, dk, dv, lse, delta, of_keys)
+        of_keys = lse.new_empty(*x.q.shape[:2], x.k.shape[2])
+    scales = x.scale * LOG2_E, x.scale if x is given else 1.0
+    written = out, dout, dq, dk, dv
+    passed = BackwardPass(x, written, scales, lse=dlse is not None, table=with_table)
+    sums, beyond = passed(x.q, x.k, x.v, *written, lse, of_lse, delta, of_keys)
     if x is not given:
         dq.mul_(given.scale)
         dk.mul_(math.log(2))
     if x.sink is not None:
         # What it takes, the scores of the keys give.
-        of_sink = (args.sink[:, None] - lse).exp2() * delta
+        of_sink = (x.sink.to(x.exact)[:, None] * LOG2_E - lse).exp2() * delta
         dsink = -of_sink.sum((0, 2)).to(x.sink.dtype)
         by_row = of_sink if by_row is None else by_row + of_sink
-    if x.table is not None and with_table:
-        first = lowest * bn - bm - (args.k_len - args.q_len) + x.zero
-        of_rows = None if by_row is None else by_row.sum((0, 2))
-        dtable = gathered(line, beyond, first, x.table, of_rows)
+    if passed.table is not None:
+        dtable = passed.table.gradient(sums, beyond, None if by_row is None else by_row.sum((0, 2)))
     if x.q_offset is not None and x.k_offset is not None:
         by_row = torch.zeros_like(lse) if by_row is None else by_row
         dq_offset, dk_offset = (

@@ -1,7 +1,7 @@
 """Layers that share lowered terms: what a launch is told beside q, k and v is made for the first.
 
 Biases in units of log 2, their lists of tiles, and the launches themselves are kept with the normal
-form, where no bias learns.
+form, where no sink and no offset learns.
 """
 
 from collections.abc import Callable
@@ -13,34 +13,48 @@ from torch import Tensor
 from posenc.normal_form.form import NormalForm
 from posenc.torch_modes import kept_for, plain
 from posenc.triton import decoding
-from posenc.triton.attention import (
-    attend,
-    forward_launch,
-    gradients,
-    key_launch,
-    lists_of,
-    query_launch,
-)
-from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs
+from posenc.triton.attention import attend, gradients
+from posenc.triton.kernel_args import LOG2_E, Inputs
 from posenc.triton.launch import Launch, facts
+from posenc.triton.launches import BackwardPass, forward_launch
 
 
 def attended(
-    form: NormalForm, q: Tensor, k: Tensor, v: Tensor, scale: float, inputs: Callable[[], Inputs]
+    form: NormalForm,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    inputs: Callable[[], Inputs],
+    table: Callable[[], Tensor | None],
 ) -> Tensor:
-    """out (b, h, tq, e) of what `inputs` makes of q, k, v, this form and this scale."""
-    if torch.compiler.is_compiling() or not plain(q, k, v):
+    """out (b, h, tq, e) of what `inputs` makes of q, k, v, this form and this scale.
+
+    table  the biases that learn, as `inputs` has them
+    """
+    if torch.compiler.is_compiling():
         return attend(inputs())
     tensors, grads = _tensors(form), torch.is_grad_enabled()
-    if grads and any(x.requires_grad for x in tensors):
+    if not plain(q, k, v, *tensors):
         return attend(inputs())
-    settings = facts(q, k, v), scale
+    learns = grads and any(x.requires_grad for x in tensors)
+    if learns and any(x.requires_grad for x in _beside_distance(form)):
+        return attend(inputs())
+    settings = facts(q, k, v), scale, learns
     layer = kept_for(form, "_triton", settings, lambda: _Layer(inputs()), tensors)
     if not layer.keeps:
         return attend(inputs())
+    if learns:
+        return _Attend.apply(layer, table(), q, k, v)
     if grads and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _Attend.apply(layer, q, k, v)
+        return _Attend.apply(layer, None, q, k, v)
     return layer.forward(q, k, v)[0]
+
+
+def _beside_distance(form: NormalForm) -> list[Tensor]:
+    """What may learn beside tables and slopes."""
+    offsets = () if form.offsets is None else (form.offsets.q, form.offsets.k)
+    return [x for x in (form.sink, *offsets) if x is not None]
 
 
 def _tensors(form: NormalForm) -> tuple[Tensor, ...]:
@@ -59,6 +73,8 @@ class _Layer:
     """Launches of one layer and of those like it; it holds no q, k or v."""
 
     def __init__(self, x: Inputs) -> None:
+        # No graph of a table that learns.
+        x = x if x.table is None else x._replace(table=x.table.detach())
         self.rest, self.exact = x[3:], x.exact
         # In float64 q is scaled before the launch.
         self.keeps = x.q.dtype != torch.float64 and x.q.numel() > 0
@@ -68,7 +84,7 @@ class _Layer:
         self.read = tuple([one for one in told if one is not None])
         self.one = decoding.OneQuery(x) if self.keeps and decoding.fits(x) else None
         self.launch: Launch | None = None
-        self.back: tuple[Any, Launch, Launch] | None = None
+        self.back: tuple[Any, BackwardPass] | None = None
 
     def inputs(self, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
         return Inputs(q, k, v, *self.rest)
@@ -85,31 +101,30 @@ class _Layer:
         return out, lse
 
     def backward(
-        self, dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, table: bool
+    ) -> tuple[Tensor | None, ...]:
+        """The gradients of the table, where it is asked for, and of q, k and v."""
         # Which those who move what autograd saves may have changed.
         lse = lse.contiguous()
         dq, dk, dv, delta = (torch.empty_like(x) for x in (q, k, v, lse))
-        like = facts(dout, out, lse, q, k, v)
-        back = self.back
-        if back is None or back[0] != like:
+        like, written = (facts(dout, out, lse, q, k, v), table), (out, dout, dq, dk, dv)
+        if self.back is None or self.back[0] != like:
             x = self.inputs(q, k, v)
-            args, lists = KernelArgs(x), lists_of(x, backward=True)
             scales = x.scale * LOG2_E, x.scale
-            query = query_launch(args, lists, (out, dout, dq), scales)
-            keys = key_launch(args, lists, (dout, dk, dv), scales)
-            back = self.back = like, query, keys
-        _, query, keys = back
-        query(q, k, v, out, dout, dq, lse, lse, delta, lse, lse)
-        keys(q, k, v, dout, dk, dv, lse, delta, lse)
-        return dq, dk, dv
+            self.back = like, BackwardPass(x, written, scales, lse=False, table=table)
+        passed = self.back[1]
+        sums = passed(q, k, v, *written, lse, lse, delta, lse)
+        dtable = None if passed.table is None else passed.table.gradient(*sums, None)
+        return dtable, dq, dk, dv
 
 
 class _Attend(torch.autograd.Function):
-    """As the operator, of q, k and v alone."""
+    """As the operator, of a table that learns (or None), q, k and v alone."""
 
     @staticmethod
-    def forward(ctx: Any, layer: _Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, layer: _Layer, table: Tensor | None, q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
         out, lse = layer.forward(q, k, v)
         ctx.layer = layer
         ctx.save_for_backward(out, lse, q, k, v, *layer.read)
@@ -119,8 +134,9 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
         layer, (dout,) = ctx.layer, given
         out, lse, q, k, v, *_ = ctx.saved_tensors
+        learns = ctx.needs_input_grad[1]
         watched = torch.is_grad_enabled() or torch.compiler.is_compiling()
         if layer.simple and not watched and plain(dout, out, lse, q, k, v):
-            return None, *layer.backward(dout, out, lse, q, k, v)
-        grads = gradients(dout, out, lse, None, False, q, k, v, *layer.rest)
-        return None, *grads[:3]
+            return None, *layer.backward(dout, out, lse, q, k, v, learns)
+        grads = gradients(dout, out, lse, None, learns, q, k, v, *layer.rest)
+        return None, grads[3] if learns else None, *grads[:3]

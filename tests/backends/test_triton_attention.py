@@ -15,7 +15,7 @@ from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
 pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
 
 if READY:
-    from posenc.triton import attention, decoding
+    from posenc.triton import decoding, launches
     from posenc.triton.kernel_args import Inputs, KernelArgs
     from posenc.triton.tile_lists import tile_kinds
 
@@ -70,7 +70,7 @@ class AsLaunched:
 @pytest.mark.parametrize("q_len", [1, 20])
 def test_float64_keeps_its_scale(q_len: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (attention, ["forward_kernel", "query_kernel", "key_kernel"]),
+        (launches, ["forward_kernel", "query_kernel", "key_kernel"]),
         (decoding, ["decode_kernel"]),
     ):
         for name in names:

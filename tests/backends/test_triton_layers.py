@@ -46,12 +46,14 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels whose arguments Triton binds, one name for each time."""
     from triton.runtime.jit import JITFunction
 
-    from posenc.triton.attention import forward_kernel, key_kernel, query_kernel
     from posenc.triton.decoding import combine_kernel, decode_kernel
+    from posenc.triton.launches import forward_kernel, key_kernel, query_kernel
+    from posenc.triton.table_gradient import table_kernel
 
     run, told = JITFunction.run, list[str]()
+    kernels = forward_kernel, query_kernel, key_kernel, decode_kernel, combine_kernel, table_kernel
     # What other tests left.
-    for kernel in (forward_kernel, query_kernel, key_kernel, decode_kernel, combine_kernel):
+    for kernel in kernels:
         kernel.__dict__.pop("_compiled_for", None)
 
     def noted(self: Any, *args: Any, **settings: Any) -> Any:
@@ -108,6 +110,26 @@ def test_a_backward_pass_is_two_launches_bound_once(
     kernels = ["forward_kernel", "query_kernel", "key_kernel"]
     assert told == kernels
     assert [launch.name for launch in gpu.launches] == kernels * 3
+
+
+def test_a_table_that_learns_is_bound_once_too(
+    gpu: FakeGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions, told = pe.Positions.build(TOKENS, TOKENS, causal=True), bound(monkeypatch)
+    values = torch.zeros(HEADS, 9, requires_grad=True)
+    lowered = pe.lower(t.DistanceTable(values, 8, saturates=True), positions)
+    for _ in range(3):
+        x = [drawn(learns=True) for _ in range(3)]
+        out = attended(lowered, x)
+        with torch.profiler.profile() as backward:
+            *_, of_values = torch.autograd.grad(out, [*x, values], drawn())
+        assert (of_values.shape, of_values.dtype) == (values.shape, values.dtype)
+    kernels = ["forward_kernel", "query_kernel", "key_kernel", "table_kernel"]
+    assert told == kernels
+    assert [launch.name for launch in gpu.launches] == kernels * 3
+    # Those of tiles and those beyond, each added up once.
+    assert computed(backward)["aten::sum"] == 2
+    assert lowered.form.__dict__[LAST][1].rest[0].grad_fn is None
 
 
 @pytest.mark.parametrize("keys", [100, 30_000])
