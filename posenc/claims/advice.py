@@ -105,7 +105,7 @@ def advise(question: Question, known: Iterable[Arm]) -> Answer:
     }
     sizes |= dict.fromkeys(unknown, SIZES)
     found = {
-        encoding: facts(encoding, question.train, question.target, **own)
+        encoding: facts(encoding, question.train, question.target, cache=question.cache, **own)
         for encoding, own in sizes.items()
     }
     told = {encoding: one for encoding, one in found.items() if one is not None}

@@ -22,7 +22,8 @@ class Facts:
     """Of one encoding, or of several together.
 
     refuses           why it does not read the target, made for the train length; empty: it does
-    cache             with which cache it decodes: "rotated" or "raw"; None: with none
+    cache             with which cache it decodes: "rotated" or "raw"; None: with none, or nobody
+                      asked, for to try takes seconds for all of them
     causal_only       whether it is for causal attention only
     length_dependent  whether it turns by angles that depend on how long the input is
     """
@@ -33,7 +34,7 @@ class Facts:
     length_dependent: bool
 
 
-def facts(text: str, train: int, target: int, *, dim: int, heads: int) -> Facts | None:
+def facts(text: str, train: int, target: int, *, dim: int, heads: int, cache: bool) -> Facts | None:
     """Of encodings as a comparison names them; None where a model of these sizes has none such."""
     try:
         own = _made(text, train, dim, heads)
@@ -41,17 +42,22 @@ def facts(text: str, train: int, target: int, *, dim: int, heads: int) -> Facts 
     except PosencError:
         return None
     depends = any(one.tags.length_dependent for one in own)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = Transformer(VOCABULARY, dim, DEPTH, heads, small, max_length=TOKENS, causal=True)
-        tokens = torch.randint(VOCABULARY, (1, TOKENS))
-    length = TOKENS if depends else None
     return Facts(
         refuses=_refusal(own, target),
-        cache=decodes(model.double().eval(), tokens, length),
+        cache=_cache(small, dim, heads, TOKENS if depends else None) if cache else None,
         causal_only=any(one.tags.causal_only for one in own),
         length_dependent=depends,
     )
+
+
+def _cache(encodings: list[Encoding], dim: int, heads: int, length: int | None) -> str | None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Transformer(
+            VOCABULARY, dim, DEPTH, heads, encodings, max_length=TOKENS, causal=True
+        )
+        tokens = torch.randint(VOCABULARY, (1, TOKENS))
+    return decodes(model.double().eval(), tokens, length)
 
 
 def _made(text: str, length: int, dim: int, heads: int) -> list[Encoding]:

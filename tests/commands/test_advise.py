@@ -113,10 +113,12 @@ class TestRows:
 
 class TestFacts:
     def test_a_table_refuses_what_is_longer(self) -> None:
-        learned, rotary = (facts(name, 64, 65, dim=32, heads=4) for name in ("learned", "rotary"))
+        learned, rotary = (
+            facts(name, 64, 65, dim=32, heads=4, cache=True) for name in ("learned", "rotary")
+        )
         assert learned is not None
         assert "max_length >= 65" in learned.refuses
-        within = facts("learned", 64, 64, dim=32, heads=4)
+        within = facts("learned", 64, 64, dim=32, heads=4, cache=True)
         assert within is not None
         assert within.refuses == ""
         assert rotary is not None
@@ -134,12 +136,12 @@ class TestFacts:
     def test_a_cache_is_told_from_decoding_with_it(
         self, name: str, cache: str, depends: bool
     ) -> None:
-        found = facts(name, 64, 512, dim=32, heads=4)
+        found = facts(name, 64, 512, dim=32, heads=4, cache=True)
         assert found is not None
         assert (found.cache, found.length_dependent) == (cache, depends)
 
     def test_what_cannot_be_made_has_none(self) -> None:
-        assert facts("rotary(rotary_dim=128)", 64, 64, dim=32, heads=4) is None
+        assert facts("rotary(rotary_dim=128)", 64, 64, dim=32, heads=4, cache=True) is None
 
 
 class TestCommand:
