@@ -22,8 +22,10 @@ WORDS: dict[Language, dict[str, Any]] = {
     "en": {
         "none": "**No GPU has been at hand: there is no record yet, and no speed is claimed.**",
         "card": "## {gpu}\n\ntorch {torch}, CUDA {cuda}, Triton {triton}.",
-        "right": "**{right} of {all} rows of correctness are right**{wrong}.",
-        "wrong": "; wrong or failed: {names}",
+        "right": "**Of {all} rows of correctness {right} are right, {wrong} wrong**{others}.",
+        "gave up": "; {count} failed before there was a number: {names}",
+        "empty": "; {count} compared nothing: {names}",
+        "wrong": "; {count} gave wrong numbers: {names}",
         "ceilings": ("what the card can do", ""),
         "figures": ("figure", "case", "as called", "as a CUDA graph", "at most"),
         "peers": ("case", "each beside the first, as called", "as CUDA graphs"),
@@ -34,8 +36,10 @@ WORDS: dict[Language, dict[str, Any]] = {
     "zh": {
         "none": "**手边还没有 GPU：尚无记录，也不声称任何速度。**",
         "card": "## {gpu}\n\ntorch {torch}，CUDA {cuda}，Triton {triton}。",
-        "right": "**{all} 行正确性检查中 {right} 行正确**{wrong}。",
-        "wrong": "；错误或失败：{names}",
+        "right": "**{all} 行正确性检查中 {right} 行正确，{wrong} 行错误**{others}。",
+        "gave up": "；{count} 行还没有得到数就失败了：{names}",
+        "empty": "；{count} 行什么也没有比较：{names}",
+        "wrong": "；{count} 行得到错误的数：{names}",
         "ceilings": ("这块卡的上限", ""),
         "figures": ("目标", "用例", "直接调用", "作为 CUDA 图", "上限"),
         "peers": ("用例", "各自与第一个之比，直接调用", "作为 CUDA 图"),
@@ -94,10 +98,23 @@ def section(machine: dict[str, Any], steps: dict[str, dict[str, Found]], languag
 def correct(rows: dict[str, Found], language: Language) -> str:
     told = WORDS[language]
     checked = {name: row for name, row in rows.items() if "missing" not in row}
-    # A comparison of nothing, as an earlier record has one, shows nothing.
-    wrong = [name for name, row in checked.items() if not row.get("right") or row.get("gaps") == []]
-    names = told["wrong"].format(names="; ".join(wrong)) if wrong else ""
-    return told["right"].format(right=len(checked) - len(wrong), all=len(checked), wrong=names)
+    others: dict[str, list[str]] = {"wrong": [], "gave up": [], "empty": []}
+    for name, row in checked.items():
+        if "failed" in row:
+            others["gave up"].append(f"{name} ({row['failed'].partition(':')[0]})")
+        # As an earlier record has one.
+        elif row.get("gaps") == []:
+            others["empty"].append(name)
+        elif not row.get("right"):
+            others["wrong"].append(name)
+    parts = (
+        told[kind].format(count=len(names), names="; ".join(names))
+        for kind, names in others.items()
+        if names
+    )
+    right = len(checked) - sum(map(len, others.values()))
+    counts = {"right": right, "all": len(checked), "wrong": len(others["wrong"])}
+    return told["right"].format(others="".join(parts), **counts)
 
 
 def ceilings(rows: dict[str, Found]) -> Iterator[Sequence[str]]:

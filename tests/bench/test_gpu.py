@@ -20,6 +20,10 @@ from posenc.errors import SettingError, UnknownNameError
 from posenc.lab.encodings import made
 from tests.support.rows import die, fail, give, hang, lack, refuse
 
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+
+import gpu as page
+
 CPU = Place("cpu", tiny=True)
 MACHINE = {"gpu": "a card", "torch": "2"}
 
@@ -163,3 +167,17 @@ def test_the_lab_knows_the_encodings_of_its_step(spelled: str) -> None:
 def test_runs_that_tell_no_losses_agree_in_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_run", lambda config, device: (0.0, []))
     assert training.agreement(CPU, "copy(letters=4)", "float32")["right"] is False
+
+
+def test_the_page_tells_wrong_numbers_from_rows_without_any() -> None:
+    rows = {
+        "one": {"right": True},
+        "two": {"right": False},
+        "three": {"failed": "CompilationError: at 56:4: ..."},
+        "four": {"right": True, "gaps": []},
+        "five": {"missing": "FlexAttention"},
+    }
+    assert page.correct(rows, "en") == (
+        "**Of 4 rows of correctness 1 are right, 1 wrong**; 1 gave wrong numbers: two; "
+        "1 failed before there was a number: three (CompilationError); 1 compared nothing: four."
+    )

@@ -76,7 +76,7 @@ def write_without_drawing(out: Path) -> dict[str, Any]:
     return json.loads((out / "report.json").read_text("utf-8"))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(change_=changes())
 def test_any_change_is_told_or_harmless(folder: Path, change_: tuple[str, int, list[Any]]) -> None:
     file, index, puts = change_
