@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.backends import BACKENDS, asked
+from posenc.backends import BACKENDS, ORDER
 from posenc.backends.backend import Call, check_shapes
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
@@ -177,7 +177,7 @@ def choose(call: Call) -> tuple[str, dict[str, str]]:
     """The backend that `auto` takes, and why those before it are not taken."""
     reasons: dict[str, str] = {}
     able: list[str] = []
-    for name in asked(device_type(call.q)):
+    for name in ORDER.get(device_type(call.q), BACKENDS):
         backend = BACKENDS[name]
         reason = backend.unsupported_reason(call)
         if reason is None:

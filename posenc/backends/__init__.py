@@ -47,8 +47,3 @@ BACKENDS = {
 
 # In which order `auto` asks them, by the type of q's device; elsewhere as they stand above.
 ORDER: dict[str, tuple[str, ...]] = {"cuda": ("triton", "sdpa", "blocked", "flex", "reference")}
-
-
-def asked(device: str) -> tuple[str, ...]:
-    """The names of those that `auto` asks on this type of device, in their order."""
-    return ORDER.get(device) or tuple(BACKENDS)

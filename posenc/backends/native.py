@@ -2,7 +2,7 @@
 
 Tables, slopes, offsets, networks and grids are added tile by tile, tables of vectors are met by
 skewed products, and tiles that masks rule out are skipped. Half precision is computed in float32.
-When `auto` takes it is in `posenc/backends/native_choice.py`.
+From where on `auto` takes it was measured: `posenc/backends/native_choice.py`.
 """
 
 from functools import partial
@@ -11,8 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend, Call, far_operands, operands
-from posenc.backends.native_choice import declines
+from posenc.backends.backend import Backend, Call, dtype_of, far_operands, operands
+from posenc.backends.native_choice import (
+    BARE,
+    FEW_QUERIES,
+    FEW_SHARING,
+    HALVES,
+    decodes_fast,
+    plain_reason,
+    window_reason,
+)
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
@@ -200,6 +208,26 @@ def _of_these_tokens(call: Call) -> bool:
     if form.grid is not None:
         held += [(form.grid.q_index, queries), (form.grid.k_index, keys)]
     return all(x.shape[-1] == length and x.shape[0] in (1, batch) for x, length in held)
+
+
+def declines(call: Call) -> str | None:
+    """Why `auto` leaves a call that it can compute to the next."""
+    if call.lse or call.form.sink is not None:
+        # What is left to others is left to SDPA, which has no such sum and no sink.
+        return None
+    # A graph would be bound to the lengths that give the same answer.
+    if not torch.compiler.is_compiling():
+        shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in HALVES
+        few = FEW_SHARING if shares else FEW_QUERIES
+        if call.q.shape[2] < few:
+            if decodes_fast(call):
+                return None
+            return f"fewer than {few} queries are left to others, whose masks are small"
+    positions = call.form.positions
+    bare = all(feature in (*BARE, Feature.GRID) for feature in call.form.features)
+    if bare and positions.in_order and positions.q_len == positions.k_len:
+        return plain_reason(call) if call.form.grid is None else window_reason(call)
+    return None
 
 
 BACKEND = Backend(

@@ -1,4 +1,4 @@
-"""When `auto` takes the C kernels of what they can compute, as measured beside SDPA.
+"""From where on `auto` takes the C kernels of what they can compute, as measured beside SDPA.
 
 They take what would else need a matrix of scores, a single query, which reads keys where they lie,
 and plain attention that is large enough to pay for packing them; smaller calls, a few queries and
@@ -14,11 +14,11 @@ from posenc.normal_form.features import Feature
 from posenc.terms import Zones
 
 # What leaves nothing to add to scores; torch 2.7 traces no frozen set of the outside.
-_BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
+BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
 # heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
-_FEW_QUERIES, _FEW_SHARING = 8, 12
-_HALVES = torch.bfloat16, torch.float16
+FEW_QUERIES, FEW_SHARING = 8, 12
+HALVES = torch.bfloat16, torch.float16
 # Queries for each head that shares keys which pay for packing where SDPA needs a mask, beside which
 # it is slow in 16 bits.
 _MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
@@ -27,7 +27,7 @@ _MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
 _PLAIN, _LEARNING = (32, 2**13), (32, 2**15)
 _PLAIN_IN: dict[torch.dtype | None, tuple[int, int]] = {
     torch.bfloat16: (32, 2**13),
-    torch.float16: (_FEW_QUERIES, 2**11),
+    torch.float16: (FEW_QUERIES, 2**11),
 }
 # The same with dropout, for which SDPA keeps all weights.
 _DROPPED_QUERIES = 16
@@ -36,27 +36,7 @@ _DROPPED_QUERIES = 16
 _WINDOW, _WINDOW_LEARNING = 196, 49
 
 
-def declines(call: Call) -> str | None:
-    """Why `auto` leaves a call that it can compute to the next."""
-    if call.lse or call.form.sink is not None:
-        # What is left to others is left to SDPA, which has no such sum and no sink.
-        return None
-    # A graph would be bound to the lengths that give the same answer.
-    if not torch.compiler.is_compiling():
-        shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in _HALVES
-        few = _FEW_SHARING if shares else _FEW_QUERIES
-        if call.q.shape[2] < few:
-            if _decodes_fast(call):
-                return None
-            return f"fewer than {few} queries are left to others, whose masks are small"
-    positions = call.form.positions
-    bare = all(feature in (*_BARE, Feature.GRID) for feature in call.form.features)
-    if bare and positions.in_order and positions.q_len == positions.k_len:
-        return _plain_reason(call) if call.form.grid is None else _window_reason(call)
-    return None
-
-
-def _plain_reason(call: Call) -> str | None:
+def plain_reason(call: Call) -> str | None:
     """Why plain attention is left to SDPA, or None where it is large."""
     if torch.compiler.is_exporting():
         # An exported graph keeps its lengths open, and would be bound by a comparison.
@@ -74,9 +54,9 @@ def _plain_reason(call: Call) -> str | None:
     return None
 
 
-def _window_reason(call: Call) -> str | None:
+def window_reason(call: Call) -> str | None:
     """Why a window with a table of rows and columns is left to SDPA, or None where it is large."""
-    if torch.compiler.is_compiling() or call.dropout or dtype_of(call.q, call.k) in _HALVES:
+    if torch.compiler.is_compiling() or call.dropout or dtype_of(call.q, call.k) in HALVES:
         return None
     grid = call.form.grid
     assert grid is not None
@@ -86,7 +66,7 @@ def _window_reason(call: Call) -> str | None:
     return f"windows of fewer than {least} tokens are left to SDPA, whose mask of them is small"
 
 
-def _decodes_fast(call: Call) -> bool:
+def decodes_fast(call: Call) -> bool:
     """Whether this is one query, or a few meet what is slow elsewhere: far keys, two rotations,
     tables of values or 16 bits.
     """
