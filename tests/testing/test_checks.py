@@ -22,9 +22,10 @@ EXAMPLES = [example for member in pe.encodings().values() for example in member.
 TRACES = {"check_compiles", "check_exports"}
 TRACED = {(type(x), type(getattr(x, "scaling", None))): x for x in reversed(EXAMPLES)}
 # What these ask of backends hangs on kinds of terms, not on their numbers, and takes as long as
-# most others together. check_backends holds every example to the reference, and
-# tests/backends/test_native_precision.py to float64 in low precision.
+# most others together. check_scales and check_negative_orders hold every example to the reference
+# in every backend, and tests/backends/test_native_precision.py to float64 in low precision.
 LONG = {
+    "check_backends",
     "check_gradients_in_low_precision",
     "check_hidden_tokens",
     "check_masks_in_backends",
