@@ -67,8 +67,8 @@ class FakeGPU:
 
     def _launcher(self, source: Any, metadata: Any) -> Any:
         names = source.fn.arg_names
-        # The one that has no launcher yet.
-        compiled = self._compiled(source.fn)[-1]
+        # Triton asks for a launcher at each launch, also of what was compiled long before.
+        compiled = next(one for one in self._compiled(source.fn) if one.src is source)
 
         def launch(x: int, y: int, z: int, *rest: Any) -> None:
             arguments = dict(zip(names, rest[-len(names) :], strict=True))
