@@ -83,7 +83,16 @@ torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
 Part = Encoding | Term | Documents
 # As a tuple, for torch 2.7's dynamo cannot trace isinstance with a union.
 PARTS = (Encoding, Documents, *get_args(Term))
-_TURNS = get_args(Turn)
+# Of which a call has one, and why.
+_ALONE: tuple[tuple[Any, str, str], ...] = (
+    (
+        get_args(Turn),
+        "rotations",
+        "queries and keys can be rotated once, choose one rotary encoding",
+    ),
+    (RotateValues, "rotations of values", "values can be rotated once"),
+    (Transform, "Transforms", "queries and keys can be multiplied once"),
+)
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
 Lowerable = Part | Sequence[Part | Sequence[Part]] | nn.ModuleList | Lowered | None
 
@@ -174,20 +183,8 @@ def lower(
             terms.extend(part.lower(positions, own, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
             terms.append(part)
-    rotations = [term for term in terms if isinstance(term, _TURNS)]
-    if len(rotations) > 1:
-        raise UnsupportedError(
-            f"{len(rotations)} rotations in one call ({encoding!r}): "
-            "queries and keys can be rotated once, choose one rotary encoding"
-        )
-    if len([term for term in terms if isinstance(term, RotateValues)]) > 1:
-        raise UnsupportedError(
-            f"two rotations of values in one call ({encoding!r}): values can be rotated once"
-        )
-    if len([term for term in terms if isinstance(term, Transform)]) > 1:
-        raise UnsupportedError(
-            f"two Transforms in one call ({encoding!r}): queries and keys can be multiplied once"
-        )
+    if len(terms) > 1:
+        _check_alone(terms, encoding)
     by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
     return fitting(
         Lowered,
@@ -196,6 +193,14 @@ def lower(
         length_dependent=by_length,
         keys_prerotated=own_only,
     )
+
+
+def _check_alone(terms: Sequence[Term], encoding: Lowerable) -> None:
+    """Raise UnsupportedError for two terms of a kind of which a call has one."""
+    for kind, named, why in _ALONE:
+        count = sum(isinstance(term, kind) for term in terms)
+        if count > 1:
+            raise UnsupportedError(f"{count} {named} in one call ({encoding!r}): {why}")
 
 
 def _with_rotated_keys(term: Term) -> Term:

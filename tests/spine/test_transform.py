@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_refused() -> None:
         for backend in ("reference", "native"):
             with pytest.raises(pe.ShapeError, match=said):
                 pe.attend(q, k, v, terms, backend=backend)
-    with pytest.raises(pe.UnsupportedError, match="two Transforms in one call"):
+    with pytest.raises(pe.UnsupportedError, match="2 Transforms in one call"):
         pe.attend(q, k, v, [one, one])
     with pytest.raises(pe.UnsupportedError, match="not to one Rotate"):
         pe.rotate(q, k, one)
