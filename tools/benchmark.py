@@ -2,10 +2,11 @@
 
     python tools/benchmark.py posenc-bench/bench.json
 
-writes docs/benchmark.json, with times of four digits, which is more than clocks of a shared machine
-know. A recording of `--only` takes the place of its own cases, each of which then tells the
-command, the day and the machine by which it was `recorded`. `make generate` judges the times by the
-figures that the cases declare today, and shows them in the pages of the benchmark and in the
+writes docs/benchmark/SET.json, one recording for each instruction set that the C kernels may take,
+with times of four digits, which is more than clocks of a shared machine know. A recording of
+`--only` takes the place of its own cases, each of which then tells the command, the day and the
+machine by which it was `recorded`. `make generate` judges the times by the figures that the cases
+declare today, and shows them in the pages of the benchmark; the first recording also in the
 READMEs.
 """
 
@@ -31,17 +32,22 @@ from posenc.bench.training import ENCODINGS, SHAPES, TrainingSetting
 from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, lines, noise
 
 ROOT = Path(__file__).parent.parent
-DATA = ROOT / "docs" / "benchmark.json"
+DATA = ROOT / "docs" / "benchmark"
+# By the instruction set of the kernels; what is said first is of the first.
+RECORDINGS = ("avx512bf16", "avx2")
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
 MARKS = "<!-- figures: make generate -->", "<!-- end of figures -->"
 README_MARKS = "<!-- speed: make generate -->", "<!-- end of speed -->"
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
-        "where": "`{command}` on {day}: {cpu}, {cores} cores, torch {torch}. {headline}. Times are "
-        "ratios to the same work without position or to a floor, with the interval that holds the "
-        "median 19 times of 20; memory is what position adds. *Missed* is above the figure, *lost* "
-        "is slower than the best peer, or larger. A line shows the worst of its cases. {noise}",
+        "where": "`{command}` on {day}: {cpu}, {cores} cores, kernels for {native}, torch "
+        "{torch}. {headline}. Times are ratios to the same work without position or to a floor, "
+        "with the interval that holds the median 19 times of 20; memory is what position adds. "
+        "*Missed* is above the figure, *lost* is slower than the best peer, or larger. A line "
+        "shows the worst of its cases. {noise}",
         "counts": "{headline}",
+        "elsewhere": "### With kernels for {native}\n\n`{command}` on {day}: {cpu}, {cores} cores, "
+        "torch {torch}. {headline}. {noise}",
         "again": " Measured again on {day}, by `{command}`: {cases} of the cases{machine}.",
         "single": "Memory in this recording is one sample.",
         "lines": ("what", "case", "found", "at most", "beside the best peer"),
@@ -55,17 +61,20 @@ WORDS: dict[str, dict[str, Any]] = {
         "of": "{count} of {of}",
         "rows": ("what", "met", "found at worst", "at most", "at worst beside the best peer"),
         "alone": "no peer ran",
-        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores).",
+        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores, kernels for {native}).",
+        "besides": " With kernels for {native}, {headline} (on {day}, {cpu}, {cores} cores).",
         "fold": "Every kind of figure, with the one that fares worst",
         "length": "length {length}: {who}",
     },
     "zh": {
-        "where": "`{command}`，{day}：{cpu}，{cores} 核，torch {torch}。{headline}。"
+        "where": "`{command}`，{day}：{cpu}，{cores} 核，{native} 内核，torch {torch}。{headline}。"
         "时间是与没有位置的同样计算或与下限的比值，附有 20 次里 19 次能包含中位数的区间；"
         "内存是位置增加的量。“未达到”指高于上限，“落后”指比最好的其他实现慢，或占用更多。"
         "一行显示其中最差的用例。“噪声”指作为分母的时间自己相差超过 15 %。",
         "counts": "{total} 项中 {met} 项达到，{missed} 项未达到，{lost} 项落后，"
         "{missed and lost} 项未达到且落后，{not available} 项未测",
+        "elsewhere": "### 用 {native} 内核\n\n`{command}`，{day}：{cpu}，{cores} 核，"
+        "torch {torch}。{headline}。",
         "again": "{day} 用 `{command}` 重新测过其中 {cases} 个用例{machine}。",
         "single": "这次记录里内存只测了一次。",
         "lines": ("项目", "用例", "测得", "上限", "与最好的其他实现比"),
@@ -79,7 +88,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "of": "{of} 项中 {count} 项",
         "rows": ("项目", "达到", "最差", "上限", "与最好的其他实现比，最差"),
         "alone": "没有可比的",
-        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核）。",
+        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核，{native} 内核）。",
+        "besides": "用 {native} 内核，{headline}（{day}，{cpu}，{cores} 核）。",
         "fold": "每一类数字，以及其中最差的一个",
         "length": "长度 {length}：{who}",
     },
@@ -107,21 +117,38 @@ def measured_again(report: dict[str, Any], language: str) -> str:
     return "".join(sentences)
 
 
+def recordings() -> list[dict[str, Any]]:
+    return [json.loads((DATA / f"{kind}.json").read_text()) for kind in RECORDINGS]
+
+
+def measured_in(report: dict[str, Any]) -> list[Result]:
+    """Today's cases of which it has times: it may be a recording of some alone."""
+    return [result for result in results(report) if result.values]
+
+
 def pages() -> dict[Path, str]:
     """The pages of the benchmark as they should be."""
-    report = json.loads(DATA.read_text())
-    found = results(report)
-    return {
-        path: between(path.read_text(), MARKS, page(report, found, language), language)
-        for language, path in PAGES.items()
-    }
+    first, *others = recordings()
+    texts = {}
+    for language, path in PAGES.items():
+        parts = [page(first, results(first), language), *(elsewhere(x, language) for x in others)]
+        texts[path] = between(path.read_text(), MARKS, "\n\n".join(parts), language)
+    return texts
+
+
+def elsewhere(report: dict[str, Any], language: str) -> str:
+    """Another recording: of what it measured each kind of figure, with the one that fares worst."""
+    found, told = measured_in(report), WORDS[language]
+    said = words(report, found, language, "elsewhere") + measured_again(report, language)
+    return f"{said}\n\n{grid(told['rows'], row_cells(found, language))}"
 
 
 def readme(text: str, language: str) -> str:
     """A README with what was measured between its marks."""
-    report = json.loads(DATA.read_text())
+    report, *others = recordings()
     found = results(report)
     said = words(report, found, language, "summary") + measured_again(report, language)
+    said += "".join(words(other, measured_in(other), language, "besides") for other in others)
     told = WORDS[language]
     rows = grid(told["rows"], row_cells(found, language))
     folded = ["<details>", f"<summary>{told['fold']}</summary>", "", rows, "", "</details>"]
@@ -158,7 +185,7 @@ def words(report: dict[str, Any], found: Sequence[Result], language: str, key: s
         day=report["started"][:10],
         headline=said,
         noise=noise(found) or "",
-        **{name: machine[name] for name in ("cpu", "cores", "torch")},
+        **{name: machine[name] for name in ("cpu", "cores", "torch", "native")},
     )
 
 
@@ -287,7 +314,11 @@ if __name__ == "__main__":
     recorded = json.loads(Path(sys.argv[1]).read_text())
     # Where the results were put is nobody's affair.
     recorded["command"] = re.sub(r" --out[ =]\S+", "", recorded["command"])
-    if "--only" in shlex.split(recorded["command"]):
-        recorded = merged(json.loads(DATA.read_text()), recorded)
-    DATA.write_text(json.dumps(kept(recorded), separators=(",", ":")) + "\n")
-    print(f"{DATA.relative_to(ROOT)}: {recorded['headline']}")
+    kind = recorded["machine"]["native"]
+    if kind not in RECORDINGS:
+        sys.exit(f"the kernels ran by {kind!r}, and recordings are kept of {', '.join(RECORDINGS)}")
+    data = DATA / f"{kind}.json"
+    if data.exists() and "--only" in shlex.split(recorded["command"]):
+        recorded = merged(json.loads(data.read_text()), recorded)
+    data.write_text(json.dumps(kept(recorded), separators=(",", ":")) + "\n")
+    print(f"{data.relative_to(ROOT)}: {recorded['headline']}")

@@ -218,6 +218,7 @@ PEERS = {
     "transformers compiled": "编译后的 transformers",
     "multiply in place, four tensors": "原地相乘，四个张量",
     "no attention": "没有注意力",
+    "its matrix products alone": "只有它的矩阵乘积",
     "rich alone": "只有 rich",
     "the turning kernel and SDPA": "旋转内核加 SDPA",
     "the kernel, its mask made before": "内核本身，掩码事先做好",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from posenc.bench import attention_peers as peers
 from posenc.bench.attention_encodings import visible_share
 from posenc.bench.attention_inputs import AttentionSetting, no_position, ours
+from posenc.bench.attention_products import PRODUCTS, products
 from posenc.bench.case import Case, Goal
 
 FLOOR, MASKED = "no position", "SDPA, mask"
@@ -49,6 +50,8 @@ def zoned(encoding: str, length: int) -> float:
 
 
 BARE = ("none", "rotary")
+# Of these the products of q, k and v are all but everything.
+PLAIN = (*BARE, "t5")
 ROWS = (
     Row(
         "no bias and rotary, causal, forward",
@@ -115,9 +118,13 @@ def case_of(row: Row, setting: AttentionSetting) -> Case:
         # Peers draw masks of their own, through the SDPA that is the floor here.
         **({} if row.dropout else PEERS.get(encoding, {})),
     }
+    # Kernels multiply in float32 too, unless a processor has products of narrower numbers.
+    least = PRODUCTS if encoding in PLAIN and setting.dtype == "float32" else None
+    if least is not None:
+        runs[least] = products
     return Case(
         f"attention {passes}, {setting}", "attention", setting, runs, row.base,
-        goals=(Goal(row.title, line, "posenc", row.base, round(found, 2)),),
+        goals=(Goal(row.title, line, "posenc", row.base, round(found, 2), least=least),),
         rounds=LONG if length > 2048 or setting.dtype == "float16" else (7, 40),
         curve=f"{encoding}, {setting.dtype}".replace("none", "no bias")
         if encoding in row.curves

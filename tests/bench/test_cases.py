@@ -1,12 +1,14 @@
 """The benchmark's cases, and that their contestants compute the same."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
 import torch
 from bench_cases import case_of
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import posenc as pe
 from posenc.bench import (
@@ -20,6 +22,7 @@ from posenc.bench.attention import CONTENT_ROW
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
 from posenc.bench.attention_encodings import ENCODINGS, visible_share
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
+from posenc.bench.attention_products import BLOCK, products
 from posenc.bench.bare_tables import BARE
 from posenc.bench.case import GROUPS, Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
@@ -228,6 +231,18 @@ class TestLeast:
                 if goal.least is not None:
                     assert goal.least in case.contestants
                     assert goal.least not in (goal.peers or ())
+
+    @pytest.mark.parametrize("training", [False, True])
+    def test_products_are_those_of_attention(self, training: bool) -> None:
+        length = 3 * BLOCK
+        whole = AttentionSetting("none", length, "float32", causal=False, training=training)
+        one = 2 * whole.heads * whole.dim * length**2
+        # With causality blocks of queries meet one, two and three of as many keys.
+        for setting, share in ((whole, 1), (replace(whole, causal=True), 6 / 9)):
+            call = products(setting.inputs())
+            with FlopCounterMode(display=False) as counted:
+                call()
+            assert counted.get_total_flops() == (7 if training else 2) * one * share
 
     @pytest.mark.parametrize("name", BARE)
     def test_bare_calls_make_the_tables_of_lower(self, name: str) -> None:

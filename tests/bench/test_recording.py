@@ -82,3 +82,17 @@ class TestRecording:
             assert told in benchmark.page(WHOLE, found, language)
         met = [Result.from_json(FIRST, PART["cases"][0])]
         assert "four tensors: " not in benchmark.page(PART, met, "en")
+
+    def test_a_recording_of_other_kernels_shows_each_kind_of_figure_once(self) -> None:
+        told = benchmark.elsewhere(WHOLE, "en")
+        title, _, said, _, *rows = told.splitlines()
+        assert title == f"### With kernels for {WHOLE['machine']['native']}"
+        assert said.startswith("`posenc bench")
+        cells = {row.split(" | ")[0].removeprefix("| "): row.split(" | ")[1:] for row in rows[2:]}
+        assert (
+            len(cells) == len(rows[2:]) == len({goal.row for c in all_cases() for goal in c.goals})
+        )
+        of, worst, most, _ = cells[FIRST.goals[0].row]
+        assert of.startswith("0 of ")
+        assert worst == "**1.50**, multiply in place, four tensors: 1.00"
+        assert most == "1.3 times multiply in place, twice"
