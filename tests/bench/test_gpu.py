@@ -111,13 +111,14 @@ def test_no_row_begins_when_time_is_up() -> None:
 
 def test_a_record_knows_source_and_card_and_asks_again_for_what_failed(tmp_path: Path) -> None:
     step, rows = Step("right", "", lambda _: iter(())), [Row("a", give), Row("b", give)]
-    record = Record(tmp_path / "gpu.json", MACHINE)
+    path = tmp_path / "a" / "new folder" / "gpu.json"
+    record = Record(path, MACHINE)
     record.add(step, rows[0], {"right": True})
     record.add(step, rows[1], {"failed": "ValueError"})
-    again = Record(tmp_path / "gpu.json", MACHINE)
+    again = Record(path, MACHINE)
     assert again.left(step, rows) == rows[1:]
     assert [name for _, name, _ in again.rows()] == ["a", "b"]
-    other = Record(tmp_path / "gpu.json", MACHINE | {"gpu": "another"})
+    other = Record(path, MACHINE | {"gpu": "another"})
     assert other.left(step, rows) == rows
     again.source = "changed"
     assert again.left(step, rows) == rows

@@ -26,6 +26,8 @@ class Record:
         self.path, self.source, self.card = path, source(), machine["gpu"]
         self.data = _read(path) or {"version": VERSION, "machines": {}, "steps": {}}
         self.data["machines"][self.card] = machine
+        # Now, not when the first row is measured and would be lost.
+        path.parent.mkdir(parents=True, exist_ok=True)
 
     def left(self, step: Step, rows: list[Row]) -> list[Row]:
         """Those of its rows that are not known yet, or failed."""
