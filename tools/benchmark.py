@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import chinese
-from benchmark_recording import kept, merged, results
+from benchmark_recording import kept, measured_in, merged, results
+from benchmark_texts import VERDICTS_SHOWN, WORDS
 from punctuate import punctuate
 
 from posenc.bench.case import Goal
@@ -33,73 +34,11 @@ from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, line
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "benchmark"
-# By the instruction set of the kernels; what is said first is of the first.
-RECORDINGS = ("avx512bf16", "avx2")
+# By the instruction set of the kernels, and what it is called; READMEs show the first.
+RECORDINGS = {"avx512bf16": "AVX-512 BF16", "avx2": "AVX2"}
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
 MARKS = "<!-- figures: make generate -->", "<!-- end of figures -->"
 README_MARKS = "<!-- speed: make generate -->", "<!-- end of speed -->"
-WORDS: dict[str, dict[str, Any]] = {
-    "en": {
-        "where": "`{command}` on {day}: {cpu}, {cores} cores, kernels for {native}, torch "
-        "{torch}. {headline}. Times are ratios to the same work without position or to a floor, "
-        "with the interval that holds the median 19 times of 20; memory is what position adds. "
-        "*Missed* is above the figure, *lost* is slower than the best peer, or larger. A line "
-        "shows the worst of its cases. {noise}",
-        "counts": "{headline}",
-        "elsewhere": "### With kernels for {native}\n\n`{command}` on {day}: {cpu}, {cores} cores, "
-        "torch {torch}. {headline}. {noise}",
-        "again": " Measured again on {day}, by `{command}`: {cases} of the cases{machine}.",
-        "single": "Memory in this recording is one sample.",
-        "lines": ("what", "case", "found", "at most", "beside the best peer"),
-        "cases": ("case", "who", "found", "at most", "beside the best peer"),
-        "short": "Every case that is missed or lost:",
-        "noisy": " (noisy)",
-        "least": ", {name}: {found}",
-        "absent": "not measured",
-        "times": "times",
-        "above": "{unit} above",
-        "of": "{count} of {of}",
-        "rows": ("what", "met", "found at worst", "at most", "at worst beside the best peer"),
-        "alone": "no peer ran",
-        "summary": "In all, {headline} (on {day}, {cpu}, {cores} cores, kernels for {native}).",
-        "besides": " With kernels for {native}, {headline} (on {day}, {cpu}, {cores} cores).",
-        "fold": "Every kind of figure, with the one that fares worst",
-        "length": "length {length}: {who}",
-    },
-    "zh": {
-        "where": "`{command}`，{day}：{cpu}，{cores} 核，{native} 内核，torch {torch}。{headline}。"
-        "时间是与没有位置的同样计算或与下限的比值，附有 20 次里 19 次能包含中位数的区间；"
-        "内存是位置增加的量。“未达到”指高于上限，“落后”指比最好的其他实现慢，或占用更多。"
-        "一行显示其中最差的用例。“噪声”指作为分母的时间自己相差超过 15 %。",
-        "counts": "{total} 项中 {met} 项达到，{missed} 项未达到，{lost} 项落后，"
-        "{missed and lost} 项未达到且落后，{not available} 项未测",
-        "elsewhere": "### 用 {native} 内核\n\n`{command}`，{day}：{cpu}，{cores} 核，"
-        "torch {torch}。{headline}。",
-        "again": "{day} 用 `{command}` 重新测过其中 {cases} 个用例{machine}。",
-        "single": "这次记录里内存只测了一次。",
-        "lines": ("项目", "用例", "测得", "上限", "与最好的其他实现比"),
-        "cases": ("用例", "谁", "测得", "上限", "与最好的其他实现比"),
-        "short": "所有未达到或落后的用例：",
-        "noisy": "（噪声）",
-        "least": "，{name}：{found}",
-        "absent": "未测",
-        "times": "倍于",
-        "above": "{unit}，高于",
-        "of": "{of} 项中 {count} 项",
-        "rows": ("项目", "达到", "最差", "上限", "与最好的其他实现比，最差"),
-        "alone": "没有可比的",
-        "summary": "总计 {headline}（{day}，{cpu}，{cores} 核，{native} 内核）。",
-        "besides": "用 {native} 内核，{headline}（{day}，{cpu}，{cores} 核）。",
-        "fold": "每一类数字，以及其中最差的一个",
-        "length": "长度 {length}：{who}",
-    },
-}
-VERDICTS_SHOWN = {
-    "en": {"met": "", "missed": " **missed**", "lost": " **lost**",
-           "missed and lost": " **missed and lost**", "not available": ""},
-    "zh": {"met": "", "missed": " **未达到**", "lost": " **落后**",
-           "missed and lost": " **未达到且落后**", "not available": ""},
-}  # fmt: skip
 
 
 def measured_again(report: dict[str, Any], language: str) -> str:
@@ -119,11 +58,6 @@ def measured_again(report: dict[str, Any], language: str) -> str:
 
 def recordings() -> list[dict[str, Any]]:
     return [json.loads((DATA / f"{kind}.json").read_text()) for kind in RECORDINGS]
-
-
-def measured_in(report: dict[str, Any]) -> list[Result]:
-    """Today's cases of which it has times: it may be a recording of some alone."""
-    return [result for result in results(report) if result.values]
 
 
 def pages() -> dict[Path, str]:
@@ -185,7 +119,8 @@ def words(report: dict[str, Any], found: Sequence[Result], language: str, key: s
         day=report["started"][:10],
         headline=said,
         noise=noise(found) or "",
-        **{name: machine[name] for name in ("cpu", "cores", "torch", "native")},
+        native=RECORDINGS.get(machine["native"], machine["native"]),
+        **{name: machine[name] for name in ("cpu", "cores", "torch")},
     )
 
 

@@ -22,6 +22,11 @@ def results(report: dict[str, Any]) -> list[Result]:
     return [Result.from_json(case, recorded.get(case.name)) for case in all_cases()]
 
 
+def measured_in(report: dict[str, Any]) -> list[Result]:
+    """Those of which it has times: a recording may be of some cases alone."""
+    return [result for result in results(report) if result.values]
+
+
 def merged(whole: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     """`whole` with the cases of `part`, a later run of some of them; figures are judged anew.
 

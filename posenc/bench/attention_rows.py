@@ -50,7 +50,7 @@ def zoned(encoding: str, length: int) -> float:
 
 
 BARE = ("none", "rotary")
-# Of these the products of q, k and v are all but everything.
+# Which compute little beside the matrix products of q, k and v.
 PLAIN = (*BARE, "t5")
 ROWS = (
     Row(
@@ -118,7 +118,7 @@ def case_of(row: Row, setting: AttentionSetting) -> Case:
         # Peers draw masks of their own, through the SDPA that is the floor here.
         **({} if row.dropout else PEERS.get(encoding, {})),
     }
-    # Kernels multiply in float32 too, unless a processor has products of narrower numbers.
+    # What products of bfloat16 take depends on whether the processor has them.
     least = PRODUCTS if encoding in PLAIN and setting.dtype == "float32" else None
     if least is not None:
         runs[least] = products

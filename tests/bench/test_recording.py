@@ -87,6 +87,8 @@ class TestRecording:
         told = benchmark.elsewhere(WHOLE, "en")
         title, _, said, _, *rows = told.splitlines()
         assert title == f"### With kernels for {WHOLE['machine']['native']}"
+        named = WHOLE | {"machine": WHOLE["machine"] | {"native": "avx2"}}
+        assert benchmark.elsewhere(named, "zh").startswith("### 用 AVX2 内核\n")
         assert said.startswith("`posenc bench")
         cells = {row.split(" | ")[0].removeprefix("| "): row.split(" | ")[1:] for row in rows[2:]}
         # What it did not measure has no row.
