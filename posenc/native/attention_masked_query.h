@@ -13,9 +13,9 @@ static void asked_scratch(const struct pe_query *p, struct scratch *memory, stru
     w->out = take(memory, heads * values);
     w->sum = take(memory, heads * WIDE);
     w->peak = take(memory, heads);
-    w->scores = take(memory, TILE);
-    w->weights = take(memory, TILE);
-    w->mask = take(memory, TILE);
+    w->scores = take(memory, TOGETHER * TILE);
+    w->weights = take(memory, TOGETHER * TILE);
+    w->mask = take(memory, TOGETHER * TILE);
     w->far_sum = take(memory, 2 * BLOCK_ROWS);
 }
 
@@ -34,35 +34,46 @@ static int64_t tile_of_mask(const REAL *mask, int64_t count, REAL *to) {
     return (int64_t)sum_of(hidden);
 }
 
-/* A query head meets a tile of keys. */
-static void asked_meeting(const struct pe_query *p, struct asked *w, int64_t row,
+/* Query heads row .. row + queries - 1 meet a tile of keys, of which hidden[n] are hidden from
+   head n; heads read one mask, or each its own. */
+static void asked_meeting(const struct pe_query *p, struct asked *w, int64_t row, int64_t queries,
                           const struct rows *keys, const struct rows *values, int64_t count,
-                          int64_t hidden) {
-    int64_t pitch = pitch_of(p->value_width);
-    vr s[TILE / (sizeof(vf) / sizeof(REAL))];
+                          const int64_t *hidden, int64_t mask_step) {
+    int64_t width = pitch_of(p->width), pitch = pitch_of(p->value_width), unequal = 0;
     REAL scale = (REAL)(p->scale * LOG16E), *out = w->out + row * pitch;
-    dots(keys, 0, count, w->q + row * pitch_of(p->width), 0, w->scores);
+    dots(queries, keys, 0, count, w->q + row * width, width, 0, w->scores);
+    for (int64_t q = 0; q < queries; q++) {
+        vr s[TILE / (sizeof(vf) / sizeof(REAL))];
+        const REAL *scores = w->scores + q * TILE, *masks = w->mask + q * mask_step;
 #pragma GCC unroll 16
-    for (int64_t n = 0; n < TILE / WIDE; n++) {
-        vr mask = get(w->mask + n * WIDE);
-        vw shown = (vw)(mask != -INFINITY);
-        s[n] = get(w->scores + n * WIDE) * scale + mask;
-        if (hidden) s[n] = (vr)(((vw)s[n] & shown) | ((vw)all(-INFINITY) & ~shown));
+        for (int64_t n = 0; n < TILE / WIDE; n++) {
+            vr mask = get(masks + n * WIDE);
+            vw shown = (vw)(mask != -INFINITY);
+            s[n] = get(scores + n * WIDE) * scale + mask;
+            if (hidden[q]) s[n] = (vr)(((vw)s[n] & shown) | ((vw)all(-INFINITY) & ~shown));
+        }
+        soften_row(s, w->weights + q * TILE, w->peak + row + q, w->sum + (row + q) * WIDE,
+                   out + q * pitch, pitch, w->far_sum);
+        unequal |= hidden[q] - (TILE - count);
     }
-    soften_row(s, w->weights, w->peak + row, w->sum + row * WIDE, out, pitch, w->far_sum);
     /* What is hidden is not read, for it may be NaN. */
-    if (!hidden) blend(values, 0, count, w->weights, out);
-    for (int64_t j = 0; hidden && j < count; j++) {
-        int64_t from = j;
-        while (j < count && w->mask[j] != -INFINITY) j++;
-        if (j > from) blend(values, from, j, w->weights, out);
-    }
+    if (!unequal) blend(queries, values, 0, count, w->weights, out, pitch);
+    for (int64_t q = 0; unequal && q < queries; q++)
+        for (int64_t j = 0; j < count; j++) {
+            const REAL *mask = w->mask + q * mask_step;
+            int64_t from = j;
+            while (j < count && mask[j] != -INFINITY) j++;
+            if (j > from) blend(1, values, from, j, w->weights + q * TILE, out + q * pitch, 0);
+        }
 }
 
 /* Query heads first .. first + heads - 1 of one row of the batch, which share a key head. */
 static void asked_task(const struct pe_query *p, struct asked *w, int64_t b, int64_t first,
                        int64_t heads) {
     int64_t own = first / (p->heads / p->key_heads), values = pitch_of(p->value_width);
+    int64_t mask_step = p->mask && p->mask_stride[1] ? TILE : 0;
+    /* Rows that are packed are wide already. */
+    int64_t read = p->width % WIDE || p->value_width % WIDE ? REAL_TYPE : p->type;
     pack_rows(p->q, p->type, b * p->q_stride[0] + first * p->q_stride[1], p->q_stride[1], heads,
               p->width, w->q, pitch_of(p->width));
     memset(w->out, 0, (size_t)(heads * values) * sizeof(REAL));
@@ -71,16 +82,23 @@ static void asked_task(const struct pe_query *p, struct asked *w, int64_t b, int
     for (int64_t r = 0; r < heads; r++)
         start_row(p->sink ? p->sink[first + r] : -INFINITY, w->peak + r, w->sum + r * WIDE);
     for (int64_t start = 0; start < p->keys; start += TILE) {
-        int64_t count = least(TILE, p->keys - start), hidden = 0;
+        int64_t count = least(TILE, p->keys - start), hidden[TOGETHER], queries;
         int packed = 0;
         struct rows keys = {0}, rows = {0};
-        for (int64_t r = 0; r < heads; r++) {
-            if (!r || p->mask) {
+        for (int64_t r = 0; r < heads; r += queries) {
+            int64_t all_hidden = 1;
+            queries = together(read, heads - r);
+            for (int64_t q = 0; q < queries; q++) {
                 const REAL *mask = p->mask;
-                if (mask) mask += b * p->mask_stride[0] + (first + r) * p->mask_stride[1] + start;
-                hidden = tile_of_mask(mask, count, w->mask);
+                if (mask)
+                    mask += b * p->mask_stride[0] + (first + r + q) * p->mask_stride[1] + start;
+                if (mask_step || r + q == 0)
+                    hidden[q] = tile_of_mask(mask, count, w->mask + q * mask_step);
+                else
+                    hidden[q] = hidden[0];
+                all_hidden &= hidden[q] == TILE;
             }
-            if (hidden == TILE) continue;
+            if (all_hidden) continue;
             if (!packed)
                 keys = rows_of(p->k, p->type,
                                b * p->k_stride[0] + own * p->k_stride[1] + start * p->k_stride[2],
@@ -89,7 +107,7 @@ static void asked_task(const struct pe_query *p, struct asked *w, int64_t b, int
                                b * p->v_stride[0] + own * p->v_stride[1] + start * p->v_stride[2],
                                p->v_stride[2], count, p->value_width, w->v);
             packed = 1;
-            asked_meeting(p, w, r, &keys, &rows, count, hidden);
+            asked_meeting(p, w, r, queries, &keys, &rows, count, hidden, mask_step);
         }
     }
     for (int64_t r = 0; r < heads; r++) {

@@ -2,23 +2,31 @@
 
    Keys come in tiles, and the softmax goes on from one to the next, as for many queries. */
 
-/* Elements of even and of odd index, of two vectors. */
-#if IS_FLOAT
-#define EVENS EVEN
-#define ODDS ODD
+/* Sums of neighbours, of two vectors. Where vectors are halves that shuffles cross slowly, the
+   last step alone crosses them. */
+#if LANES == 8 && IS_FLOAT
+#define NEIGHBOURS(a, b) \
+    (SHUFFLE2(a, b, vi, 0, 2, 8, 10, 4, 6, 12, 14) + SHUFFLE2(a, b, vi, 1, 3, 9, 11, 5, 7, 13, 15))
+#define HALVES(a, b) \
+    (SHUFFLE2(a, b, vi, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLE2(a, b, vi, 4, 5, 6, 7, 12, 13, 14, 15))
+#elif LANES == 8
+#define NEIGHBOURS(a, b) (SHUFFLE2(a, b, vl, 0, 4, 2, 6) + SHUFFLE2(a, b, vl, 1, 5, 3, 7))
+#define HALVES(a, b) (SHUFFLE2(a, b, vl, 0, 1, 4, 5) + SHUFFLE2(a, b, vl, 2, 3, 6, 7))
+#elif IS_FLOAT
+#define NEIGHBOURS(a, b) (EVEN(a, b) + ODD(a, b))
+#define HALVES NEIGHBOURS
 #else
-#define EVENS EVEN_D
-#define ODDS ODD_D
+#define NEIGHBOURS(a, b) (EVEN_D(a, b) + ODD_D(a, b))
+#define HALVES NEIGHBOURS
 #endif
 
 /* The sum of each of WIDE vectors. */
 INLINE vr sums_of(vr *x) {
 #pragma GCC unroll 4
-    for (int n = VECTOR / 2; n > 0; n /= 2)
+    for (int n = VECTOR / 2; n > 1; n /= 2)
 #pragma GCC unroll 8
-        for (int i = 0; i < n; i++)
-            x[i] = EVENS(x[2 * i], x[2 * i + 1]) + ODDS(x[2 * i], x[2 * i + 1]);
-    return x[0];
+        for (int i = 0; i < n; i++) x[i] = NEIGHBOURS(x[2 * i], x[2 * i + 1]);
+    return HALVES(x[0], x[1]);
 }
 
 /* Rows as they are read: of the arithmetic's type, or of 16 bits, WIDE elements at a time. */
@@ -53,104 +61,153 @@ static struct rows rows_of(const void *x, int64_t type, int64_t offset, int64_t 
     return rows;
 }
 
-/* to[j] (+)= x . row j, by WIDE rows at a time; x is padded, and so is `to`. */
-INLINE void dots_by(const int64_t type, const int vectors, const struct rows *rows, int64_t from,
-                    int64_t to, const REAL *x, int add, REAL *sums) {
+/* Queries that meet rows of 16 bits together, so that each is widened once for all of them. */
+enum { TOGETHER = 4 };
+
+/* How many of `count` queries go together: a power of 2. */
+INLINE int64_t together(int64_t type, int64_t count) {
+    if (type == REAL_TYPE) return 1;
+    return count >= TOGETHER ? TOGETHER : count >= 2 ? 2 : 1;
+}
+
+/* sums[q][j] (+)= x[q] . row j, by WIDE products at a time. The x are padded and `pitch` apart,
+   their sums TILE apart. */
+INLINE void dots_by(const int64_t type, const int vectors, const int queries,
+                    const struct rows *rows, int64_t from, int64_t to, const REAL *x,
+                    int64_t pitch, int add, REAL *sums) {
     int64_t width = vectors ? vectors * WIDE : rows->width;
-    for (int64_t j = from; j < to; j += WIDE) {
-        vr sum[VECTOR];
+    /* Memory is read fastest row by row, but several queries wait for several rows. */
+    const int step = VECTOR / queries, side = queries == 1 ? 1 : step;
+    for (int64_t j = from; j < to; j += step) {
+        vr sum[VECTOR] = {{0}};
 #pragma GCC unroll 16
-        for (int n = 0; n < VECTOR; n++) {
-            /* Beyond the end the last row again, of which nothing is kept. */
-            int64_t at = least(j + n, to - 1) * rows->stride;
-            sum[n] = row_at(type, rows->start, at) * get(x);
+        for (int first = 0; first < step; first += side)
 #pragma GCC unroll 8
-            for (int64_t c = WIDE; c < width; c += WIDE)
-                sum[n] += row_at(type, rows->start, at + c) * get(x + c);
-        }
+            for (int64_t c = 0; c < width; c += WIDE)
+#pragma GCC unroll 4
+                for (int n = first; n < first + side; n++) {
+                    /* Beyond the end the last row again, of which nothing is kept. */
+                    int64_t at = least(j + n, to - 1) * rows->stride;
+                    vr row = row_at(type, rows->start, at + c);
+#pragma GCC unroll 4
+                    for (int q = 0; q < queries; q++)
+                        sum[q * step + n] += row * get(x + q * pitch + c);
+                }
         vr total = sums_of(sum);
         if (add) total += get(sums + j);
-        if (j + WIDE <= to) {
+        if (queries == 1 && j + step <= to) {
             put(sums + j, total);
-        } else {
-            REAL some[VECTOR];
-            put(some, total);
-            memcpy(sums + j, some, (size_t)(to - j) * sizeof(REAL));
+            continue;
         }
+        REAL some[VECTOR];
+        put(some, total);
+        size_t kept = (size_t)least(step, to - j) * sizeof(REAL);
+#pragma GCC unroll 4
+        for (int q = 0; q < queries; q++) memcpy(sums + q * TILE + j, some + q * step, kept);
     }
 }
 
-#define DOTS(name, type, vectors)                                                               \
-    static void name(const struct rows *rows, int64_t from, int64_t to, const REAL *x, int add, \
-                     REAL *sums) {                                                              \
-        dots_by(type, vectors, rows, from, to, x, add, sums);                                   \
-    }
-DOTS(dots_of_64, REAL_TYPE, 64 / VECTOR)
-DOTS(dots_of_any, REAL_TYPE, 0)
-DOTS(dots_of_64_bfloat16, PE_BFLOAT16, 64 / VECTOR)
-DOTS(dots_of_any_bfloat16, PE_BFLOAT16, 0)
-DOTS(dots_of_64_float16, PE_FLOAT16, 64 / VECTOR)
-DOTS(dots_of_any_float16, PE_FLOAT16, 0)
-
-INLINE void dots(const struct rows *rows, int64_t from, int64_t to, const REAL *x, int add,
-                 REAL *sums) {
-    int usual = rows->width == 64;
-    if (rows->type == PE_BFLOAT16)
-        (usual ? dots_of_64_bfloat16 : dots_of_any_bfloat16)(rows, from, to, x, add, sums);
-    else if (rows->type == PE_FLOAT16)
-        (usual ? dots_of_64_float16 : dots_of_any_float16)(rows, from, to, x, add, sums);
+INLINE void dots_for(const int64_t type, const int vectors, int64_t queries,
+                     const struct rows *rows, int64_t from, int64_t to, const REAL *x,
+                     int64_t pitch, int add, REAL *sums) {
+    if (type == REAL_TYPE || queries == 1)
+        dots_by(type, vectors, 1, rows, from, to, x, pitch, add, sums);
+    else if (queries == 2)
+        dots_by(type, vectors, 2, rows, from, to, x, pitch, add, sums);
     else
-        (usual ? dots_of_64 : dots_of_any)(rows, from, to, x, add, sums);
+        dots_by(type, vectors, TOGETHER, rows, from, to, x, pitch, add, sums);
 }
 
-/* out[c] += the sum over rows from .. to of weights[j] * row j. */
-INLINE void blend_by(const int64_t type, const int vectors, const struct rows *rows, int64_t from,
-                     int64_t to, const REAL *weights, int64_t column, REAL *out) {
-    vr even[4], odd[4];
-#pragma GCC unroll 4
-    for (int n = 0; n < vectors; n++) even[n] = get(out + column + n * WIDE), odd[n] = all(0);
-    int64_t j = from;
-    for (; j + 1 < to; j += 2) {
-        int64_t at = j * rows->stride + column;
-        vr one = all(weights[j]), other = all(weights[j + 1]);
-#pragma GCC unroll 4
-        for (int n = 0; n < vectors; n++) {
-            even[n] += one * row_at(type, rows->start, at + n * WIDE);
-            odd[n] += other * row_at(type, rows->start, at + rows->stride + n * WIDE);
-        }
+#define DOTS(name, type)                                                                      \
+    static void name(int64_t queries, const struct rows *rows, int64_t from, int64_t to,      \
+                     const REAL *x, int64_t pitch, int add, REAL *sums) {                     \
+        if (rows->width == 64)                                                                \
+            dots_for(type, 64 / VECTOR, queries, rows, from, to, x, pitch, add, sums);        \
+        else                                                                                  \
+            dots_for(type, 0, queries, rows, from, to, x, pitch, add, sums);                  \
     }
-    vr last = all(j < to ? weights[j] : 0);
+DOTS(dots_of_real, REAL_TYPE)
+DOTS(dots_of_bfloat16, PE_BFLOAT16)
+DOTS(dots_of_float16, PE_FLOAT16)
+
+INLINE void dots(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
+                 const REAL *x, int64_t pitch, int add, REAL *sums) {
+    if (rows->type == PE_BFLOAT16)
+        dots_of_bfloat16(queries, rows, from, to, x, pitch, add, sums);
+    else if (rows->type == PE_FLOAT16)
+        dots_of_float16(queries, rows, from, to, x, pitch, add, sums);
+    else
+        dots_of_real(queries, rows, from, to, x, pitch, add, sums);
+}
+
+/* sum[q][n] += weights[q] * vector n of a row, from `column` on. */
+INLINE void blend_row(const int64_t type, const int vectors, const int queries,
+                      const struct rows *rows, int64_t j, const REAL *weights, int64_t column,
+                      vr (*sum)[4]) {
 #pragma GCC unroll 4
     for (int n = 0; n < vectors; n++) {
-        if (j < to) even[n] += last * row_at(type, rows->start, j * rows->stride + column + n * WIDE);
-        put(out + column + n * WIDE, even[n] + odd[n]);
+        vr row = row_at(type, rows->start, j * rows->stride + column + n * WIDE);
+#pragma GCC unroll 4
+        for (int q = 0; q < queries; q++) sum[q][n] += all(weights[q * TILE + j]) * row;
     }
 }
 
-#define BLEND(name, type, vectors)                                                         \
-    static void name(const struct rows *rows, int64_t from, int64_t to, const REAL *weights, \
-                     int64_t column, REAL *out) {                                          \
-        blend_by(type, vectors, rows, from, to, weights, column, out);                     \
-    }
-BLEND(blend_4, REAL_TYPE, 4)
-BLEND(blend_1, REAL_TYPE, 1)
-BLEND(blend_4_bfloat16, PE_BFLOAT16, 4)
-BLEND(blend_1_bfloat16, PE_BFLOAT16, 1)
-BLEND(blend_4_float16, PE_FLOAT16, 4)
-BLEND(blend_1_float16, PE_FLOAT16, 1)
+/* out[q][c] += the sum over rows from .. to of weights[q][j] * row j, for `vectors` vectors of
+   columns. The weights are TILE apart, the sums `pitch`. */
+INLINE void blend_by(const int64_t type, const int vectors, const int queries,
+                     const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
+                     int64_t column, REAL *out, int64_t pitch) {
+    vr even[TOGETHER][4] = {{{0}}}, odd[TOGETHER][4] = {{{0}}};
+    int64_t j = from;
+    /* Several queries have sums enough to keep the processor busy; one gets two of each. */
+    if (queries == 1)
+        for (; j + 1 < to; j += 2) {
+            blend_row(type, vectors, 1, rows, j, weights, column, even);
+            blend_row(type, vectors, 1, rows, j + 1, weights, column, odd);
+        }
+    for (; j < to; j++) blend_row(type, vectors, queries, rows, j, weights, column, even);
+#pragma GCC unroll 4
+    for (int q = 0; q < queries; q++)
+#pragma GCC unroll 4
+        for (int n = 0; n < vectors; n++) {
+            REAL *sums = out + q * pitch + column + n * WIDE;
+            put(sums, get(sums) + (even[q][n] + odd[q][n]));
+        }
+}
 
-INLINE void blend(const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
-                  REAL *out) {
-    for (int64_t column = 0; column < rows->width;) {
-        int wide = column + 4 * WIDE <= rows->width;
-        if (rows->type == PE_BFLOAT16)
-            (wide ? blend_4_bfloat16 : blend_1_bfloat16)(rows, from, to, weights, column, out);
-        else if (rows->type == PE_FLOAT16)
-            (wide ? blend_4_float16 : blend_1_float16)(rows, from, to, weights, column, out);
-        else
-            (wide ? blend_4 : blend_1)(rows, from, to, weights, column, out);
-        column += wide ? 4 * WIDE : WIDE;
+INLINE void blend_for(const int64_t type, const int wide, int64_t queries,
+                      const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
+                      int64_t column, REAL *out, int64_t pitch) {
+    const int some = wide ? 2 : 1;
+    if (type == REAL_TYPE || queries == 1)
+        blend_by(type, wide ? 4 : 1, 1, rows, from, to, weights, column, out, pitch);
+    else if (queries == 2)
+        blend_by(type, some, 2, rows, from, to, weights, column, out, pitch);
+    else
+        blend_by(type, some, TOGETHER, rows, from, to, weights, column, out, pitch);
+}
+
+#define BLEND(name, type)                                                                      \
+    static void name(int64_t queries, const struct rows *rows, int64_t from, int64_t to,       \
+                     const REAL *weights, REAL *out, int64_t pitch) {                          \
+        int64_t several = (queries == 1 ? 4 : 2) * WIDE, column = 0;                           \
+        for (; column + several <= rows->width; column += several)                             \
+            blend_for(type, 1, queries, rows, from, to, weights, column, out, pitch);          \
+        for (; column < rows->width; column += WIDE)                                           \
+            blend_for(type, 0, queries, rows, from, to, weights, column, out, pitch);          \
     }
+BLEND(blend_real, REAL_TYPE)
+BLEND(blend_bfloat16, PE_BFLOAT16)
+BLEND(blend_float16, PE_FLOAT16)
+
+INLINE void blend(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
+                  const REAL *weights, REAL *out, int64_t pitch) {
+    if (rows->type == PE_BFLOAT16)
+        blend_bfloat16(queries, rows, from, to, weights, out, pitch);
+    else if (rows->type == PE_FLOAT16)
+        blend_float16(queries, rows, from, to, weights, out, pitch);
+    else
+        blend_real(queries, rows, from, to, weights, out, pitch);
 }
 
 /* A run of columns that read consecutive rows of a table, or all one of its ends. */
@@ -176,10 +233,10 @@ static void dots_with_table(const struct pe_table *table, int64_t h, int64_t wid
                                    run.same ? 1 : run.to - run.from, width, buffer);
         if (run.same) {
             REAL one[VECTOR];
-            dots(&rows, 0, 1, x, 0, one);
+            dots(1, &rows, 0, 1, x, 0, 0, one);
             for (int64_t j = run.from; j < run.to; j++) scores[j] += one[0];
         } else {
-            dots(&rows, 0, run.to - run.from, x, 1, scores + run.from);
+            dots(1, &rows, 0, run.to - run.from, x, 0, 1, scores + run.from);
         }
         from = run.to;
     }
@@ -211,9 +268,9 @@ static void blend_table(const struct pe_table *table, int64_t h, int64_t width, 
         REAL total = 0;
         for (int64_t j = run.from; run.same && j < run.to; j++) total += weights[j];
         if (run.same)
-            blend(&rows, 0, 1, &total, out);
+            blend(1, &rows, 0, 1, &total, out, 0);
         else
-            blend(&rows, 0, run.to - run.from, weights + run.from, out);
+            blend(1, &rows, 0, run.to - run.from, weights + run.from, out, 0);
         from = run.to;
     }
 }

@@ -10,7 +10,7 @@ static void query_meeting(const struct pe_attention *p, struct forward *w, const
     struct rows keys = rows_of(
         p->k, p->type, b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2],
         p->k_stride[2], k->count, p->width, w->k);
-    dots(&keys, from, to, w->q, 0, w->scores);
+    dots(1, &keys, from, to, w->q, 0, 0, w->scores);
 
     REAL scale = (REAL)(p->scale * LOG16E), all_keys = 0;
     fill_bias(p, m, h, w->bias);
@@ -43,7 +43,7 @@ static void query_meeting(const struct pe_attention *p, struct forward *w, const
     struct rows values = rows_of(
         p->v, p->type, b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
         p->v_stride[2], k->count, p->value_width, w->v);
-    blend(&values, from, to, w->weights, w->out);
+    blend(1, &values, from, to, w->weights, w->out, 0);
     if (!p->on_value.weight) return;
     int side = far_side(m, p->on_value.zero, p->on_value.rows);
     if (side)
