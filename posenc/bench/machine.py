@@ -3,6 +3,8 @@
 import importlib.metadata
 import os
 import platform
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,20 @@ from posenc.native.library import LIBRARY
 PEERS = ("transformers", "x-transformers", "rotary-embedding-torch")
 # What decides which kernels run.
 FLAGS = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_bf16", "amx_bf16", "asimd", "sve")
+
+# What holds the kernels of posenc, of torch and of its libraries to lesser instruction sets.
+HOLDING = (
+    "POSENC_NATIVE_ISA",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+)
+
+
+def command_line() -> str:
+    """The command of this process, after what its environment holds the kernels to."""
+    held = [f"{name}={os.environ[name]}" for name in HOLDING if name in os.environ]
+    return shlex.join([*held, "posenc", *sys.argv[1:]])
 
 
 def machine(threads: int) -> dict[str, Any]:

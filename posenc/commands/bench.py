@@ -1,7 +1,6 @@
 """`posenc bench`: speed and memory against peers and against no position."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,11 +48,12 @@ def bench(
         # The page is drawn at the end, where it would be late to miss what draws it.
         import matplotlib  # noqa: F401
 
+        from posenc.bench.machine import command_line
         from posenc.bench.run import bench as run
 
         words = () if only is None else tuple(part.strip() for part in only.split(","))
         options = Options(out, words, quick, seconds, threads)
-        outcome = run(options, shlex.join(["posenc", *sys.argv[1:]]), _tell)
+        outcome = run(options, command_line(), _tell)
     if as_json:
         print(json.dumps(outcome.data, indent=2))
         return

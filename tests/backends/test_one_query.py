@@ -32,9 +32,11 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return request.param
 
 
-def qkv(heads: int = 4, key_heads: int = 4, keys: int = 7, width: int = 8) -> list[Tensor]:
+def qkv(
+    heads: int = 4, key_heads: int = 4, keys: int = 7, width: int = 8, dim: int = 8
+) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
-    shapes = (2, heads, 1, 8), (2, key_heads, keys, 8), (2, key_heads, keys, width)
+    shapes = (2, heads, 1, dim), (2, key_heads, keys, dim), (2, key_heads, keys, width)
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
@@ -100,8 +102,9 @@ def test_lowered_terms_give_the_same(
     assert taken == [True, True]
 
 
-def test_what_a_mask_hides_is_not_read(backend: str) -> None:
-    q, k, v = qkv(keys=200)
+@pytest.mark.parametrize(("key_heads", "dtype"), [(4, torch.float32), (1, torch.bfloat16)])
+def test_what_a_mask_hides_is_not_read(key_heads: int, dtype: torch.dtype, backend: str) -> None:
+    q, k, v = (x.to(dtype) for x in qkv(key_heads=key_heads, keys=200, width=16, dim=16))
     mask = torch.zeros(1, 1, 1, 200).masked_fill(torch.arange(200) < 130, -torch.inf)
     expected = one_query(q, k[:, :, 130:], v[:, :, 130:], 0.3)
     for hidden in (mask, mask == 0):
@@ -109,7 +112,8 @@ def test_what_a_mask_hides_is_not_read(backend: str) -> None:
     if backend == "native":
         k[:, :, :130] = v[:, :, :130] = torch.nan
         torch.testing.assert_close(one_query(q, k, v, 0.3, mask), expected)
-    assert not one_query(q, *qkv(keys=200)[1:], 0.3, torch.full_like(mask, -torch.inf)).any()
+    k[:, :, :130] = v[:, :, :130] = 0.0
+    assert not one_query(q, k, v, 0.3, torch.full_like(mask, -torch.inf)).any()
 
 
 def test_any_strides_are_read(backend: str) -> None:
