@@ -127,16 +127,20 @@ INLINE void dots_for(const int64_t type, const int vectors, int64_t queries,
             dots_for(type, 0, queries, rows, from, to, x, pitch, add, sums);                  \
     }
 DOTS(dots_of_real, REAL_TYPE)
+#if IS_FLOAT
 DOTS(dots_of_bfloat16, PE_BFLOAT16)
 DOTS(dots_of_float16, PE_FLOAT16)
+#endif
 
 INLINE void dots(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
                  const REAL *x, int64_t pitch, int add, REAL *sums) {
+#if IS_FLOAT
     if (rows->type == PE_BFLOAT16)
         dots_of_bfloat16(queries, rows, from, to, x, pitch, add, sums);
     else if (rows->type == PE_FLOAT16)
         dots_of_float16(queries, rows, from, to, x, pitch, add, sums);
     else
+#endif
         dots_of_real(queries, rows, from, to, x, pitch, add, sums);
 }
 
@@ -197,16 +201,20 @@ INLINE void blend_for(const int64_t type, const int wide, int64_t queries,
             blend_for(type, 0, queries, rows, from, to, weights, column, out, pitch);          \
     }
 BLEND(blend_real, REAL_TYPE)
+#if IS_FLOAT
 BLEND(blend_bfloat16, PE_BFLOAT16)
 BLEND(blend_float16, PE_FLOAT16)
+#endif
 
 INLINE void blend(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
                   const REAL *weights, REAL *out, int64_t pitch) {
+#if IS_FLOAT
     if (rows->type == PE_BFLOAT16)
         blend_bfloat16(queries, rows, from, to, weights, out, pitch);
     else if (rows->type == PE_FLOAT16)
         blend_float16(queries, rows, from, to, weights, out, pitch);
     else
+#endif
         blend_real(queries, rows, from, to, weights, out, pitch);
 }
 

@@ -96,7 +96,11 @@ def steps(queries: int, shared: int, keys: int, dtype: torch.dtype) -> tuple[Ten
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_fewer_queries_are_few_where_no_head_shares_its_keys(dtype: torch.dtype) -> None:
+def test_fewer_queries_are_few_where_no_head_shares_its_keys(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
+
     def taken(queries: int, shared: int) -> bool:
         q, k = steps(queries, shared, 20, dtype)
         return explain_backend(q, k, k, pe.ALiBi(8)) == "native: taken"
@@ -104,6 +108,25 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(dtype: torch.dtype)
     assert (taken(8, 1), taken(7, 1)) == (True, False)
     in_half = dtype.itemsize == 2
     assert (taken(12, 2), taken(11, 2), taken(8, 2)) == (True, in_half, in_half)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_more_queries_are_few_where_vectors_are_narrow(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: False)
+
+    def taken(queries: int, encoding: object, keys: int = 64, learns: bool = False) -> bool:
+        q, k = steps(queries, 1, keys, dtype)
+        said = explain_backend(q.requires_grad_(learns), k, k, encoding, causal=True)
+        return said == "native: taken"
+
+    for encoding in (pe.Rotary(8), pe.ALiBi(8), pe.FIRE(8)):
+        assert (taken(17, encoding), taken(16, encoding)) == (True, False)
+        assert taken(8, encoding, learns=True)
+    # SDPA adds no vectors and no counts, and has no cache to read beside as many queries.
+    assert all(taken(8, encoding) for encoding in (pe.Shaw(8, values=False), pe.CoPE(8)))
+    assert taken(16, pe.ALiBi(8), keys=16)
 
 
 @pytest.mark.parametrize("wide", [True, False])
@@ -123,7 +146,7 @@ def test_auto_takes_it_for_causal_steps_in_bfloat16(
     assert not any((taken(4, 1, causal=False), taken(4, 1, keys=4)))
     assert taken(4, 1, keys=256, causal=False) == wide
     assert not any((taken(4, 1, keys=255, causal=False), taken(4, 2, keys=512, causal=False)))
-    assert taken(8, 4)
+    assert taken(8, 4) == wide
     assert taken(1, 1)
 
 
