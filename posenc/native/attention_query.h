@@ -144,6 +144,9 @@ INLINE void dots(int64_t queries, const struct rows *rows, int64_t from, int64_t
         dots_of_real(queries, rows, from, to, x, pitch, add, sums);
 }
 
+/* Of the queries that go together, those whose sums the registers hold at once. */
+enum { BLENDED = LANES == 16 ? TOGETHER : 2 };
+
 /* sum[q][n] += weights[q] * vector n of a row, from `column` on. */
 INLINE void blend_row(const int64_t type, const int vectors, const int queries,
                       const struct rows *rows, int64_t j, const REAL *weights, int64_t column,
@@ -161,15 +164,13 @@ INLINE void blend_row(const int64_t type, const int vectors, const int queries,
 INLINE void blend_by(const int64_t type, const int vectors, const int queries,
                      const struct rows *rows, int64_t from, int64_t to, const REAL *weights,
                      int64_t column, REAL *out, int64_t pitch) {
-    vr even[TOGETHER][4] = {{{0}}}, odd[TOGETHER][4] = {{{0}}};
+    vr even[BLENDED][4] = {{{0}}}, odd[BLENDED][4] = {{{0}}};
     int64_t j = from;
-    /* Several queries have sums enough to keep the processor busy; one gets two of each. */
-    if (queries == 1)
-        for (; j + 1 < to; j += 2) {
-            blend_row(type, vectors, 1, rows, j, weights, column, even);
-            blend_row(type, vectors, 1, rows, j + 1, weights, column, odd);
-        }
-    for (; j < to; j++) blend_row(type, vectors, queries, rows, j, weights, column, even);
+    for (; j + 1 < to; j += 2) {
+        blend_row(type, vectors, queries, rows, j, weights, column, even);
+        blend_row(type, vectors, queries, rows, j + 1, weights, column, odd);
+    }
+    if (j < to) blend_row(type, vectors, queries, rows, j, weights, column, even);
 #pragma GCC unroll 4
     for (int q = 0; q < queries; q++)
 #pragma GCC unroll 4
@@ -188,7 +189,7 @@ INLINE void blend_for(const int64_t type, const int wide, int64_t queries,
     else if (queries == 2)
         blend_by(type, some, 2, rows, from, to, weights, column, out, pitch);
     else
-        blend_by(type, some, TOGETHER, rows, from, to, weights, column, out, pitch);
+        blend_by(type, some, BLENDED, rows, from, to, weights, column, out, pitch);
 }
 
 #define BLEND(name, type)                                                                      \
@@ -208,14 +209,18 @@ BLEND(blend_float16, PE_FLOAT16)
 
 INLINE void blend(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
                   const REAL *weights, REAL *out, int64_t pitch) {
+    for (int64_t q = 0; q < queries; q += BLENDED) {
+        int64_t some = least(queries - q, BLENDED);
 #if IS_FLOAT
-    if (rows->type == PE_BFLOAT16)
-        blend_bfloat16(queries, rows, from, to, weights, out, pitch);
-    else if (rows->type == PE_FLOAT16)
-        blend_float16(queries, rows, from, to, weights, out, pitch);
-    else
+        if (rows->type == PE_BFLOAT16)
+            blend_bfloat16(some, rows, from, to, weights, out, pitch);
+        else if (rows->type == PE_FLOAT16)
+            blend_float16(some, rows, from, to, weights, out, pitch);
+        else
 #endif
-        blend_real(queries, rows, from, to, weights, out, pitch);
+            blend_real(some, rows, from, to, weights, out, pitch);
+        weights += BLENDED * TILE, out += BLENDED * pitch;
+    }
 }
 
 /* A run of columns that read consecutive rows of a table, or all one of its ends. */

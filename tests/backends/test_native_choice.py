@@ -51,7 +51,8 @@ def test_what_it_refuses_and_why(case: tuple[str, object, dict]) -> None:
         attend(q, q, q, terms, **call, backend="native")
 
 
-def test_auto_takes_it_where_sdpa_would_need_a_matrix() -> None:
+def test_auto_takes_it_where_sdpa_would_need_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
     q = torch.ones(1, 2, 20, 8)
     for encoding in (pe.ALiBi(2), pe.T5Bias(2), pe.Shaw(8), [pe.Rotary(8), pe.SlidingWindow(5)]):
         assert explain_backend(q, q, q, encoding, causal=True) == "native: taken"
