@@ -11,11 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend, Call, far_operands, operands
+from posenc.backends.backend import Backend, Call, dtype_of, far_operands, operands
 from posenc.backends.native_choice import (
     BARE,
+    FEW_QUERIES,
+    FEW_SHARING,
+    HALVES,
     decodes_fast,
-    few_queries,
+    few_beside_cache,
     plain_reason,
     window_reason,
 )
@@ -215,7 +218,10 @@ def declines(call: Call) -> str | None:
         return None
     # A graph would be bound to the lengths that give the same answer.
     if not torch.compiler.is_compiling():
-        few = few_queries(call)
+        shares = call.q.shape[1] > call.k.shape[1] and dtype_of(call.q, call.k) not in HALVES
+        few = FEW_SHARING if shares else FEW_QUERIES
+        if call.form.positions.q_len < call.form.positions.k_len:
+            few = max(few, few_beside_cache(call))
         if call.q.shape[2] < few:
             if decodes_fast(call):
                 return None

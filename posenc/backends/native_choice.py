@@ -17,7 +17,7 @@ from posenc.terms import Zones
 BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
 # heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
-_FEW, _FEW_SHARING = 8, 12
+FEW_QUERIES, FEW_SHARING = 8, 12
 # The same beside a cache with vectors of less than 512 bits, in these dtypes and for what SDPA adds
 # as a mask; what it does not add is slower elsewhere. Up to 40 would be as fast in SDPA, which
 # declines large masks of more than 16.
@@ -32,7 +32,7 @@ _MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
 _PLAIN, _LEARNING = (32, 2**13), (32, 2**15)
 _PLAIN_IN: dict[torch.dtype | None, tuple[int, int]] = {
     torch.bfloat16: (32, 2**13),
-    torch.float16: (_FEW, 2**11),
+    torch.float16: (FEW_QUERIES, 2**11),
 }
 # The same with dropout, for which SDPA keeps all weights.
 _DROPPED_QUERIES = 16
@@ -41,15 +41,13 @@ _DROPPED_QUERIES = 16
 _WINDOW, _WINDOW_LEARNING = 196, 49
 
 
-def few_queries(call: Call) -> int:
-    """From how many queries on packing the keys pays."""
-    form, dtype = call.form, dtype_of(call.q, call.k)
-    steps = form.positions.q_len < form.positions.k_len and not _learns(call.q, call.k, call.v)
-    in_mask = dtype in _MASKS_FAST and _NO_MASK.isdisjoint(form.features)
-    if steps and in_mask and not _is_wide():
-        return _FEW_NARROW
-    shares = call.q.shape[1] > call.k.shape[1] and dtype not in HALVES
-    return _FEW_SHARING if shares else _FEW
+def few_beside_cache(call: Call) -> int:
+    """From how many queries on packing more keys than these pays; 0: as elsewhere."""
+    dtype = dtype_of(call.q, call.k)
+    in_mask = dtype in _MASKS_FAST and _NO_MASK.isdisjoint(call.form.features)
+    if not in_mask or _learns(call.q, call.k, call.v) or _is_wide():
+        return 0
+    return _FEW_NARROW
 
 
 def plain_reason(call: Call) -> str | None:
