@@ -18,9 +18,9 @@ BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
 # heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
 FEW_QUERIES, FEW_SHARING = 8, 12
-# The same beside a cache with vectors of less than 512 bits, in these dtypes and for what SDPA adds
-# as a mask; what it does not add is slower elsewhere. Up to 40 would be as fast in SDPA, which
-# declines large masks of more than 16.
+# The same where there are more keys, as in a cache, and vectors are of less than 512 bits; in these
+# dtypes, and for what SDPA can add as a mask. It would be as fast with up to 40 queries, but takes
+# large masks for up to 16 alone.
 _FEW_NARROW, _MASKS_FAST = 17, (torch.float32, torch.bfloat16)
 _NO_MASK = {Feature.VECTORS, Feature.OWN_VECTORS, Feature.VALUE_VECTORS, Feature.COUNTS}
 HALVES = torch.bfloat16, torch.float16
@@ -42,12 +42,11 @@ _WINDOW, _WINDOW_LEARNING = 196, 49
 
 
 def few_beside_cache(call: Call) -> int:
-    """From how many queries on packing more keys than these pays; 0: as elsewhere."""
-    dtype = dtype_of(call.q, call.k)
-    in_mask = dtype in _MASKS_FAST and _NO_MASK.isdisjoint(call.form.features)
-    if not in_mask or _learns(call.q, call.k, call.v) or _is_wide():
+    """From how many queries on packing the keys of a cache pays; 0: as without a cache."""
+    if _is_wide() or _learns(call.q, call.k, call.v):
         return 0
-    return _FEW_NARROW
+    in_mask = _NO_MASK.isdisjoint(call.form.features)
+    return _FEW_NARROW if in_mask and dtype_of(call.q, call.k) in _MASKS_FAST else 0
 
 
 def plain_reason(call: Call) -> str | None:

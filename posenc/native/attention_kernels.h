@@ -128,8 +128,10 @@ static void attention(const struct pe_attention *p) {
             struct forward w;
             forward_scratch(p, &own, &w);
             /* Skewed products read over the edges, which one query has none of. */
-            if (!lone(p)) clear(w.scores), clear(w.weights);
-            if (!lone(p) && w.mirror) clear(w.mirror);
+            if (!lone(p)) {
+                clear(w.scores), clear(w.weights);
+                if (w.mirror) clear(w.mirror);
+            }
             network_sort(p, &w.network);
             memset(w.bias, 0, REACH * sizeof(REAL));
             forward_tasks(p, &plan, &w, &next);

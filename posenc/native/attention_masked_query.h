@@ -34,8 +34,8 @@ static int64_t tile_of_mask(const REAL *mask, int64_t count, REAL *to) {
     return (int64_t)sum_of(hidden);
 }
 
-/* Query heads row .. row + queries - 1 meet a tile of keys, of which hidden[n] are hidden from
-   head n; heads read one mask, or each its own. */
+/* Query heads row .. row + queries - 1 meet a tile of keys, of which hidden[q] are hidden from
+   head row + q. Their masks are mask_step apart, which is 0 where they read the same. */
 static void asked_meeting(const struct pe_query *p, struct asked *w, int64_t row, int64_t queries,
                           const struct rows *keys, const struct rows *values, int64_t count,
                           const int64_t *hidden, int64_t mask_step) {

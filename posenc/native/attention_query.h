@@ -2,8 +2,8 @@
 
    Keys come in tiles, and the softmax goes on from one to the next, as for many queries. */
 
-/* Sums of neighbours, of two vectors. Where vectors are halves that shuffles cross slowly, the
-   last step alone crosses them. */
+/* Sums of neighbours, of two vectors. A vector of AVX2 is two halves, and a shuffle that crosses
+   them takes longer: the last step alone does. */
 #if LANES == 8 && IS_FLOAT
 #define NEIGHBOURS(a, b) \
     (SHUFFLE2(a, b, vi, 0, 2, 8, 10, 4, 6, 12, 14) + SHUFFLE2(a, b, vi, 1, 3, 9, 11, 5, 7, 13, 15))
@@ -45,6 +45,21 @@ INLINE vr row_at(const int64_t type, const void *x, int64_t at) {
     return get((const REAL *)x + at);
 }
 
+/* A function for each type of rows, and the one for this. */
+#if IS_FLOAT
+#define OF_EACH_TYPE(DEFINE, name)         \
+    DEFINE(name##_real, REAL_TYPE)         \
+    DEFINE(name##_bfloat16, PE_BFLOAT16)   \
+    DEFINE(name##_float16, PE_FLOAT16)
+#define OF_TYPE(name, type)                    \
+    ((type) == PE_BFLOAT16  ? name##_bfloat16  \
+     : (type) == PE_FLOAT16 ? name##_float16   \
+                            : name##_real)
+#else
+#define OF_EACH_TYPE(DEFINE, name) DEFINE(name##_real, REAL_TYPE)
+#define OF_TYPE(name, type) name##_real
+#endif
+
 /* `count` rows of a tensor: where they lie, or converted and padded in the buffer. */
 static struct rows rows_of(const void *x, int64_t type, int64_t offset, int64_t stride,
                            int64_t count, int64_t width, REAL *buffer) {
@@ -76,7 +91,8 @@ INLINE void dots_by(const int64_t type, const int vectors, const int queries,
                     const struct rows *rows, int64_t from, int64_t to, const REAL *x,
                     int64_t pitch, int add, REAL *sums) {
     int64_t width = vectors ? vectors * WIDE : rows->width;
-    /* Memory is read fastest row by row, but several queries wait for several rows. */
+    /* Memory is read fastest row by row. With several queries the rows go side by side: they have
+       few sums each, and a sum waits for its last term. */
     const int step = VECTOR / queries, side = queries == 1 ? 1 : step;
     for (int64_t j = from; j < to; j += step) {
         vr sum[VECTOR] = {{0}};
@@ -126,22 +142,11 @@ INLINE void dots_for(const int64_t type, const int vectors, int64_t queries,
         else                                                                                  \
             dots_for(type, 0, queries, rows, from, to, x, pitch, add, sums);                  \
     }
-DOTS(dots_of_real, REAL_TYPE)
-#if IS_FLOAT
-DOTS(dots_of_bfloat16, PE_BFLOAT16)
-DOTS(dots_of_float16, PE_FLOAT16)
-#endif
+OF_EACH_TYPE(DOTS, dots)
 
 INLINE void dots(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
                  const REAL *x, int64_t pitch, int add, REAL *sums) {
-#if IS_FLOAT
-    if (rows->type == PE_BFLOAT16)
-        dots_of_bfloat16(queries, rows, from, to, x, pitch, add, sums);
-    else if (rows->type == PE_FLOAT16)
-        dots_of_float16(queries, rows, from, to, x, pitch, add, sums);
-    else
-#endif
-        dots_of_real(queries, rows, from, to, x, pitch, add, sums);
+    OF_TYPE(dots, rows->type)(queries, rows, from, to, x, pitch, add, sums);
 }
 
 /* Of the queries that go together, those whose sums the registers hold at once. */
@@ -201,24 +206,13 @@ INLINE void blend_for(const int64_t type, const int wide, int64_t queries,
         for (; column < rows->width; column += WIDE)                                           \
             blend_for(type, 0, queries, rows, from, to, weights, column, out, pitch);          \
     }
-BLEND(blend_real, REAL_TYPE)
-#if IS_FLOAT
-BLEND(blend_bfloat16, PE_BFLOAT16)
-BLEND(blend_float16, PE_FLOAT16)
-#endif
+OF_EACH_TYPE(BLEND, blend)
 
 INLINE void blend(int64_t queries, const struct rows *rows, int64_t from, int64_t to,
                   const REAL *weights, REAL *out, int64_t pitch) {
     for (int64_t q = 0; q < queries; q += BLENDED) {
         int64_t some = least(queries - q, BLENDED);
-#if IS_FLOAT
-        if (rows->type == PE_BFLOAT16)
-            blend_bfloat16(some, rows, from, to, weights, out, pitch);
-        else if (rows->type == PE_FLOAT16)
-            blend_float16(some, rows, from, to, weights, out, pitch);
-        else
-#endif
-            blend_real(some, rows, from, to, weights, out, pitch);
+        OF_TYPE(blend, rows->type)(some, rows, from, to, weights, out, pitch);
         weights += BLENDED * TILE, out += BLENDED * pitch;
     }
 }

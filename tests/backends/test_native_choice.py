@@ -125,8 +125,9 @@ def test_more_queries_are_few_where_vectors_are_narrow(
     for encoding in (pe.Rotary(8), pe.ALiBi(8), pe.FIRE(8)):
         assert (taken(17, encoding), taken(16, encoding)) == (True, False)
         assert taken(8, encoding, learns=True)
-    # SDPA adds no vectors and no counts, and has no cache to read beside as many queries.
+    # SDPA adds no vectors and no counts.
     assert all(taken(8, encoding) for encoding in (pe.Shaw(8, values=False), pe.CoPE(8)))
+    # Without a cache as with wide ones.
     assert taken(16, pe.ALiBi(8), keys=16)
 
 

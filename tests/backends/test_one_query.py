@@ -102,6 +102,26 @@ def test_lowered_terms_give_the_same(
     assert taken == [True, True]
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("heads", [2, 7])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_heads_that_share_keys_get_the_bits_of_each_alone(
+    dtype: torch.dtype, heads: int, masked: bool
+) -> None:
+    if not query.suits(torch.empty(0, dtype=dtype)):
+        pytest.skip(str(query.LIBRARY))
+    # Of sizes that vectors divide, so that nothing is packed. Nearly equal weights leave sums so
+    # small, and there are so many of them, that another order of terms shows in 16 bits.
+    scale = 0.01
+    q, k, v = (x.to(dtype) for x in qkv(heads, 1, keys=131, width=1024, dim=64))
+    mask = torch.linspace(-0.1, 0.1, heads * 131).view(1, heads, 1, 131) if masked else None
+    together = query.attend(q, k, v, scale, mask)
+    for head in range(heads):
+        own = None if mask is None else mask[:, head : head + 1]
+        alone = query.attend(q[:, head : head + 1], k, v, scale, own)
+        assert torch.equal(together[:, head : head + 1], alone)
+
+
 @pytest.mark.parametrize(("key_heads", "dtype"), [(4, torch.float32), (1, torch.bfloat16)])
 def test_what_a_mask_hides_is_not_read(key_heads: int, dtype: torch.dtype, backend: str) -> None:
     q, k, v = (x.to(dtype) for x in qkv(key_heads=key_heads, keys=200, width=16, dim=16))
