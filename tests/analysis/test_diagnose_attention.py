@@ -1,6 +1,7 @@
 """diagnose names what is wrong around scores, positions and embeddings."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -224,6 +225,19 @@ def test_a_scale_is_named_where_scores_differ_by_one_number() -> None:
     assert diagnosis.cause == "scale"
     assert "1/sqrt(d) twice" in diagnosis.evidence
     assert diagnose(ours, 1.25 * ours, rope, q=q, k=k).cause == "constant factor"
+
+
+@pytest.mark.parametrize("other", [0.5**0.5, 0.3, math.pi])
+def test_a_number_is_fitted_as_far_as_float64_tells(other: float) -> None:
+    """A number that is nearly right left a rest, which a second cause that changes nothing took."""
+    q, k, v = raw(torch.float64)
+    encoding = pe.PoPE(D, heads=H)
+    theirs = pe.attend(q, k, v, encoding, causal=True, scale=other * D**-0.5)
+    ours = pe.attend(q, k, v, encoding, causal=True)
+    diagnosis = diagnose(ours, theirs, encoding, q=q, k=k, v=v, causal=True)
+    assert diagnosis.cause == "scale"
+    assert diagnosis.candidates[0].fits, diagnosis
+    assert "That explains the whole difference" in diagnosis.evidence
 
 
 @pytest.mark.parametrize("name", sorted(pe.encodings()))

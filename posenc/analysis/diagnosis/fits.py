@@ -140,9 +140,17 @@ def _nearest(fit: Fit, ours: Computation, theirs: Results) -> float | None:
         return grid[best]
     wanted = only(theirs, tokens)
     low, high = math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, len(grid) - 1)])
-    nearest = math.exp(_golden(lambda x: off(math.exp(x), tokens, wanted), low, high))
+    size = misfit(wanted, tuple(torch.zeros_like(one) for one in wanted))
+
+    def off_by_power(x: float) -> float:
+        return off(math.exp(x), tokens, wanted)
+
+    low, high = _golden(off_by_power, low, high)
+    # What leaves next to nothing may be the very number, which float64 tells to its last digit.
+    if off_by_power((low + high) / 2) <= 1e-6 * size:
+        low, high = _golden(off_by_power, low, high)
+    nearest = math.exp((low + high) / 2)
     least = off(nearest, tokens, wanted)
-    size = misfit(wanted, tuple(torch.zeros_like(one) for one in wanted)) if least else 0.0
     for digits in range(4):
         rounded = float(f"{nearest:.{digits}e}")
         if off(rounded, tokens, wanted) <= 1.02 * least + 1e-7 * size:
@@ -150,8 +158,11 @@ def _nearest(fit: Fit, ours: Computation, theirs: Results) -> float | None:
     return nearest
 
 
-def _golden(off: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one minimum between low and high has it, by golden section."""
+def _golden(off: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Where a function with one minimum between low and high has it, to 3e-8 of that range.
+
+    By golden section.
+    """
     ratio = (5**0.5 - 1) / 2
     one, two = high - ratio * (high - low), low + ratio * (high - low)
     off_one, off_two = off(one), off(two)
@@ -164,7 +175,7 @@ def _golden(off: Callable[[float], float], low: float, high: float) -> float:
             low, one, off_one = one, two, off_two
             two = low + ratio * (high - low)
             off_two = off(two)
-    return (low + high) / 2
+    return low, high
 
 
 def by_phase(ours: Computation, theirs: Results) -> Iterator[Hypothesis]:

@@ -194,12 +194,14 @@ class Search:
     def ranked(self) -> list[tuple[Candidate, Hypothesis]]:
         """The best first: those that fit before others, by what they leave, the simple before."""
         order = sorted(self.tried, key=lambda pair: (not pair[0].fits, pair[0].left))
-        if not order or not order[0][0].fits:
+        if not order:
             return order
-        # Rounding cannot tell these causes apart. The one tried first is the simplest, and a cause
-        # with a number for each row follows rounding closer than one with a single number.
-        least = 1.3 * order[0][0].left + 1e-5
-        near = [pair for pair in self.tried if pair[0].fits and pair[0].left <= least]
+        # Rounding cannot tell these causes apart. The one tried first is the simplest: a second
+        # cause that explains nothing more is none, and a cause with a number for each row follows
+        # rounding closer than one with a single number.
+        best = order[0][0]
+        least = (1.3 if best.fits else 1.0) * best.left + 1e-5
+        near = [pair for pair in self.tried if pair[0].fits == best.fits and pair[0].left <= least]
         return near + [pair for pair in order if all(pair is not one for one in near)]
 
 
