@@ -52,15 +52,17 @@ CAN = frozenset(
 
 def attend(call: Call) -> Tensor:
     q, k, v, run, terms, of_layer = _given(call)
-    learns = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    if run is None or of_layer or learns or not plain(q, k, v):
+    own: list[Tensor] = [x for x in of_layer.values() if isinstance(x, Tensor)]
+    tensors = (q, k, v, *own)
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    if run is None or learns or not plain(*tensors):
         # Here, for its operators are registered on import.
         from posenc.native.attention_operators import Inputs
         from posenc.native.attention_operators import attend as kernel
 
         out = kernel(Inputs(q, k, v, **terms, **of_layer))
     else:
-        out = run(q, k, v)
+        out = run(q, k, v, of_layer)
     return cast_to(call.v.dtype, out)
 
 
@@ -90,7 +92,7 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
     """What the operator is given of a layer beside q, k and v."""
     fields: dict[str, Any] = {}
     if call.form.counts is not None:
-        fields["by_count"] = call.q.to(dtype) @ call.form.counts.to(dtype).mT
+        fields["by_count"] = cast_to(dtype, call.q) @ cast_to(dtype, call.form.counts).mT
     if call.dropout:
         # The seed is a tensor, so that graphs draw it too.
         fields["seed"] = torch.randint(2**62, (), device=call.q.device)

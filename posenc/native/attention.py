@@ -179,6 +179,26 @@ def packed_terms(x: Inputs) -> bytes:
     return PACK_TERMS(*fields)
 
 
+def write(call: CallStruct, name: str, x: Any) -> None:
+    """Write one input, which is readable, beside those that are packed."""
+    if name not in KINDS:
+        setattr(call, name, x)
+        return
+    fields, (address, *rest) = KINDS[name].fields, _HELD[KINDS[name].fields](x)
+    setattr(call, name, address)
+    if name in BY_ROWS:
+        rest = [Steps(*rest)]
+    for end, value in zip(fields[1:], rest, strict=True):
+        setattr(call, name + end, value)
+
+
+def readable_alone(name: str, x: Any) -> Any:
+    """One input as the kernel reads it."""
+    if name not in KINDS:
+        return x
+    return rows_contiguous(x) if name in BY_ROWS else x.contiguous()
+
+
 def readable(x: Inputs) -> Inputs:
     """The same tensors, laid out as the kernel reads them."""
     values: tuple[Any, ...] = x

@@ -10,8 +10,10 @@ from posenc.native.attention import (
     packed_terms,
     packed_tokens,
     readable,
+    readable_alone,
     room_for_output,
     rows_contiguous,
+    write,
 )
 from posenc.native.attention_struct import CallStruct, Inputs
 from posenc.torch_modes import plain
@@ -29,11 +31,17 @@ def packed(terms: dict[str, Any]) -> tuple[bytes | None, dict[str, Any]]:
     return packed_terms(inputs), {name: getattr(inputs, name) for name in terms}
 
 
-def attend_packed(terms: bytes, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The output for these terms, (b, h, tq, d_v)."""
+def attend_packed(
+    terms: bytes, q: Tensor, k: Tensor, v: Tensor, of_layer: dict[str, Any]
+) -> Tensor:
+    """The output for these terms, (b, h, tq, d_v), and for what each layer has of its own."""
     out = room_for_output(q, v)
     if not q.stride(3) == k.stride(3) == v.stride(3) == 1:
         q, k, v = (rows_contiguous(x) for x in (q, k, v))
     call = CallStruct.from_buffer_copy(packed_tokens(q, k, v) + terms)
+    # The kernel reads the memory of these until it returns.
+    own = {name: readable_alone(name, x) for name, x in of_layer.items()}
+    for name, x in own.items():
+        write(call, name, x)
     fill(call, q, out)
     return out

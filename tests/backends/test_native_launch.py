@@ -131,6 +131,36 @@ LAYOUTS: dict[str, Any] = {
 }
 
 
+WITH_OWN_OF_EACH_LAYER = {"counts": pe.CoPE(8, 12), "zones": pe.ReRoPE(8, window=20)}
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("queries", [1, 70])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", ["heads inside", "columns"])
+@pytest.mark.parametrize("own", WITH_OWN_OF_EACH_LAYER)
+def test_what_a_layer_has_of_its_own_is_read_alike_without_gradients(
+    own: str, layout: str, dtype: torch.dtype, queries: int, dropout: float
+) -> None:
+    """Without gradients no operator is called, and the call is packed but for this."""
+    s = Sizes(2, 4, 2, queries, 70, 8, 5)
+    q, k, v = (LAYOUTS[layout](x.to(dtype)) for x in inputs(s, drawing(22)))
+    lowered = pe.lower(
+        WITH_OWN_OF_EACH_LAYER[own], pe.Positions.build(queries, 70, causal=True), dtype=dtype
+    )
+
+    def attended() -> Tensor:
+        torch.manual_seed(3)
+        return attend(q, k, v, lowered, dropout=dropout, backend="native")
+
+    expected = attended().detach()
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(attended(), expected)
+    q.requires_grad_()
+    assert torch.equal(attended().detach(), expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_strides_do_not_matter(layout: str, dtype: torch.dtype) -> None:
