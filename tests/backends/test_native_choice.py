@@ -63,7 +63,7 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix(monkeypatch: pytest.Monkey
             "under 32 queries or 8192 pairs of all heads\nsdpa: taken"
         )
     said = explain_backend(q[:, :, :2], q, q, pe.ALiBi(2), causal=True)
-    assert said.startswith("native: fewer than 8 queries are left to others")
+    assert said.startswith("native: fewer than 17 queries are left to others")
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -103,7 +103,7 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(
     monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
 
     def taken(queries: int, shared: int) -> bool:
-        q, k = steps(queries, shared, 20, dtype)
+        q, k = steps(queries, shared, queries, dtype)
         return explain_backend(q, k, k, pe.ALiBi(8)) == "native: taken"
 
     assert (taken(8, 1), taken(7, 1)) == (True, False)
@@ -111,11 +111,20 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(
     assert (taken(12, 2), taken(11, 2), taken(8, 2)) == (True, in_half, in_half)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_more_queries_are_few_where_vectors_are_narrow(
-    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("wide", "dtype", "few"),
+    [
+        (True, torch.float32, 17),
+        (False, torch.float32, 17),
+        (False, torch.bfloat16, 17),
+        (True, torch.float64, 8),
+        (False, torch.float64, 8),
+    ],
+)
+def test_more_queries_are_few_beside_a_cache(
+    wide: bool, dtype: torch.dtype, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: False)
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
 
     def taken(queries: int, encoding: object, keys: int = 64, learns: bool = False) -> bool:
         q, k = steps(queries, 1, keys, dtype)
@@ -123,12 +132,11 @@ def test_more_queries_are_few_where_vectors_are_narrow(
         return said == "native: taken"
 
     for encoding in (pe.Rotary(8), pe.ALiBi(8), pe.FIRE(8)):
-        assert (taken(17, encoding), taken(16, encoding)) == (True, False)
+        assert (taken(few, encoding), taken(few - 1, encoding)) == (True, False)
         assert taken(8, encoding, learns=True)
     # SDPA adds no vectors and no counts.
     assert all(taken(8, encoding) for encoding in (pe.Shaw(8, values=False), pe.CoPE(8)))
-    # Without a cache as with wide ones.
-    assert taken(16, pe.ALiBi(8), keys=16)
+    assert taken(11, pe.ALiBi(8), keys=11)
 
 
 @pytest.mark.parametrize("wide", [True, False])
