@@ -30,7 +30,7 @@ from posenc.torch_modes import arithmetic, plain, threads
 
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
-_HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
+HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
     ("", "_stride"): lambda x: (x.data_ptr(), *x.stride()[:3]),
     ("", "_grad", "_heads", "_rows"): lambda x: (x.data_ptr(), 0, *x.shape[:2]),
     ("", "_grad", "_steps"): lambda x: (x.data_ptr(), 0, x.shape[3]),
@@ -41,7 +41,7 @@ _HELD: dict[tuple[str, ...], Callable[[Tensor], tuple[int, ...]]] = {
 # Of each input but q, k and v what its fields hold, None for a number, and what they do where no
 # tensor is given.
 _FIELDS = tuple(
-    (_HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
+    (HELD[KINDS[name].fields], (0,) * (4 if name in BY_ROWS else len(KINDS[name].fields)))
     if name in KINDS
     else (None, ())
     for name in Inputs._fields[3:]
@@ -177,26 +177,6 @@ def packed_terms(x: Inputs) -> bytes:
         else:
             fields += held(value)
     return PACK_TERMS(*fields)
-
-
-def write(call: CallStruct, name: str, x: Any) -> None:
-    """Write one input, which is readable, beside those that are packed."""
-    if name not in KINDS:
-        setattr(call, name, x)
-        return
-    fields, (address, *rest) = KINDS[name].fields, _HELD[KINDS[name].fields](x)
-    setattr(call, name, address)
-    if name in BY_ROWS:
-        rest = [Steps(*rest)]
-    for end, value in zip(fields[1:], rest, strict=True):
-        setattr(call, name + end, value)
-
-
-def readable_alone(name: str, x: Any) -> Any:
-    """One input as the kernel reads it."""
-    if name not in KINDS:
-        return x
-    return rows_contiguous(x) if name in BY_ROWS else x.contiguous()
 
 
 def readable(x: Inputs) -> Inputs:

@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 
 from posenc.native.attention import (
+    HELD,
     fill,
     packed_terms,
     packed_tokens,
     readable,
-    readable_alone,
     room_for_output,
     rows_contiguous,
-    write,
 )
-from posenc.native.attention_struct import CallStruct, Inputs
+from posenc.native.attention_struct import BY_ROWS, KINDS, CallStruct, Inputs, Steps
 from posenc.torch_modes import plain
 
 
@@ -40,8 +39,28 @@ def attend_packed(
         q, k, v = (rows_contiguous(x) for x in (q, k, v))
     call = CallStruct.from_buffer_copy(packed_tokens(q, k, v) + terms)
     # The kernel reads the memory of these until it returns.
-    own = {name: readable_alone(name, x) for name, x in of_layer.items()}
+    own = {name: _readable(name, x) for name, x in of_layer.items()}
     for name, x in own.items():
-        write(call, name, x)
+        _write(call, name, x)
     fill(call, q, out)
     return out
+
+
+def _readable(name: str, x: Any) -> Any:
+    """One input as the kernel reads it."""
+    if name not in KINDS:
+        return x
+    return rows_contiguous(x) if name in BY_ROWS else x.contiguous()
+
+
+def _write(call: CallStruct, name: str, x: Any) -> None:
+    """Write one input, which is readable, beside those that are packed."""
+    if name not in KINDS:
+        setattr(call, name, x)
+        return
+    fields, (address, *rest) = KINDS[name].fields, HELD[KINDS[name].fields](x)
+    setattr(call, name, address)
+    if name in BY_ROWS:
+        rest = [Steps(*rest)]
+    for end, value in zip(fields[1:], rest, strict=True):
+        setattr(call, name + end, value)
