@@ -93,7 +93,9 @@ def mrope(
     }
     types = real_types(_CALL, token_types, attention_mask)
     starts = first_of_documents(_CALL, types, documents)
-    films = Films.among(types, starts)
+    # Most of the work would be for sound, of which most batches have none.
+    sound = not reading_values() or bool((types == 3).any())
+    films = Films.among(types, starts) if sound else None
     advance = own = (types == 0).long()
     within = [torch.zeros_like(own)] * 3
     for kind, pictures in kinds.items():
@@ -104,15 +106,16 @@ def mrope(
             continue
         which, inside = pictures.places(here)
         if reading_values():
-            runs = films.runs if kind == 2 else runs_of(here, starts)
+            runs = films.runs if kind == 2 and films is not None else runs_of(here, starts)
             pictures.check_whole(here, runs, which, inside)
         side = pictures.extent(text_after)[which]
         inner = zip(pictures.coordinates(which, inside), within, strict=True)
         within = [torch.where(here, new, old) for new, old in inner]
         advance = torch.where(here & (inside == 0), side, advance)
         own = torch.where(here, side, own)
-    advance, own = films.together(advance, own, tied_marks)
-    within = [torch.where(types == 3, films.inside, old) for old in within]
+    if films is not None:
+        advance, own = films.together(advance, own, tied_marks)
+        within = [torch.where(types == 3, films.inside, old) for old in within]
     # A token starts where all before it have moved to, itself and its own image aside.
     moved = advance.cumsum(-1)
     before = torch.where(starts, moved - advance, 0).cummax(-1).values
