@@ -93,7 +93,7 @@ def mrope(
     }
     types = real_types(_CALL, token_types, attention_mask)
     starts = first_of_documents(_CALL, types, documents)
-    # Most of the work would be for sound, of which most batches have none.
+    # A third of the work would be for sound, of which most batches have none.
     sound = not reading_values() or bool((types == 3).any())
     films = Films.among(types, starts) if sound else None
     advance = own = (types == 0).long()
