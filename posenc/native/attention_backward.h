@@ -80,6 +80,7 @@ static void pack_keys(const struct pe_attention *p, struct backward *w, int64_t 
     far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
     memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
     if (!all_finite(w->k, k->count * width)) drop_others(w->k, k->count * width);
+    if (paired(p)) pair_rows(w->k, width, k->count, width, w->k_pairs, width);
 }
 
 static void pack_values(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
@@ -99,8 +100,10 @@ static void backward_keys(const struct pe_attention *p, struct backward *w, int6
         if (!meet(p, q, k, &m)) continue;
         if (!packed) pack_keys(p, w, b, h, k), pack_values(p, w, b, h, k);
         packed = 1;
-        pack_queries(p, w, b, h, q);
         if (!w->finite_tables || w->finite[q->start] == 0) m.height = 1;
+        /* Words suffice, but for vectors, and for rows that stand alone. */
+        if (!paired(p) || has_vectors(p) || m.height == 1) pack_queries(p, w, b, h, q);
+        word_queries(p, w, b, h, q);
         backward_meeting(p, w, &m, q, k, b, h, q_grad, k_grad, v_grad);
     }
     if (packed)

@@ -10,11 +10,7 @@ static void count_meeting(const struct pe_attention *p, struct backward *w, cons
     for (int64_t i = 0; i < m->rows && !open; i++)
         open = factor[i] != 0 && !counted_out(p, c->count[c->row + i]);
     if (!open) return;
-    if (paired(p))
-        pair_product(m, halves(p->width), w->q_words, w->k_words, w->scores);
-    else
-        product(m->rows, TILE, p->width, m->band, w->q, pitch_of(p->width), w->k_columns, TILE,
-                w->scores, PITCH);
+    multiply_rows(p, m, p->width, w->q, w->q_words, w->k_columns, w->k_words, w->scores);
     for (int64_t i = 0; i < m->rows; i++) {
         int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
         double *count = c->count + c->row + i;
@@ -30,6 +26,8 @@ static void select_tile(const struct pe_attention *p, struct backward *w, const 
     w->grad_out = first->grad_out + i * TILE * pitch_of(p->value_width);
     w->q_words = first->q_words + i * TILE * halves(p->width);
     w->grad_words = first->grad_words + i * TILE * halves(p->value_width);
+    w->q_pairs = first->q_pairs + i * TILE / 2 * pitch_of(p->width);
+    w->grad_pairs = first->grad_pairs + i * TILE / 2 * pitch_of(p->value_width);
     w->counting.row = i * TILE;
 }
 
@@ -53,6 +51,7 @@ static void backward_block(const struct pe_attention *p, struct backward *w, int
     for (int64_t i = 0; i < q_count; i++) {
         select_tile(p, w, &first, i);
         pack_queries(p, w, b, h, q + i);
+        word_queries(p, w, b, h, q + i);
         start_counts(p, c, b, h, q[i].start, c->row, q[i].count);
     }
     memset(c->pull, 0, BLOCK_ROWS * sizeof(double));

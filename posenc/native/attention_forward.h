@@ -7,7 +7,7 @@ struct forward {
     REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
     REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *table_rows;
     /* Words of bfloat16, where products go by pairs. */
-    REAL *q_words, *k_words;
+    REAL *q_words, *k_words, *v_pairs, *words;
     struct counting counting;
     struct network network;
     struct grid grid;
@@ -39,6 +39,8 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->table_rows = take(memory, TILE * most(width, values));
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->v_pairs = take(memory, paired(p) ? TILE / 2 * values : 0);
+    w->words = take(memory, paired(p) ? TILE * TILE / 2 : 0);
     count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
     network_scratch(p, memory, &w->network);
     grid_scratch(p, memory, &w->grid);
@@ -86,12 +88,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
     const REAL *queries = w->q + row * pitch;
-    if (paired(p))
-        pair_product(m, halves(p->width), w->q_words + row * halves(p->width), w->k_words,
-                     w->scores);
-    else
-        product(m->rows, TILE, p->width, m->band, queries, pitch, w->k_columns, TILE, w->scores,
-                PITCH);
+    multiply_rows(p, m, p->width, queries, w->q_words + row * halves(p->width), w->k_columns,
+                  w->k_words, w->scores);
 
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
@@ -150,8 +148,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
             far_sum[(side > 0) * BLOCK_ROWS] += sum_of(total);
         }
     }
-    product_add(m->height, m->rows, padded(p->value_width), m->columns, m->band, w->weights, PITCH, 1, w->v,
-                values, w->out + row * values, values);
+    add_to_queries(sums_by_pairs(p), m, p->value_width, w->weights, w->words, w->v, w->v_pairs,
+                   w->out + row * values);
     if (p->on_value.weight && !side) {
         slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows, p->value_width,
                    lowest + p->on_value.zero, REACH, w->value_slice, values);
@@ -217,7 +215,8 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
             }
             if (!packed) {
                 int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
-                pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
+                if (!paired(p) || p->on_key.weight)
+                    pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
                 if (paired(p))
                     pack_words(p->k, at, p->k_stride[2], k->count, p->width, 1, w->k_words);
                 else
@@ -225,6 +224,7 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);
+                if (sums_by_pairs(p)) pair_rows(w->v, values, k->count, values, w->v_pairs, values);
                 w->finite_values = all_finite(w->v, k->count * values);
                 far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
                              w->columns);

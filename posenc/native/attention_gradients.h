@@ -49,15 +49,9 @@ static void meeting_products(const struct pe_attention *p, struct backward *w,
                              int value_side) {
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
-    if (paired(p)) {
-        pair_product(m, halves(p->width), w->q_words, w->k_words, w->scores);
-        pair_product(m, halves(p->value_width), w->grad_words, w->v_words, w->grad_weights);
-    } else {
-        product(m->rows, TILE, p->width, m->band, w->q, width, w->k_columns, TILE, w->scores,
-                PITCH);
-        product(m->rows, TILE, p->value_width, m->band, w->grad_out, values, w->v_columns, TILE,
-                w->grad_weights, PITCH);
-    }
+    multiply_rows(p, m, p->width, w->q, w->q_words, w->k_columns, w->k_words, w->scores);
+    multiply_rows(p, m, p->value_width, w->grad_out, w->grad_words, w->v_columns, w->v_words,
+                  w->grad_weights);
     if (p->on_query.weight && !query_side) {
         slice_columns(w->query_table, pitch_of(p->on_query.rows), p->on_query.rows, p->width,
                       lowest + p->on_query.zero, w->columns);
@@ -119,7 +113,7 @@ static int side_of(const struct meeting *m, const struct pe_table *x) {
 static void backward_meeting(const struct pe_attention *p, struct backward *w,
                              const struct meeting *m, const struct tile *q, const struct tile *k,
                              int64_t b, int64_t h, REAL *q_grad, REAL *k_grad, REAL *v_grad) {
-    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t width = pitch_of(p->width);
     int query_side = side_of(m, &p->on_query), key_side = side_of(m, &p->on_key);
     int value_side = side_of(m, &p->on_value);
     meeting_products(p, w, m, query_side, key_side, value_side);
@@ -187,13 +181,12 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     network_gradients(p, &w->network, w->slot, m, q, b, w->grads);
     grid_gradients(p, &w->grid, w->slot, m, q, b, h, w->grads);
     if (p->by_count) gate_gradients(p, &w->counting, m, factor, w->grads);
-    const struct band by_key = transposed(m->band);
-    product_add(m->height, m->columns, padded(p->value_width), m->rows, by_key, w->weights, 1, PITCH,
-                w->grad_out, values, v_grad, values);
-    product_add(m->height, m->columns, padded(p->width), m->rows, by_key, w->grads, 1, PITCH, w->q,
-                width, k_grad, width);
-    product_add(m->height, m->rows, padded(p->width), m->columns, m->band, w->grads, PITCH, 1, w->k, width,
-                q_grad + q->start * width, width);
+    int by_pairs = sums_by_pairs(p);
+    add_to_keys(by_pairs, m, p->value_width, w->weights, w->words, w->grad_out, w->grad_pairs,
+                v_grad);
+    add_to_keys(by_pairs, m, p->width, w->grads, w->words, w->q, w->q_pairs, k_grad);
+    add_to_queries(by_pairs, m, p->width, w->grads, w->words, w->k, w->k_pairs,
+                   q_grad + q->start * width);
     meeting_gathers(p, w, m, h, q_grad + q->start * width, k_grad, query_side, key_side,
                     value_side);
     if (p->k_offset_grad)

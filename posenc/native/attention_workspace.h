@@ -12,8 +12,9 @@ struct backward {
     /* Of each query and far end of a table: what the table adds, and sums of what met it. */
     REAL *query_far, *value_far, *query_sum, *value_sum, *key_far, *key_sum;
     REAL *partial;
-    /* Words of bfloat16, where products go by pairs. */
-    REAL *q_words, *k_words, *v_words, *grad_words;
+    /* Words of bfloat16, where products go by pairs: of neighbours in rows, of neighbouring rows,
+       and of weights. */
+    REAL *q_words, *k_words, *v_words, *grad_words, *q_pairs, *k_pairs, *grad_pairs, *words;
     struct counting counting;
     struct network network;
     struct grid grid;
@@ -35,7 +36,7 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     int64_t rows = p->by_count ? BLOCK_ROWS : TILE;
     int64_t far_q = p->on_query.weight ? 2 * p->queries : 0;
     int64_t far_v = p->on_value.weight ? 2 * p->queries : 0;
-    int gathers = p->on_query.weight || p->on_key.weight || p->on_value.weight;
+    int gathers = has_vectors(p);
     w->q = take(memory, rows * width);
     w->k = take(memory, TILE * width);
     w->v = take(memory, TILE * values);
@@ -72,6 +73,10 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
     w->v_words = take(memory, paired(p) ? TILE * halves(p->value_width) : 0);
     w->grad_words = take(memory, paired(p) ? rows * halves(p->value_width) : 0);
+    w->q_pairs = take(memory, paired(p) ? rows / 2 * width : 0);
+    w->k_pairs = take(memory, paired(p) ? TILE / 2 * width : 0);
+    w->grad_pairs = take(memory, paired(p) ? rows / 2 * values : 0);
+    w->words = take(memory, paired(p) ? TILE * TILE / 2 : 0);
     w->key_sum = take(memory, 2 * TILE);
     count_scratch(p, memory, BLOCK_ROWS,
                   tiles_at_most(&p->k_tokens, p->valid, p->chunk, p->keys), &w->counting);
@@ -101,17 +106,35 @@ static void word_tensor(const struct pe_attention *p, const void *x, const int64
                    width, transposed, to);
 }
 
+static void pair_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
+                        int64_t b, int64_t h, const struct tile *t, int64_t width, REAL *to) {
+    pack_pairs(x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count, width,
+               to, pitch_of(width));
+}
+
 /* Queries and the gradients of their outputs; zeros where there is none, whatever the query is. */
 static void pack_queries(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                          const struct tile *q) {
-    int64_t width = pitch_of(p->width), words = halves(p->width);
+    int64_t width = pitch_of(p->width);
     pack_tensor(p, p->q, p->q_stride, b, h, q, p->width, w->q);
     pack_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_out);
+    for (int64_t i = 0; i < q->count; i++)
+        if (w->factor[q->start + i] == 0)
+            memset(w->q + i * width, 0, (size_t)width * sizeof(REAL));
+}
+
+/* The same as words, where products go by pairs. */
+static void word_queries(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
+                         const struct tile *q) {
+    if (!paired(p)) return;
+    int64_t words = halves(p->width);
     word_tensor(p, p->q, p->q_stride, b, h, q, p->width, 0, w->q_words);
     word_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, 0, w->grad_words);
+    pair_tensor(p, p->q, p->q_stride, b, h, q, p->width, w->q_pairs);
+    pair_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_pairs);
     for (int64_t i = 0; i < q->count; i++) {
         if (w->factor[q->start + i] != 0) continue;
-        memset(w->q + i * width, 0, (size_t)width * sizeof(REAL));
-        if (paired(p)) memset(w->q_words + i * words, 0, (size_t)words * sizeof(REAL));
+        memset(w->q_words + i * words, 0, (size_t)words * sizeof(REAL));
+        clear_half(w->q_pairs, i, pitch_of(p->width));
     }
 }

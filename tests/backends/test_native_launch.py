@@ -51,6 +51,18 @@ def test_nothing_is_read_before_it_is_written() -> None:
                 check(s, every_kind(s, drawing(14)), dtype, causal=True)
 
 
+@pytest.mark.parametrize(
+    "rules", [[], [t.Window(3)], [t.Window(7), t.Sink(3)], [t.Window(70), t.Sink(5)]], ids=str
+)
+@pytest.mark.parametrize("causal", [True, False])
+def test_no_word_is_read_before_it_is_written(rules: list[t.MaskRule], causal: bool) -> None:
+    """Words hold two neighbours, and rules begin and end between them."""
+    s = Sizes(1, 2, 1, 133, 133, 33, 31)
+    terms = [t.Mask(rule) for rule in rules]
+    with poisoned():
+        check(s, terms, torch.bfloat16, causal=causal)
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()

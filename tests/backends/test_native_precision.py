@@ -105,6 +105,25 @@ def test_frequencies_learn_what_float64_says() -> None:
         assert relative(actual, wanted[name]) < (LEARNED if "freq" in name else 5e-3), name
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_bfloat16_is_no_coarser_than_that_of_torch(causal: bool) -> None:
+    """Which rounds weights too, as products of 16 bits have to."""
+    draw = drawing(6)
+    q, k, v, grad = (draw(1, 4, 500, 64).bfloat16() for _ in range(4))
+
+    def results(backend: str, dtype: torch.dtype) -> list[Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+        out = attend(*leaves, causal=causal, backend=backend)
+        return [out.detach(), *torch.autograd.grad(out, leaves, grad.to(dtype))]
+
+    wanted = results("reference", torch.float64)
+    names = ["out", "q", "k", "v"]
+    for name, ours, peer, exact in zip(
+        names, *(results(each, torch.bfloat16) for each in ("native", "sdpa")), wanted, strict=True
+    ):
+        assert relative(ours, exact) < 1.02 * relative(peer, exact), name
+
+
 def test_scores_near_the_end_of_float32_are_numbers() -> None:
     """As they are in the equation: times log2(e) they would be infinite."""
     q, k, v = torch.full((3, 1, 1, 40, 1), 1.0)
