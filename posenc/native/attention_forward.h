@@ -193,8 +193,9 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
     int64_t own = h / (p->heads / p->key_heads);
     for (int64_t i = 0; i < q_count; i++) {
         int64_t at = b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2];
-        pack_rows(p->q, p->type, at, p->q_stride[2], q[i].count, p->width, w->q + i * TILE * pitch,
-                  pitch);
+        if (!paired(p) || p->on_query.weight)
+            pack_rows(p->q, p->type, at, p->q_stride[2], q[i].count, p->width,
+                      w->q + i * TILE * pitch, pitch);
         if (paired(p))
             pack_words(p->q, at, p->q_stride[2], q[i].count, p->width, 0,
                        w->q_words + i * TILE * halves(p->width));
@@ -209,10 +210,6 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
         for (int64_t i = 0; i < q_count; i++) {
             struct meeting m;
             if (!meet(p, q + i, k, &m)) continue;
-            if (lone(p)) {
-                query_meeting(p, w, &m, q, k, b, h);
-                continue;
-            }
             if (!packed) {
                 int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
                 if (!paired(p) || p->on_key.weight)
@@ -236,30 +233,42 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
     }
 }
 
-static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
-                          const struct tile *q, int64_t q_count, const struct tile *k,
-                          int64_t k_count) {
-    int64_t values = pitch_of(p->value_width);
-    int64_t rows = (q_count - 1) * TILE + q[q_count - 1].count;
-    if (w->head != h) {
-        if (!lone(p)) {
-            transpose_table(&p->on_query, h, p->width, w->query_table);
-            transpose_table(&p->on_key, h, p->width, w->key_table);
-            w->finite_table = finite_table(&p->on_value, h, p->value_width);
-        }
-        network_head(p, &w->network, h);
-        grid_head(p, &w->grid, h);
-        w->head = h;
+/* What is prepared for one head stays for its other blocks. */
+static void start_head(const struct pe_attention *p, struct forward *w, int64_t h) {
+    if (w->head == h) return;
+    if (!lone(p)) {
+        transpose_table(&p->on_query, h, p->width, w->query_table);
+        transpose_table(&p->on_key, h, p->width, w->key_table);
+        w->finite_table = finite_table(&p->on_value, h, p->value_width);
     }
+    network_head(p, &w->network, h);
+    grid_head(p, &w->grid, h);
+    w->head = h;
+}
+
+/* Some tiles of queries of head h; or of one query heads h .. h + heads - 1. */
+static void forward_block(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                          int64_t heads, const struct tile *q, int64_t q_count,
+                          const struct tile *k, int64_t k_count) {
+    int64_t values = pitch_of(p->value_width);
+    int64_t rows = lone(p) ? heads : (q_count - 1) * TILE + q[q_count - 1].count;
+    start_head(p, w, h);
     memset(w->out, 0, (size_t)(rows * values) * sizeof(REAL));
     memset(w->sum, 0, (size_t)(rows * WIDE) * sizeof(REAL));
     memset(w->far_sum, 0, 2 * BLOCK_ROWS * sizeof(REAL));
     for (int64_t i = 0; i < rows; i++)
-        start_row(p->sink ? p->sink[h] : -INFINITY, w->peak + i, w->sum + i * WIDE);
+        start_row(p->sink ? p->sink[lone(p) ? h + i : h] : -INFINITY, w->peak + i,
+                  w->sum + i * WIDE);
     for (int64_t zone = 0; zone < zones_of(p); zone++) {
         struct pe_attention own = call_of_zone(p, zone);
-        forward_keys(&own, w, b, h, q, q_count, k, k_count, rows);
+        if (lone(p))
+            query_keys(&own, w, b, h, heads, q, k, k_count);
+        else
+            forward_keys(&own, w, b, h, q, q_count, k, k_count, rows);
     }
-    for (int64_t i = 0; i < q_count; i++)
-        finish_rows(p, w, b, h, q[i].start, i * TILE, q[i].count);
+    if (lone(p))
+        for (int64_t r = 0; r < heads; r++) finish_rows(p, w, b, h + r, 0, r, 1);
+    else
+        for (int64_t i = 0; i < q_count; i++)
+            finish_rows(p, w, b, h, q[i].start, i * TILE, q[i].count);
 }

@@ -59,17 +59,18 @@ static void cut_all(const struct pe_attention *p, struct plan *plan) {
 static void forward_tasks(const struct pe_attention *p, const struct plan *plan,
                           struct forward *w, int64_t *next) {
     int64_t blocks_of_head = (plan->q_most + BLOCK_TILES - 1) / BLOCK_TILES;
-    int64_t tasks = p->batch * p->heads * blocks_of_head;
+    int64_t heads = heads_together(p), shares = p->heads / heads;
+    int64_t tasks = p->batch * shares * blocks_of_head;
     for (;;) {
         int64_t task;
 #pragma omp atomic capture
         task = (*next)++;
         if (task >= tasks) return;
         int64_t i = (blocks_of_head - 1 - task % blocks_of_head) * BLOCK_TILES;
-        int64_t h = task / blocks_of_head % p->heads, b = task / blocks_of_head / p->heads;
+        int64_t h = task / blocks_of_head % shares * heads, b = task / blocks_of_head / shares;
         int64_t at = plan->rows == 1 ? 0 : b, count = plan->q_count[at];
         if (i < count)
-            forward_block(p, w, b, h, plan->q + at * plan->q_most + i,
+            forward_block(p, w, b, h, heads, plan->q + at * plan->q_most + i,
                           least(BLOCK_TILES, count - i), plan->k + at * plan->k_most,
                           plan->k_count[at]);
     }

@@ -15,8 +15,11 @@ static void pack_words(const void *x, int64_t offset, int64_t stride, int64_t co
     int64_t by_word = transposed ? TILE : 1;
     for (int64_t r = 0; r < count; r++) {
         const uint16_t *row = (const uint16_t *)x + offset + r * stride;
-        for (int64_t c = 0; c < width / 2; c++)
-            memcpy(words + r * by_row + c * by_word, row + 2 * c, sizeof *words);
+        if (!transposed)
+            memcpy(words + r * by_row, row, (size_t)(width / 2) * sizeof *words);
+        else
+            for (int64_t c = 0; c < width / 2; c++)
+                memcpy(words + r + c * TILE, row + 2 * c, sizeof *words);
         if (width % 2)
             words[r * by_row + width / 2 * by_word] = row[width - 1];
     }

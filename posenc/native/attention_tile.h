@@ -107,27 +107,36 @@ INLINE int far_side(const struct meeting *m, int64_t zero, int64_t rows) {
 
 INLINE int64_t clamped(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? rows - 1 : x; }
 
-/* A row of float16, converted; the last vector overlaps the one before it. */
-static void pack_f16(const uint16_t *from, int64_t width, REAL *to) {
+/* A row of 16 bits, converted; the last vector overlaps the one before it. */
+INLINE void pack_16(const int64_t type, const uint16_t *from, int64_t width, REAL *to) {
     int64_t c = 0;
 #if IS_FLOAT
     for (; c < width && width >= WIDE; c += WIDE) {
         int64_t at = least(c, width - WIDE);
-        put(to + at, load_f16(from + at));
+        put(to + at, type == PE_BFLOAT16 ? load_bf16(from + at) : load_f16(from + at));
     }
 #endif
-    for (; c < width; c++) to[c] = (REAL)from_f16(from[c]);
+    for (; c < width; c++)
+        to[c] = (REAL)(type == PE_BFLOAT16 ? from_bf16(from[c]) : from_f16(from[c]));
 }
 
-static void unpack_f16(const REAL *from, REAL factor, int64_t width, uint16_t *to) {
+INLINE void unpack_16(const int64_t type, const REAL *from, REAL factor, int64_t width,
+                      uint16_t *to) {
     int64_t c = 0;
 #if IS_FLOAT
     for (; c < width && width >= WIDE; c += WIDE) {
         int64_t at = least(c, width - WIDE);
-        store_f16(to + at, get(from + at) * factor);
+        vr row = get(from + at) * factor;
+        if (type == PE_BFLOAT16)
+            store_bf16(to + at, row);
+        else
+            store_f16(to + at, row);
     }
 #endif
-    for (; c < width; c++) to[c] = to_f16((float)(from[c] * factor));
+    for (; c < width; c++) {
+        float x = (float)(from[c] * factor);
+        to[c] = type == PE_BFLOAT16 ? to_bf16(x) : to_f16(x);
+    }
 }
 
 /* `count` rows of a tensor, converted, their columns padded with zeros. */
@@ -136,10 +145,9 @@ static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t strid
     for (int64_t r = 0; r < count; r++, to += pitch) {
         int64_t at = offset + r * stride;
         if (type == PE_BFLOAT16) {
-            const uint16_t *from = (const uint16_t *)x + at;
-            for (int64_t c = 0; c < width; c++) to[c] = (REAL)from_bf16(from[c]);
+            pack_16(PE_BFLOAT16, (const uint16_t *)x + at, width, to);
         } else if (type == PE_FLOAT16) {
-            pack_f16((const uint16_t *)x + at, width, to);
+            pack_16(PE_FLOAT16, (const uint16_t *)x + at, width, to);
         } else {
             const REAL *from = (const REAL *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = from[c];
@@ -181,10 +189,9 @@ static void unpack_rows(const REAL *from, int64_t pitch, REAL factor, int64_t co
     for (int64_t r = 0; r < count; r++, from += pitch) {
         int64_t at = offset + r * stride;
         if (type == PE_BFLOAT16) {
-            uint16_t *to = (uint16_t *)x + at;
-            for (int64_t c = 0; c < width; c++) to[c] = to_bf16((float)(from[c] * factor));
+            unpack_16(PE_BFLOAT16, from, factor, width, (uint16_t *)x + at);
         } else if (type == PE_FLOAT16) {
-            unpack_f16(from, factor, width, (uint16_t *)x + at);
+            unpack_16(PE_FLOAT16, from, factor, width, (uint16_t *)x + at);
         } else {
             REAL *to = (REAL *)x + at;
             for (int64_t c = 0; c < width; c++) to[c] = from[c] * factor;

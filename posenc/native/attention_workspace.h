@@ -106,8 +106,8 @@ static void word_tensor(const struct pe_attention *p, const void *x, const int64
                    width, transposed, to);
 }
 
-static void pair_tensor(const struct pe_attention *p, const void *x, const int64_t *stride,
-                        int64_t b, int64_t h, const struct tile *t, int64_t width, REAL *to) {
+static void pair_tensor(const void *x, const int64_t *stride, int64_t b, int64_t h,
+                        const struct tile *t, int64_t width, REAL *to) {
     pack_pairs(x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count, width,
                to, pitch_of(width));
 }
@@ -130,8 +130,8 @@ static void word_queries(const struct pe_attention *p, struct backward *w, int64
     int64_t words = halves(p->width);
     word_tensor(p, p->q, p->q_stride, b, h, q, p->width, 0, w->q_words);
     word_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, 0, w->grad_words);
-    pair_tensor(p, p->q, p->q_stride, b, h, q, p->width, w->q_pairs);
-    pair_tensor(p, p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_pairs);
+    pair_tensor(p->q, p->q_stride, b, h, q, p->width, w->q_pairs);
+    pair_tensor(p->grad_out, p->grad_stride, b, h, q, p->value_width, w->grad_pairs);
     for (int64_t i = 0; i < q->count; i++) {
         if (w->factor[q->start + i] != 0) continue;
         memset(w->q_words + i * words, 0, (size_t)words * sizeof(REAL));

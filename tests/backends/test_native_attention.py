@@ -44,6 +44,25 @@ def test_each_term_alone_is_the_equation(which: int) -> None:
         check(s, [every_kind(s, drawing(3))[which]], causal=causal)
 
 
+@pytest.mark.parametrize("rules", [[], [t.Window(70), t.Sink(3)]], ids=str)
+@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("width", [16, 12])
+@pytest.mark.parametrize("shared", [1, 2, 7])
+def test_one_query_of_heads_that_share_keys_is_the_equation(
+    shared: int, width: int, dtype: torch.dtype, rules: list[t.MaskRule]
+) -> None:
+    """They meet a tile together, each with what it has of its own; widths fill vectors or not."""
+    s = Sizes(2, 2 * shared, 2, 1, 150, width, width)
+    draw = drawing(8)
+    masks = [t.Mask(rule) for rule in rules]
+    counts = t.CountTable(draw(s.heads, 9, s.dim) / 100)
+    sink = t.SinkLogit(draw(s.heads))
+    for term in (*every_kind(s, draw), counts, pe.ReRoPE(width, window=40)):
+        check(s, [*masks, term, sink], dtype, causal=True)
+    together = every_kind(s, draw)[:6]
+    check(s, [*masks, *together, sink], dtype, causal=True)
+
+
 LONG = Sizes(2, 4, 2, 129, 129, 12, 5, reach=129)
 
 
