@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from posenc.bench import attention_peers as peers
 from posenc.bench.attention_inputs import AttentionSetting, no_position, ours
+from posenc.bench.attention_products import PRODUCTS, products
 from posenc.bench.case import Case, Goal
 
 FLOOR = "no position"
@@ -63,7 +64,8 @@ def cases() -> Iterator[Case]:
             for dtype in DTYPES:
                 setting = AttentionSetting(encoding, 2048, dtype, causal=causal)
                 line = f"L = 2048, {'causal' if causal else 'bidirectional'}, {dtype}"
-                yield _trained(setting, (Goal(row, line, "posenc", FLOOR, most),))
+                case = _trained(setting, (Goal(row, line, "posenc", FLOOR, most),))
+                yield case if encoding == "shaw" or dtype != "float32" else _with_products(case)
     for encoding in ("alibi", "t5"):
         for dtype in DTYPES:
             setting = AttentionSetting(encoding, 2048, dtype, training=False)
@@ -81,6 +83,13 @@ def _trained(setting: AttentionSetting, goals: tuple[Goal, ...], curve: str | No
     return Case(
         name, "attention", setting, runs, FLOOR, goals=goals, curve=curve, tokens=setting.length
     )
+
+
+def _with_products(case: Case) -> Case:
+    """Which vectors by distance for all pairs add to, so that they stand in the way of the goal."""
+    (goal,) = case.goals
+    runs = {**case.contestants, PRODUCTS: products}
+    return replace(case, contestants=runs, goals=(replace(goal, least=PRODUCTS),))
 
 
 def _with_blocked(case: Case, goal: Goal) -> Case:

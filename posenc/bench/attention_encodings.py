@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from posenc.bench.attention_inputs import AttentionSetting
 
 WINDOW, SINKS, ZONE = 256, 4, 2048
+BUCKETS = 256
 # Of 8192 tokens; other lengths are cut in the same shares.
 DOCUMENTS = (2048, 512, 3072, 128, 1024, 896, 256, 256)
 
@@ -36,7 +37,7 @@ ENCODINGS: dict[str, Callable[["AttentionSetting"], Any]] = {
     "shaw": lambda setting: pe.Shaw(setting.dim, clip=64),
     "transformer_xl": lambda setting: pe.TransformerXL(setting.heads * setting.dim, setting.heads),
     "deberta": lambda setting: pe.DeBERTa(
-        setting.heads * setting.dim, setting.heads, span=512, buckets=256, projections="own"
+        setting.heads * setting.dim, setting.heads, span=512, buckets=BUCKETS, projections="own"
     ),
     "rerope": lambda setting: pe.ReRoPE(setting.dim, window=WINDOW),
     "self_extend": lambda setting: pe.SelfExtend(setting.dim, window=WINDOW, group=8),

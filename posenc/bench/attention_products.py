@@ -1,6 +1,9 @@
 """What attention cannot leave out: its matrix products, by torch, with nothing between them."""
 
-from posenc.bench.attention_inputs import AttentionInputs
+import torch
+
+from posenc.bench.attention_encodings import BUCKETS
+from posenc.bench.attention_inputs import AttentionInputs, AttentionSetting
 from posenc.bench.case import Call
 
 PRODUCTS = "its matrix products alone"
@@ -8,27 +11,42 @@ PRODUCTS = "its matrix products alone"
 BLOCK = 128
 
 
+def vectors(setting: AttentionSetting) -> tuple[int, ...]:
+    """How many vectors by distance a token meets, of each table: no more than there are keys, of
+    which each has a distance of its own, and of DeBERTa those of its buckets, both ways.
+    """
+    if setting.encoding == "deberta":
+        return (2 * BUCKETS,) * 2
+    return (setting.length,) if setting.encoding == "transformer_xl" else ()
+
+
 def products(inputs: AttentionInputs) -> Call:
-    """Queries with keys and weights with values; in training five products more.
+    """Queries with keys and weights with values, and tokens with vectors by distance; in training
+    five products more, and three of vectors.
 
     The backward pass makes the scores anew, for weights that are kept grow with the square of the
     length.
     """
     setting = inputs.setting
     q, k, v, grad = (x.detach() for x in (inputs.q, inputs.k, inputs.v, inputs.grad))
+    tables = [torch.randn_like(q[..., :1, :].expand(-1, -1, n, -1)) for n in vectors(setting)]
     blocks = []
     for start in range(0, setting.length, BLOCK):
         stop = min(start + BLOCK, setting.length)
-        seen = slice(stop if setting.causal else setting.length)
-        blocks.append(
-            (q[..., start:stop, :], grad[..., start:stop, :], k[..., seen, :], v[..., seen, :])
-        )
+        seen = slice(stop if setting.causal else None)
+        near = [table[..., seen, :] for table in tables]
+        of_queries = q[..., start:stop, :], grad[..., start:stop, :]
+        blocks.append((*of_queries, k[..., seen, :], v[..., seen, :], near))
 
     def call() -> None:
-        for own, _, keys, values in blocks:
+        for own, _, keys, values, near in blocks:
             _ = own @ keys.mT @ values
-        for own, given, keys, values in blocks if setting.training else ():
+            _ = [own @ table.mT for table in near]
+        for own, given, keys, values, near in blocks if setting.training else ():
             scores, weights = own @ keys.mT, given @ values.mT
             _ = scores.mT @ given, weights @ keys, weights.mT @ own
+            for table in near:
+                met = own @ table.mT
+                _ = met @ table, met.mT @ own
 
     return call

@@ -244,6 +244,19 @@ class TestLeast:
                 call()
             assert counted.get_total_flops() == (7 if training else 2) * one * share
 
+    @pytest.mark.parametrize("training", [False, True])
+    def test_products_of_vectors_by_distance_are_counted(self, training: bool) -> None:
+        """Transformer-XL has one more for each pair, DeBERTa two that meet 512 vectors."""
+        length = 3 * BLOCK
+        for encoding, more in (("transformer_xl", 1), ("deberta", 2 * 512 / length)):
+            setting = AttentionSetting(encoding, length, "float32", causal=False, training=training)
+            one = 2 * setting.heads * setting.dim * length**2
+            call = products(setting.inputs())
+            with FlopCounterMode(display=False) as counted:
+                call()
+            wanted = 7 + 4 * more if training else 2 + more
+            assert counted.get_total_flops() == pytest.approx(wanted * one)
+
     @pytest.mark.parametrize("name", BARE)
     def test_bare_calls_make_the_tables_of_lower(self, name: str) -> None:
         torch.manual_seed(0)
