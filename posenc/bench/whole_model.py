@@ -1,6 +1,6 @@
 """Cases: a whole Llama of 135 M parameters with random weights, through posenc and as it comes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,9 +11,11 @@ import posenc as pe
 from posenc.bench.case import Call, Case, Goal
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
+LEAST = "no rotation and no attention"
 ROW = "a Llama of 135 M parameters, beside the same in transformers"
 PROMPT, STEPS = 2048, 8
 CONTEXTS = (512, 2048)
+Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class ModelInputs:
 
 
 def cases() -> Iterator[Case]:
-    goal = Goal(ROW, f"prefill of {PROMPT}", OURS, THEIRS, 0.8, ())
-    runs = {THEIRS: prefill(theirs), OURS: prefill(ours)}
+    goal = Goal(ROW, f"prefill of {PROMPT}", OURS, THEIRS, 0.8, (), LEAST)
+    runs = {THEIRS: prefill(theirs), OURS: prefill(ours), LEAST: prefill(bare)}
     yield Case(f"whole model, prefill of {PROMPT}", "model", ModelSetting(PROMPT), runs, THEIRS,
                goals=(goal,), rounds=(7, 9))  # fmt: skip
     for keys in CONTEXTS:
@@ -74,23 +76,40 @@ def theirs(setting: ModelSetting) -> Any:
 
 def ours(setting: ModelSetting) -> Any:
     """Rotation and attention through posenc, as whoever has a model of transformers attaches it."""
+    rotary = pe.Rotary(setting.width // setting.heads, base=1e5)
+
+    def turn_of(ids: Tensor) -> Turn:
+        lowered = pe.lower(rotary, pe.Positions.build(ids=ids))
+        return lambda q, k: pe.rotate(q, k, lowered)
+
+    return by_hand(setting, "posenc by hand", turn_of, attention)
+
+
+def bare(setting: ModelSetting) -> Any:
+    """What attention and rotation cannot make faster: all that is left of the model without them."""
+    return by_hand(
+        setting,
+        LEAST,
+        lambda ids: lambda q, k: (q, k),
+        lambda module, q, k, v, mask, **options: (q.transpose(1, 2), None),
+    )
+
+
+def by_hand(
+    setting: ModelSetting, name: str, turn_of: Callable[[Tensor], Turn], attend: Any
+) -> Any:
+    """A model that turns q and k by what turn_of makes of its positions, and attends so."""
     from transformers import AttentionInterface
     from transformers.models.llama import modeling_llama as llama
 
-    AttentionInterface.register("posenc by hand", attention)
-    model = setting.model("posenc by hand")
-    rotary = pe.Rotary(setting.width // setting.heads, base=1e5)
-    model.model.rotary_emb.forward = lambda x, position_ids: (
-        pe.lower(rotary, pe.Positions.build(ids=position_ids)),
-        None,
-    )
+    AttentionInterface.register(name, attend)
+    model = setting.model(name)
+    model.model.rotary_emb.forward = lambda x, position_ids: (turn_of(position_ids), None)
     turn = llama.apply_rotary_pos_emb
 
     def rotate(q: Tensor, k: Tensor, cos: Any, sin: Any, **other: Any) -> tuple[Tensor, Tensor]:
-        if isinstance(cos, pe.Lowered):
-            return pe.rotate(q, k, cos)
-        # A model beside this one, that nobody changed.
-        return turn(q, k, cos, sin, **other)
+        # Or a model beside this one, that nobody changed.
+        return cos(q, k) if sin is None else turn(q, k, cos, sin, **other)
 
     llama.apply_rotary_pos_emb = rotate
     return model

@@ -42,7 +42,7 @@ static void pack_pairs(const void *x, int64_t offset, int64_t stride, int64_t co
     }
 }
 
-/* Row r of two as one word is zeros. */
+/* Zeros in place of row r, in words of neighbouring rows. */
 static void clear_half(REAL *pairs, int64_t r, int64_t pitch) {
     uint32_t *words = (uint32_t *)pairs + r / 2 * pitch;
     for (int64_t c = 0; c < pitch; c++) words[c] &= r % 2 ? 0xffffu : 0xffff0000u;
