@@ -86,7 +86,7 @@ def ours(setting: ModelSetting) -> Any:
 
 
 def bare(setting: ModelSetting) -> Any:
-    """What attention and rotation cannot make faster: all that is left of the model without them."""
+    """What rotation and attention cannot make faster: what is left of the model without them."""
     return by_hand(
         setting,
         LEAST,
