@@ -35,6 +35,7 @@ def members() -> Members:
         "deberta, causal": (pe.DeBERTa(8, heads=HEADS, head_dim=8, projections="own"), True),
         "transformer xl": (pe.TransformerXL(8, heads=HEADS, head_dim=8), True),
         "gates": (gates, True),
+        "window alone": (pe.SlidingWindow(10), True),
         "window": ([pe.ALiBi(HEADS), pe.SlidingWindow(10)], True),
         "window both ways": ([pe.Shaw(8, future=16), pe.SlidingWindow(40)], False),
         "gates, vectors and sinks": ([gates, pe.Shaw(8), pe.SlidingWindow(70), pe.Sinks(3)], True),
