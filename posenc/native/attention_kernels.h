@@ -7,6 +7,7 @@
 #include "attention_tile.h"
 #include "attention_scratch.h"
 #include "attention_pairs.h"
+#include "attention_meeting.h"
 #include "attention_skew.h"
 #include "attention_far.h"
 #include "attention_rows.h"

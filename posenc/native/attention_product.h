@@ -5,16 +5,20 @@
    A and B may be words of two bfloat16, neighbours along the depth, whose products are exact and
    summed in float32: where the processor has those they take half the time. */
 
+enum factors { NUMBERS, WORDS };
+
 #if defined(__AVX512BF16__) && IS_FLOAT
 #define HAS_PAIRS 1
-INLINE vr multiply_pairs(vr sum, REAL left, vr right) {
+INLINE vr multiply_pairs(vr sum, const REAL *left, vr right) {
     int32_t word;
-    memcpy(&word, &left, sizeof word);
+    memcpy(&word, left, sizeof word);
     return (vr)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(word), (__m512bh)right);
 }
 #else
 #define HAS_PAIRS 0
-INLINE vr multiply_pairs(vr sum, REAL left, vr right) { return (void)left, (void)right, sum; }
+INLINE vr multiply_pairs(vr sum, const REAL *left, vr right) {
+    return (void)left, (void)right, sum;
+}
 #endif
 
 #if defined(__AVX512F__)
@@ -25,9 +29,9 @@ enum { STRIP = 6, PANEL = 2 };
 enum { STRIP = 6, PANEL = 2 };
 #endif
 
-INLINE void block(const int words, const int rows, const int vectors, int64_t depth, const REAL *a,
-                  int64_t a_row, int64_t a_column, const REAL *b, int64_t b_row, REAL *c,
-                  int64_t c_row, int add) {
+INLINE void block(const enum factors kind, const int rows, const int vectors, int64_t depth,
+                  const REAL *a, int64_t a_row, int64_t a_column, const REAL *b, int64_t b_row,
+                  REAL *c, int64_t c_row, int add) {
     vr sum[STRIP][PANEL];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
@@ -40,11 +44,11 @@ INLINE void block(const int words, const int rows, const int vectors, int64_t de
         for (int n = 0; n < vectors; n++) right[n] = get(b + n * WIDE);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
-            vr left = all(a[r * a_row]);
+            const REAL *left = a + r * a_row;
 #pragma GCC unroll 4
             for (int n = 0; n < vectors; n++)
-                sum[r][n] = words ? multiply_pairs(sum[r][n], a[r * a_row], right[n])
-                                  : sum[r][n] + left * right[n];
+                sum[r][n] = kind == WORDS ? multiply_pairs(sum[r][n], left, right[n])
+                                          : sum[r][n] + all(*left) * right[n];
         }
         a += a_column;
         b += b_row;
@@ -55,52 +59,52 @@ INLINE void block(const int words, const int rows, const int vectors, int64_t de
         for (int n = 0; n < vectors; n++) put(c + r * c_row + n * WIDE, sum[r][n]);
 }
 
-#define BLOCK(words, rows, vectors)                                                              \
-    static void block_##words##_##rows##_##vectors(int64_t depth, const REAL *a, int64_t a_row, \
-                                                   int64_t a_column, const REAL *b,             \
-                                                   int64_t b_row, REAL *c, int64_t c_row,       \
-                                                   int add) {                                   \
-        block(words, rows, vectors, depth, a, a_row, a_column, b, b_row, c, c_row, add);        \
+#define BLOCK(kind, rows, vectors)                                                             \
+    static void block_##kind##_##rows##_##vectors(int64_t depth, const REAL *a, int64_t a_row, \
+                                                  int64_t a_column, const REAL *b,             \
+                                                  int64_t b_row, REAL *c, int64_t c_row,       \
+                                                  int add) {                                   \
+        block(kind, rows, vectors, depth, a, a_row, a_column, b, b_row, c, c_row, add);        \
     }
-#define NAME(words, rows, vectors) block_##words##_##rows##_##vectors
-#define ROW_OF_BLOCKS(words, rows) \
-    BLOCK(words, rows, 1) BLOCK(words, rows, 2) BLOCK_3_4(words, rows)
-#define ROW_OF_NAMES(words, rows) \
-    {NAME(words, rows, 1), NAME(words, rows, 2), NAMES_3_4(words, rows)}
+#define NAME(kind, rows, vectors) block_##kind##_##rows##_##vectors
+#define ROW_OF_BLOCKS(kind, rows) \
+    BLOCK(kind, rows, 1) BLOCK(kind, rows, 2) BLOCK_3_4(kind, rows)
+#define ROW_OF_NAMES(kind, rows) \
+    {NAME(kind, rows, 1), NAME(kind, rows, 2), NAMES_3_4(kind, rows)}
 #if defined(__AVX512F__)
-#define BLOCK_3_4(words, rows) BLOCK(words, rows, 3) BLOCK(words, rows, 4)
-#define NAMES_3_4(words, rows) NAME(words, rows, 3), NAME(words, rows, 4)
+#define BLOCK_3_4(kind, rows) BLOCK(kind, rows, 3) BLOCK(kind, rows, 4)
+#define NAMES_3_4(kind, rows) NAME(kind, rows, 3), NAME(kind, rows, 4)
 #else
-#define BLOCK_3_4(words, rows)
-#define NAMES_3_4(words, rows)
+#define BLOCK_3_4(kind, rows)
+#define NAMES_3_4(kind, rows)
 #endif
-#define ALL_BLOCKS(words)                                                     \
-    ROW_OF_BLOCKS(words, 1) ROW_OF_BLOCKS(words, 2) ROW_OF_BLOCKS(words, 3)   \
-    ROW_OF_BLOCKS(words, 4) ROW_OF_BLOCKS(words, 5) ROW_OF_BLOCKS(words, 6)
-#define ALL_NAMES(words)                                                          \
+#define ALL_BLOCKS(kind)                                                     \
+    ROW_OF_BLOCKS(kind, 1) ROW_OF_BLOCKS(kind, 2) ROW_OF_BLOCKS(kind, 3)   \
+    ROW_OF_BLOCKS(kind, 4) ROW_OF_BLOCKS(kind, 5) ROW_OF_BLOCKS(kind, 6)
+#define ALL_NAMES(kind)                                                          \
     {                                                                             \
-        ROW_OF_NAMES(words, 1), ROW_OF_NAMES(words, 2), ROW_OF_NAMES(words, 3),   \
-            ROW_OF_NAMES(words, 4), ROW_OF_NAMES(words, 5), ROW_OF_NAMES(words, 6) \
+        ROW_OF_NAMES(kind, 1), ROW_OF_NAMES(kind, 2), ROW_OF_NAMES(kind, 3),   \
+            ROW_OF_NAMES(kind, 4), ROW_OF_NAMES(kind, 5), ROW_OF_NAMES(kind, 6) \
     }
 
 typedef void block_function(int64_t, const REAL *, int64_t, int64_t, const REAL *, int64_t, REAL *,
                             int64_t, int);
-ALL_BLOCKS(0)
+ALL_BLOCKS(NUMBERS)
 #if HAS_PAIRS
-ALL_BLOCKS(1)
-static block_function *const blocks[][STRIP][PANEL] = {ALL_NAMES(0), ALL_NAMES(1)};
+ALL_BLOCKS(WORDS)
+static block_function *const blocks[][STRIP][PANEL] = {ALL_NAMES(NUMBERS), ALL_NAMES(WORDS)};
 #else
-static block_function *const blocks[][STRIP][PANEL] = {ALL_NAMES(0)};
+static block_function *const blocks[][STRIP][PANEL] = {ALL_NAMES(NUMBERS)};
 #endif
 
 /* One strip of at most STRIP rows, with as many vectors of columns as `columns` need. */
-static void strip(int words, int64_t rows, int64_t columns, int64_t depth, const REAL *a,
+static void strip(enum factors kind, int64_t rows, int64_t columns, int64_t depth, const REAL *a,
                   int64_t a_row, int64_t a_column, const REAL *b, int64_t b_row, REAL *c,
                   int64_t c_row, int add) {
     int64_t left = (columns + WIDE - 1) / WIDE;
     for (int64_t panels = (left + PANEL - 1) / PANEL; panels > 0; panels--) {
         int64_t vectors = (left + panels - 1) / panels;
-        blocks[words][rows - 1][vectors - 1](depth, a, a_row, a_column, b, b_row, c, c_row, add);
+        blocks[kind][rows - 1][vectors - 1](depth, a, a_row, a_column, b, b_row, c, c_row, add);
         b += vectors * WIDE;
         c += vectors * WIDE;
         left -= vectors;
@@ -123,30 +127,30 @@ INLINE void spanned(struct band band, int64_t row, int64_t rows, int64_t columns
 }
 
 /* C = A B where the band of C is wanted; B is (depth, columns). */
-static void product(int words, int64_t rows, int64_t columns, int64_t depth, struct band band,
-                    const REAL *a, int64_t a_row, const REAL *b, int64_t b_row, REAL *c,
-                    int64_t c_row) {
+static void product(enum factors kind, int64_t rows, int64_t columns, int64_t depth,
+                    struct band band, const REAL *a, int64_t a_row, const REAL *b, int64_t b_row,
+                    REAL *c, int64_t c_row) {
     for (int64_t r = 0; r < rows; r += STRIP) {
         int64_t count = least(STRIP, rows - r), from, to;
         spanned(band, r, count, columns, &from, &to);
         if (to <= from) continue;
         from = from / WIDE * WIDE;
-        strip(words, count, to - from, depth, a + r * a_row, a_row, 1, b + from, b_row,
+        strip(kind, count, to - from, depth, a + r * a_row, a_row, 1, b + from, b_row,
               c + r * c_row + from, c_row, 0);
     }
 }
 
 /* C += A B where A is zero outside the band of A, by strips of `height` rows. The depth is that of
    the band, of words too. */
-static void product_add(int words, int64_t height, int64_t rows, int64_t columns, int64_t depth,
-                        struct band band, const REAL *a, int64_t a_row, int64_t a_column,
-                        const REAL *b, int64_t b_row, REAL *c, int64_t c_row) {
+static void product_add(enum factors kind, int64_t height, int64_t rows, int64_t columns,
+                        int64_t depth, struct band band, const REAL *a, int64_t a_row,
+                        int64_t a_column, const REAL *b, int64_t b_row, REAL *c, int64_t c_row) {
     for (int64_t r = 0; r < rows; r += height) {
         int64_t count = least(height, rows - r), from, to;
         spanned(band, r, count, depth, &from, &to);
         if (to <= from) continue;
-        if (words) from = from / 2, to = (to + 1) / 2;
-        strip(words, count, columns, to - from, a + r * a_row + from * a_column, a_row, a_column,
+        if (kind == WORDS) from = from / 2, to = (to + 1) / 2;
+        strip(kind, count, columns, to - from, a + r * a_row + from * a_column, a_row, a_column,
                   b + from * b_row, b_row, c + r * c_row, c_row, 1);
     }
 }

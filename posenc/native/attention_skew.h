@@ -32,7 +32,7 @@ static void add_of_queries(const struct meeting *m, const REAL *x, int64_t pitch
         int64_t count = least(STRIP, m->rows - r), from, to;
         spanned(m->band, r, count, m->columns, &from, &to);
         if (to > from)
-            strip(0, count, to - from + count - 1, width, x + r * pitch, pitch, 1,
+            strip(NUMBERS, count, to - from + count - 1, width, x + r * pitch, pitch, 1,
                   columns + from + m->rows - r - count, REACH, s + r * PITCH + from - (count - 1),
                   PITCH + 1, 1);
     }
@@ -45,7 +45,7 @@ static void gather_to_queries(const struct meeting *m, const REAL *p, const REAL
         int64_t count = least(m->height, m->rows - r), from, to;
         spanned(m->band, r, count, m->columns, &from, &to);
         if (to > from)
-            strip(0, count, width, to - from + count - 1, p + r * PITCH + from - (count - 1),
+            strip(NUMBERS, count, width, to - from + count - 1, p + r * PITCH + from - (count - 1),
                   PITCH + 1, 1, slice + (from + m->rows - r - count) * pitch, pitch,
                   out + r * out_pitch, out_pitch, 1);
     }
@@ -58,7 +58,7 @@ static void sum_of_queries(const struct meeting *m, const REAL *p, const REAL *x
     for (int64_t t = m->band.first + m->rows - 1; t < end; t += m->height) {
         int64_t count = least(m->height, end - t);
         int64_t from = most(0, m->rows - t - count), to = least(m->rows, m->columns + m->rows - 1 - t);
-        strip(0, count, width, to - from, p + from * (PITCH + 1) + t - (m->rows - 1), 1, PITCH + 1,
+        strip(NUMBERS, count, width, to - from, p + from * (PITCH + 1) + t - (m->rows - 1), 1, PITCH + 1,
               x + from * pitch, pitch, grad + t * grad_pitch, grad_pitch, 0);
     }
 }
@@ -71,7 +71,7 @@ static void add_of_keys(const struct meeting *m, const REAL *x, int64_t pitch, i
         int64_t count = least(STRIP, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
         if (to > from)
-            strip(0, count, to - from + count - 1, width, x + r * pitch, pitch, 1,
+            strip(NUMBERS, count, to - from + count - 1, width, x + r * pitch, pitch, 1,
                   columns + r + m->rows - to, REACH, mirror + r * PITCH + m->rows - to, PITCH - 1,
                   0);
     }
@@ -89,7 +89,7 @@ static void gather_to_keys(const struct meeting *m, const REAL *p, const REAL *s
         int64_t count = least(m->height, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
         if (to > from)
-            strip(0, count, width, to - from + count - 1, p + (to - 1) * PITCH + r, PITCH + 1, -PITCH,
+            strip(NUMBERS, count, width, to - from + count - 1, p + (to - 1) * PITCH + r, PITCH + 1, -PITCH,
                   slice + (r + m->rows - to) * pitch, pitch, out + r * out_pitch, out_pitch, 1);
     }
 }
@@ -101,7 +101,7 @@ static void sum_of_keys(const struct meeting *m, const REAL *p, const REAL *x, i
     for (int64_t t = m->band.first + m->rows - 1; t < end; t += m->height) {
         int64_t count = least(m->height, end - t);
         int64_t from = most(0, t - (m->rows - 1)), to = least(m->columns, t + count);
-        strip(0, count, width, to - from, p + (from - t + m->rows - 1) * PITCH + from, -PITCH,
+        strip(NUMBERS, count, width, to - from, p + (from - t + m->rows - 1) * PITCH + from, -PITCH,
               PITCH + 1, x + from * pitch, pitch, grad + t * grad_pitch, grad_pitch, 0);
     }
 }
