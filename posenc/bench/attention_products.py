@@ -12,8 +12,10 @@ BLOCK = 128
 
 
 def vectors(setting: AttentionSetting) -> tuple[int, ...]:
-    """How many vectors by distance a token meets, of each table: no more than there are keys, of
-    which each has a distance of its own, and of DeBERTa those of its buckets, both ways.
+    """How many vectors by distance each token is multiplied with, for each table of them.
+
+    Transformer-XL has one for each key. DeBERTa has one for each bucket, behind and ahead, of which
+    queries meet one table and keys another.
     """
     if setting.encoding == "deberta":
         return (2 * BUCKETS,) * 2
