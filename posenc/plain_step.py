@@ -13,12 +13,11 @@ from torch import Tensor
 
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
-from posenc.caches.growing_buffer import behind
 from posenc.caches.static import StaticCache
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
 from posenc.lowering import Lowerable, Lowered, Part, check_fits, flatten, lower
-from posenc.native.rotary_ops import rotated
+from posenc.native.rotary_ops import rotated_into
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import check_heads
@@ -49,39 +48,32 @@ def plain_step(
     if not _suits(q, k, v, cache, number):
         return None
     scale = q.shape[3] ** -0.5 if scale is None else scale
+    placed = None
     if isinstance(encoding, Lowered):
-        step = _of_terms(encoding, cache, q, causal)
+        step, placed = _of_terms(encoding, cache, q, causal), encoding.positions
     else:
         single = isinstance(encoding, Encoding)
         parts = (encoding,) if single else tuple(flatten(encoding))
         step = _of_parts(parts, cache, number, q, causal, scale)
     if step is None:
         return None
-    if step.turn is not None:
+    k_slot, v_slot = cache.slots(number)
+    v_slot.copy_(v)
+    if step.turn is None:
+        k_slot.copy_(k)
+    else:
         rotation, (cos, sin) = step.turn
-        q, k = rotated((q, k), (cos, cos), (sin, sin), rotation.layout, rotation.start)
-    assert cache.k is not None
-    assert cache.v is not None
-    buffers = cache.buffers
-    if isinstance(cache, StaticCache):
-        # Into a slot that is hidden until it is counted.
-        cache.k.narrow(2, number, 1).copy_(k)
-        cache.v.narrow(2, number, 1).copy_(v)
-        k, v = cache.k, cache.v
-    else:
-        k, k_buffer = behind(cache.k, k, buffers[0], cache.length)
-        v, v_buffer = behind(cache.v, v, buffers[1], cache.length)
-        buffers = k_buffer, v_buffer
+        x, q = (q, k), torch.empty_like(q)
+        rotated_into(x, (q, k_slot), (cos, cos), (sin, sin), rotation.layout, rotation.start)
+    held = keys, values = cache.through_slots(number)
+    if step.first:
+        seen = number + 1 - step.first
+        keys, values = keys.narrow(2, step.first, seen), values.narrow(2, step.first, seen)
     mask = None if step.bias is None else step.bias[None, :, None]
-    seen = number + 1 - step.first
-    keys, values = k.narrow(2, step.first, seen), v.narrow(2, step.first, seen)
-    out = one_query(q, keys, values, scale, mask, step.sink)
+    attended = one_query(q, keys, values, scale, mask, step.sink)
     # Last, so that a call that fails leaves the cache as it was.
-    if isinstance(cache, StaticCache):
-        cache.count_on(1)
-    else:
-        cache.k, cache.v, cache.buffers, cache.placed = k, v, buffers, step.positions
-    return out
+    cache.hold(*held, placed)
+    return attended
 
 
 def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache, number: int) -> bool:
@@ -105,8 +97,8 @@ def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) ->
     if positions.batch != 1 or not (form.features <= _TURNS and _turns_alike(form, cache)):
         return None
     if not isinstance(form.rotation, Rotate):
-        return Step(positions)
-    return Step(positions, (form.rotation, form.waves(arithmetic(q))[0]))
+        return Step()
+    return Step((form.rotation, form.waves(arithmetic(q))[0]))
 
 
 def _of_parts(
@@ -117,18 +109,23 @@ def _of_parts(
     causal: bool | None,
     scale: float,
 ) -> Step | None:
-    placed, ahead = cache.placed, cache.ahead
-    if placed is None:
-        return None
-    if isinstance(cache, StaticCache):
-        # What was seen to count stays as it is from step to step.
-        if ahead is None or ahead.slots is not placed:
-            ahead = None
-            if not _counts_slots(placed):
-                return None
-    elif placed.k_len != number or not _counts_tokens(placed):
-        return None
-    causal = placed.causal if causal is None else causal
+    ahead, counted = cache.ahead, cache.counted
+    if ahead is not None and counted == (ahead, number):
+        was_causal = ahead.positions.causal
+    else:
+        placed = cache.placed
+        if placed is None:
+            return None
+        if isinstance(cache, StaticCache):
+            # What was seen to count stays as it is from step to step.
+            if ahead is None or ahead.slots is not placed:
+                ahead = None
+                if not _counts_slots(placed):
+                    return None
+        elif placed.k_len != number or not _counts_tokens(placed):
+            return None
+        was_causal = placed.causal
+    causal = was_causal if causal is None else causal
     settings = scale, arithmetic(q), q.shape[1], causal
     if ahead is None or not ahead.tells(parts, settings, number):
         ahead = cache.ahead = _looking_ahead(parts, settings, cache, number, q)

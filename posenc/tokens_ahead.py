@@ -1,6 +1,7 @@
 """Tokens to come, whose terms follow from their number alone and are made for many at once."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,18 +19,15 @@ AHEAD = 64
 Settings = tuple[float, torch.dtype, int, bool]
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """What a token adds to its number: how it turns, what it sees, and what is added to its scores.
 
-    positions  of one query and of all keys
-    turn       the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
-    first      the first key that it sees
-    bias       (1|h, tk), by key from there on; None where nothing is added
-    sink       (1|h,) float64, a logit beside those of the keys
+    turn   the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
+    first  the first key that it sees
+    bias   (1|h, tk), by key from there on; None where nothing is added
+    sink   (1|h,) float64, a logit beside those of the keys
     """
 
-    positions: Positions
     turn: tuple[Rotate, CosSin] | None = None
     first: int = 0
     bias: Tensor | None = None
@@ -82,13 +80,16 @@ class Ahead:
             return False
         return not self.learned or self.versions == versions_of(learned_by(parts))
 
+    def placed(self, count: int) -> Positions:
+        """Where the last of so many tokens is, and all of them."""
+        tokens = self.positions.keys
+        query = altered(tokens, position=tokens.position.narrow(0, count - 1, 1))
+        held = altered(tokens, position=tokens.position.narrow(0, 0, count))
+        return altered(self.positions, queries=query, keys=held)
+
     def step(self, number: int) -> Step:
         """The terms of this token."""
-        tokens, keys = self.positions.keys, number + 1
-        query = altered(tokens, position=tokens.position.narrow(0, number, 1))
-        held = altered(tokens, position=tokens.position.narrow(0, 0, keys))
-        positions = altered(self.positions, queries=query, keys=held)
-        turn = None
+        keys, turn = number + 1, None
         if self.rotation is not None:
             turn = self.rotation, self.waves[number - self.first]
         far = 0 if self.window is None else max(0, keys - self.window)
@@ -102,7 +103,7 @@ class Ahead:
             if self.sinks < far and first < far:
                 bias = bias.clone()
                 bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
-        return Step(positions, turn, first, bias, self.sink)
+        return Step(turn, first, bias, self.sink)
 
 
 def learned_by(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:

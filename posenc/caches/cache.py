@@ -21,12 +21,13 @@ from posenc.caches.checks import (
     signature_of_all,
     turn_of_keys,
 )
-from posenc.caches.growing_buffer import GrowingBuffer, joined
+from posenc.caches.growing_buffer import GrowingBuffer, joined, with_room
 from posenc.dispatch_rotation import rotated
 from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
 from posenc.lowering import Lowerable, Lowered, flatten
 from posenc.positions import Documents, Positions, as_positions
+from posenc.tokens_ahead import Ahead
 from posenc.torch_modes import arithmetic
 from posenc.transform import multiplied_keys
 from posenc.value_rotation import turned
@@ -53,7 +54,7 @@ class Cache:
 
     k, v      what it holds, (b, g, t, d) and (b, g, t, d_v); None while it is empty
     payload   what `Encoding.payload` made of these tokens, (b, ..., t)
-    placed    where they are, as positions of the last call
+    placed    where they are, as positions of the last call; None where nobody knows
     rotation_signature  how its keys were rotated: layout, first dimension, pairs and gain
 
     Example: `attend(q, k, v, Rotary(64), causal=True, cache=cache)`, at every step with the new
@@ -72,17 +73,31 @@ class Cache:
         self.k: Tensor | None = None
         self.v: Tensor | None = None
         self.payload: Tensor | None = None
-        self.placed: Positions | None = None
         # The memory that keys and values grow in, until they are moved out of it.
         self.buffers: tuple[GrowingBuffer | None, GrowingBuffer | None] = (None, None)
         # None while nothing is held; () for keys that no term rotated.
         self.rotation_signature: tuple[Any, ...] | None = None
         # What the terms of tokens to come are, where their numbers tell it.
-        self.ahead: Any = None
+        self.ahead: Ahead | None = None
+        self.placed = None
 
     def __len__(self) -> int:
         """How many tokens it holds."""
         return 0 if self.k is None else self.k.shape[-2]
+
+    @property
+    def placed(self) -> Positions | None:
+        if self.counted is not None:
+            ahead, count = self.counted
+            self.placed = ahead.placed(count)
+        return self._placed
+
+    @placed.setter
+    def placed(self, positions: Positions | None) -> None:
+        self._placed = positions
+        # Who tells where tokens are that were counted on since, and how many there are by now: a
+        # step asks for no more, and positions take as long to make as it takes.
+        self.counted: tuple[Ahead, int] | None = None
 
     def __repr__(self) -> str:
         names = inspect.signature(type(self)).parameters
@@ -174,6 +189,33 @@ class Cache:
         self.k, self.v, self.payload = k, v, payload
         self.placed = lowered.positions
         return k, v, lowered
+
+    def slots(self, number: int) -> tuple[Tensor, Tensor]:
+        """Where the key and the value of the token with this number, the next, are written."""
+        assert self.k is not None
+        assert self.v is not None
+        k = with_room(self.k, 1, self.buffers[0], self.length)
+        v = with_room(self.v, 1, self.buffers[1], self.length)
+        self.buffers = k, v
+        return k.room(1), v.room(1)
+
+    def through_slots(self, number: int) -> tuple[Tensor, Tensor]:
+        """Keys and values up to the token with this number, which `slots` gave room."""
+        k, v = self.buffers
+        assert k is not None
+        assert v is not None
+        return k.first(number + 1), v.first(number + 1)
+
+    def hold(self, k: Tensor, v: Tensor, placed: Positions | None) -> None:
+        """Count the token that `through_slots` gave with all before it.
+
+        placed  their positions; None: as `ahead` tells
+        """
+        self.k, self.v = k, v
+        if placed is not None:
+            self.placed = placed
+        elif self.ahead is not None:
+            self.counted = self.ahead, k.shape[2]
 
     def reset(self) -> None:
         """Forget every token."""

@@ -41,27 +41,34 @@ class GrowingBuffer:
             and (not self.memory.is_inference() or torch.is_inference_mode_enabled())
         )
 
-    def append(self, new: Tensor) -> Tensor:
-        """All tokens, the new ones written behind those that are held."""
-        start, self.shown = self.shown, self.shown + new.shape[2]
-        self.memory.narrow(2, start, new.shape[2]).copy_(new)
-        return self.readable.narrow(2, 0, self.shown)
+    def room(self, new: int) -> Tensor:
+        """The memory right behind what is held, for so many more tokens."""
+        return self.memory.narrow(2, self.shown, new)
+
+    def first(self, count: int) -> Tensor:
+        """The first tokens, so many, which are held from now on."""
+        self.shown = count
+        return self.readable.narrow(2, 0, count)
 
 
 def joined(
     held: Tensor, new: Tensor, buffer: GrowingBuffer | None, most: int | None = None
 ) -> tuple[Tensor, GrowingBuffer | None]:
-    """held and new in one tensor: by torch.cat where autograd records, else behind `held`."""
+    """held and new in one tensor: by torch.cat where autograd records, else new is written behind
+    `held`, which moves where it has no room.
+    """
     differentiates = torch.is_grad_enabled() and (held.requires_grad or new.requires_grad)
     if torch.compiler.is_compiling() or differentiates or not plain(held, new):
         return torch.cat((held, new), dim=2), None
-    return behind(held, new, buffer, most)
+    buffer = with_room(held, new.shape[2], buffer, most)
+    buffer.room(new.shape[2]).copy_(new)
+    return buffer.first(held.shape[2] + new.shape[2]), buffer
 
 
-def behind(
-    held: Tensor, new: Tensor, buffer: GrowingBuffer | None, most: int | None
-) -> tuple[Tensor, GrowingBuffer]:
-    """held and new in one tensor, new written behind `held`, which moves where it has no room."""
-    if buffer is None or not buffer.can_append(held, new.shape[2]):
-        buffer = GrowingBuffer(held, new.shape[2], most)
-    return buffer.append(new), buffer
+def with_room(
+    held: Tensor, new: int, buffer: GrowingBuffer | None, most: int | None
+) -> GrowingBuffer:
+    """Memory that begins with `held` and has room for `new` tokens: this buffer, or a new one."""
+    if buffer is not None and buffer.can_append(held, new):
+        return buffer
+    return GrowingBuffer(held, new, most)

@@ -53,6 +53,15 @@ def rotated(
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 
 
+def rotated_into(
+    x: Tensors, out: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+) -> None:
+    """The same, written into `out`, where nothing asks for a gradient."""
+    rotation = cos, sin, layout == "interleaved", start, False
+    if not (_suits_kernel(x) and _run(x, out, *rotation)):
+        _written(out, _in_pytorch(x, *rotation))
+
+
 def rotated_(
     x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> Sequence[Tensor]:

@@ -1,6 +1,8 @@
 """What changes between two steps is seen by the short way as by the long one."""
 
+import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -55,6 +57,13 @@ class TestWhatChangesBetweenSteps:
     def test_keys_exchanged(self, make: Any, the_long_way: Any) -> None:
         def change(steps: Steps) -> None:
             steps.cache.k = steps.cache.k * 2
+
+        self.compared(make, change, pe.Rotary(DIM), the_long_way)
+
+    @pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+    def test_a_copy_goes_on(self, make: Any, copied: Any, the_long_way: Any) -> None:
+        def change(steps: Steps) -> None:
+            steps.cache = copied(steps.cache)
 
         self.compared(make, change, pe.Rotary(DIM), the_long_way)
 

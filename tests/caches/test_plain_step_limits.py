@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import attention
+from posenc import CacheError, attention
 from tests.support.steps import DIM, HEADS, Steps
 
 
@@ -73,6 +73,14 @@ def test_slots_that_do_not_count_from_zero_go_the_long_way(
         the_long_way()
     assert taken == [start == 0]
     torch.testing.assert_close(*outs)
+
+
+def test_tokens_that_were_cut_off_by_hand_are_refused_as_ever() -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    steps.run(3)
+    steps.cache.k, steps.cache.v = steps.cache.k[:, :, :6], steps.cache.v[:, :, :6]
+    with pytest.raises(CacheError, match="the last call placed 8"):
+        steps.step()
 
 
 def test_a_full_static_cache_is_refused_as_ever() -> None:
