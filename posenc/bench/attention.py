@@ -65,8 +65,7 @@ def cases() -> Iterator[Case]:
                 setting = AttentionSetting(encoding, 2048, dtype, causal=causal)
                 line = f"L = 2048, {'causal' if causal else 'bidirectional'}, {dtype}"
                 case = _trained(setting, (Goal(row, line, "posenc", FLOOR, most),))
-                # What products of bfloat16 take depends on whether the processor has them.
-                yield _with_products(case) if vectors(setting) and dtype == "float32" else case
+                yield _with_products(case) if vectors(setting) else case
     for encoding in ("alibi", "t5"):
         for dtype in DTYPES:
             setting = AttentionSetting(encoding, 2048, dtype, training=False)

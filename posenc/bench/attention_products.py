@@ -5,6 +5,7 @@ import torch
 from posenc.bench.attention_encodings import BUCKETS
 from posenc.bench.attention_inputs import AttentionInputs, AttentionSetting
 from posenc.bench.case import Call
+from posenc.native.library import LIBRARY
 
 PRODUCTS = "its matrix products alone"
 # Queries at a time: with causality they are multiplied with the keys up to the last of them.
@@ -27,10 +28,13 @@ def products(inputs: AttentionInputs) -> Call:
     five products more, and three of vectors.
 
     The backward pass makes the scores anew, for weights that are kept grow with the square of the
-    length.
+    length. Those of bfloat16 are of float32 where processors have none: torch takes 30 times as
+    long there, and attention widens numbers too.
     """
     setting = inputs.setting
     q, k, v, grad = (x.detach() for x in (inputs.q, inputs.k, inputs.v, inputs.grad))
+    if isinstance(LIBRARY, str) or LIBRARY.instruction_set != "avx512bf16":
+        q, k, v, grad = (x.float() for x in (q, k, v, grad))
     tables = [torch.randn_like(q[..., :1, :].expand(-1, -1, n, -1)) for n in vectors(setting)]
     blocks = []
     for start in range(0, setting.length, BLOCK):

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 import posenc as pe
+from posenc.bench.attention_products import BLOCK
 from posenc.bench.case import Call, Case, Goal
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
-LEAST = "no rotation and no attention"
+BARE, LEAST = "no rotation and no attention", "no rotation and the products of attention alone"
 ROW = "a Llama of 135 M parameters, beside the same in transformers"
 PROMPT, STEPS = 2048, 8
 CONTEXTS = (512, 2048)
@@ -60,7 +61,8 @@ class ModelInputs:
 
 def cases() -> Iterator[Case]:
     goal = Goal(ROW, f"prefill of {PROMPT}", OURS, THEIRS, 0.8, (), LEAST)
-    runs = {THEIRS: prefill(theirs), OURS: prefill(ours), LEAST: prefill(bare)}
+    runs = {THEIRS: prefill(theirs), OURS: prefill(ours), BARE: prefill(bare)}
+    runs[LEAST] = prefill(multiplied)
     yield Case(f"whole model, prefill of {PROMPT}", "model", ModelSetting(PROMPT), runs, THEIRS,
                goals=(goal,), rounds=(7, 9))  # fmt: skip
     for keys in CONTEXTS:
@@ -87,12 +89,35 @@ def ours(setting: ModelSetting) -> Any:
 
 def bare(setting: ModelSetting) -> Any:
     """What rotation and attention cannot make faster: what is left of the model without them."""
-    return by_hand(
-        setting,
-        LEAST,
-        lambda ids: lambda q, k: (q, k),
-        lambda module, q, k, v, mask, **options: (q.transpose(1, 2), None),
-    )
+    return by_hand(setting, BARE, unturned, keep)
+
+
+def keep(module: Any, q: Tensor, *_: Any, **options: Any) -> tuple[Tensor, None]:
+    """Queries for the output of attention."""
+    return q.transpose(1, 2), None
+
+
+def multiplied(setting: ModelSetting) -> Any:
+    """The same with the matrix products of attention, and nothing between them."""
+    return by_hand(setting, LEAST, unturned, multiply)
+
+
+def multiply(
+    module: Any, q: Tensor, k: Tensor, v: Tensor, *_: Any, **options: Any
+) -> tuple[Tensor, None]:
+    """Queries times keys times values; those of the heads that share keys in one product."""
+    batch, heads, length, dim = q.shape
+    outs = []
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        own = q[:, :, start:stop].reshape(batch, k.shape[1], -1, dim)
+        out = own @ k[:, :, :stop].mT @ v[:, :, :stop]
+        outs.append(out.view(batch, heads, stop - start, dim))
+    return torch.cat(outs, dim=2).transpose(1, 2), None
+
+
+def unturned(ids: Tensor) -> Turn:
+    return lambda q, k: (q, k)
 
 
 def by_hand(

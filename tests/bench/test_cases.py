@@ -258,6 +258,18 @@ class TestLeast:
             wanted = 7 + 4 * more if training else 2 + more
             assert counted.get_total_flops() == pytest.approx(wanted * one)
 
+    def test_products_of_a_model_are_those_of_its_attention(self) -> None:
+        length, heads, shared, dim = 3 * BLOCK, 6, 3, 8
+        q = torch.randn(1, heads, length, dim)
+        k, v = torch.randn(2, 1, heads // shared, length, dim)
+        with FlopCounterMode(display=False) as counted:
+            out, _ = whole_model.multiply(None, q, k, v)
+        assert counted.get_total_flops() == 2 * 2 * heads * dim * length**2 * 6 / 9
+        every = (x.repeat_interleave(shared, dim=1) for x in (k, v))
+        (keys, values), last = every, slice(2 * BLOCK, None)
+        wanted = q[:, :, last] @ keys.mT @ values
+        torch.testing.assert_close(out[:, last], wanted.transpose(1, 2))
+
     @pytest.mark.parametrize("name", BARE)
     def test_bare_calls_make_the_tables_of_lower(self, name: str) -> None:
         torch.manual_seed(0)
