@@ -219,6 +219,7 @@ PEERS = {
     "multiply in place, four tensors": "原地相乘，四个张量",
     "no attention": "没有注意力",
     "its matrix products alone": "只有它的矩阵乘积",
+    "no rotation and the products of attention alone": "没有旋转、注意力只有矩阵乘积",
     "rich alone": "只有 rich",
     "the turning kernel and SDPA": "旋转内核加 SDPA",
     "the kernel, its mask made before": "内核本身，掩码事先做好",

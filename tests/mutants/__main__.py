@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from posenc.native.library import LIBRARY
 from tests.mutants.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,6 +35,8 @@ def seen(mutant: Mutant, folder: Path) -> str:
     if mutant.seen_by.endswith(".py"):
         command = ["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", mutant.seen_by]
     environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    if mutant.file.startswith("native/"):
+        environment["POSENC_NATIVE"] = str(built(folder))
     ended = subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -42,8 +45,22 @@ def seen(mutant: Mutant, folder: Path) -> str:
     return (ended.stdout.strip() or ended.stderr.strip() or "an error").splitlines()[-1]
 
 
+def built(folder: Path) -> Path:
+    """The C kernels of the copy of posenc in this folder."""
+    build, source = folder / "build", folder / "posenc" / "native" / "cmake"
+    cmake = Path(sys.executable).with_name("cmake")
+    for command in (["-S", source, "-B", build], ["--build", build, "--parallel", "2"]):
+        subprocess.run([cmake, *command], check=True, stdout=subprocess.DEVNULL)
+    return build / "_kernels.so"
+
+
 def main() -> int:
+    here = LIBRARY if isinstance(LIBRARY, str) else LIBRARY.instruction_set
     chosen = [m for m in MUTANTS if all(word in m.file + m.new for word in sys.argv[1:])]
+    for mutant in chosen:
+        if mutant.needs not in ("", here):
+            print(f"left out, no {mutant.needs} here | {mutant.file}: {mutant.new.splitlines()[0]}")
+    chosen = [m for m in chosen if m.needs in ("", here)]
     survivors = 0
     # Sound code must be green, or every mutant would seem to be seen.
     sound = [Mutant("", "", "", oracle) for oracle in sorted({m.seen_by for m in chosen})]

@@ -11,25 +11,28 @@ class Mutant:
     old, new  text that is there once, and what stands in its place
     seen_by   Python for an encoding, as `pe.ALiBi(4)`, which the public suite must then refuse; or
               a test file
+    needs     the instruction set whose kernels alone have this line; "": any has it
     """
 
     file: str
     old: str
     new: str
     seen_by: str
+    needs: str = ""
 
 
 ROPE = "pe.Rotary(16)"
 YARN = "pe.Rotary(16, scaling=pe.YaRN(4.0, 64))"
 T5 = "pe.T5Bias(4, buckets=8, max_distance=20)"
 SINUSOIDAL = "pe.Sinusoidal(16)"
+BACKENDS, WORDS = "tests/backends/test_native", "avx512bf16"
 
 MUTANTS = [
     # Settings and initial weights.
     Mutant(
         "encodings/scaling/base.py",
-        "return 1.0\n\n    def check",
-        "return 1.11\n\n    def check",
+        "return 1.0\n\n    def gain_at",
+        "return 1.11\n\n    def gain_at",
         ROPE,
     ),
     Mutant("encodings/scaling/yarn.py", "return log + 1.0", "return log + 1.1", YARN),
@@ -78,13 +81,13 @@ MUTANTS = [
         "pe.ALiBi(4, future=2.0, learned=True)",
     ),
     Mutant(
-        "positions/positions.py",
+        "positions/visible.py",
         "past = self.order_distance() <= 0",
         "past = self.order_distance() < 0",
         ROPE,
     ),
     Mutant(
-        "positions/positions.py",
+        "positions/visible.py",
         "near = step.abs() < min(windows)",
         "near = step.abs() <= min(windows)",
         "pe.SlidingWindow(3)",
@@ -100,4 +103,110 @@ MUTANTS = [
         "encoding.py", "parameter.data = before", "parameter.data = parameter.data", "pe.KERPLE(4)"
     ),
     Mutant("model.py", "std=dim**-0.5", "std=0.0", SINUSOIDAL),
+    # The C kernels, which are built anew for each.
+    Mutant(
+        "native/attention_tile.h",
+        "most(band.first, 1 - p->window - step)",
+        "most(band.first, 2 - p->window - step)",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_tile.h",
+        "shift = of_keys ? 0 : p->keys - p->queries",
+        "shift = 0",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_diagonals.h",
+        "least(m->rows, m->columns - shift)",
+        "least(m->rows, m->columns - shift - 1)",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_far.h",
+        "int64_t row = side * (table->rows - 1) * width;",
+        "int64_t row = (1 - side) * (table->rows - 1) * width;",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_skew.h",
+        "to[t] = table[rows - 1];",
+        "to[t] = table[rows - 2];",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_zones.h",
+        "least(band.last, -p->zone - step)",
+        "least(band.last, 1 - p->zone - step)",
+        f"{BACKENDS}_zones.py",
+    ),
+    Mutant(
+        "native/attention_grid.h",
+        "least(most(g->index[r] - own, -WIDE), rows)",
+        "least(most(g->index[r] - own, 0), rows)",
+        f"{BACKENDS}_grid.py",
+    ),
+    Mutant(
+        "native/attention_network.h",
+        "if (starts ? (double)x <= kink : (double)x < kink)",
+        "if (starts ? (double)x < kink : (double)x <= kink)",
+        f"{BACKENDS}_network.py",
+    ),
+    Mutant(
+        "native/attention_counts.h",
+        "chosen((vw)(passed == passed), passed)",
+        "passed",
+        f"{BACKENDS}_counts.py",
+    ),
+    Mutant(
+        "native/attention_query_forward.h",
+        "(p->by_count ? k_count - 1 - n : n)",
+        "n",
+        f"{BACKENDS}_counts.py",
+    ),
+    Mutant(
+        "native/attention_query_forward.h",
+        "w->far[(side > 0) * BLOCK_ROWS + row] * scale",
+        "w->far[(side > 0) * BLOCK_ROWS] * scale",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_masked_query.h",
+        "if (!unequal) blend(",
+        "if (1) blend(",
+        "tests/backends/test_one_query.py",
+    ),
+    Mutant(
+        "native/attention_dropout.h",
+        "if (key % TILE) draw_words(",
+        "if (0) draw_words(",
+        f"{BACKENDS}_dropout.py",
+    ),
+    Mutant(
+        "native/rotate_rows.h",
+        "last = pairs - WIDTH;",
+        "last = pairs - WIDTH - 1;",
+        f"{BACKENDS}_rotary.py",
+    ),
+    Mutant(
+        "native/attention_meeting.h",
+        "add_half(a + to / 2 * a_column, 0, columns",
+        "add_half(a + to / 2 * a_column, 1, columns",
+        f"{BACKENDS}_hidden.py",
+        WORDS,
+    ),
+    Mutant(
+        "native/attention_pairs.h",
+        "r % 2 ? 0xffffu : 0xffff0000u",
+        "r % 2 ? 0xffff0000u : 0xffffu",
+        f"{BACKENDS}_hidden.py",
+        WORDS,
+    ),
+    Mutant(
+        "native/attention_product.h",
+        "from = from / 2, to = (to + 1) / 2;",
+        "from = from / 2, to = to / 2;",
+        f"{BACKENDS}_precision.py",
+        WORDS,
+    ),
 ]
