@@ -13,6 +13,7 @@ from torch import Tensor
 
 from posenc.caches.cache import Cache
 from posenc.caches.checks import alike, signature_of
+from posenc.caches.next_token import count_next, slots_of_next, with_next
 from posenc.caches.static import StaticCache
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
@@ -57,7 +58,7 @@ def plain_step(
         step = _of_parts(parts, cache, number, q, causal, scale)
     if step is None:
         return None
-    k_slot, v_slot = cache.slots(number)
+    k_slot, v_slot = slots_of_next(cache, number)
     v_slot.copy_(v)
     if step.turn is None:
         k_slot.copy_(k)
@@ -65,14 +66,14 @@ def plain_step(
         rotation, (cos, sin) = step.turn
         x, q = (q, k), torch.empty_like(q)
         rotated_into(x, (q, k_slot), (cos, cos), (sin, sin), rotation.layout, rotation.start)
-    held = keys, values = cache.through_slots(number)
+    held = keys, values = with_next(cache, number + 1)
     if step.first:
         seen = number + 1 - step.first
         keys, values = keys.narrow(2, step.first, seen), values.narrow(2, step.first, seen)
     mask = None if step.bias is None else step.bias[None, :, None]
     attended = one_query(q, keys, values, scale, mask, step.sink)
     # Last, so that a call that fails leaves the cache as it was.
-    cache.hold(*held, placed)
+    count_next(cache, *held, placed)
     return attended
 
 

@@ -13,6 +13,7 @@ from posenc.caches.checks import (
     check_all_told,
     check_complete,
     check_counted,
+    check_length_known,
     check_payload_fits,
     check_prefix,
     check_reads_rotated,
@@ -21,11 +22,10 @@ from posenc.caches.checks import (
     signature_of_all,
     turn_of_keys,
 )
-from posenc.caches.growing_buffer import GrowingBuffer, joined, with_room
+from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
-from posenc.encoding import Encoding
 from posenc.errors import CacheError, positive
-from posenc.lowering import Lowerable, Lowered, flatten
+from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Documents, Positions, as_positions
 from posenc.tokens_ahead import Ahead
 from posenc.torch_modes import arithmetic
@@ -148,22 +148,7 @@ class Cache:
         self._check_room(new, new)
         if not self.complete:
             check_complete(self, encoding)
-        if isinstance(encoding, Lowered):
-            made_for = encoding.positions.extent
-            if encoding.length_dependent and (self.length is None or made_for != self.length):
-                raise CacheError(
-                    "these terms turn by angles that depend on the length: give the final one to "
-                    f"both, Cache(length=...) and Positions.build(extent=...); {self!r}, and the "
-                    f"terms were lowered for an extent of {made_for}"
-                )
-            return
-        for part in flatten(encoding):
-            changes = isinstance(part, Encoding) and part.tags.length_dependent
-            if changes and self.length is None:
-                raise CacheError(
-                    f"{part!r} turns by angles that depend on the length: give the final one, "
-                    f"{type(self).__name__}(length=...), so that every step uses the same angles"
-                )
+        check_length_known(self, self.length, encoding)
 
     def payload_with(self, new: Tensor | None) -> Tensor | None:
         """The payload of every token so far and of the new ones; `append` keeps it."""
@@ -189,33 +174,6 @@ class Cache:
         self.k, self.v, self.payload = k, v, payload
         self.placed = lowered.positions
         return k, v, lowered
-
-    def slots(self, number: int) -> tuple[Tensor, Tensor]:
-        """Where the key and the value of the token with this number, the next, are written."""
-        assert self.k is not None
-        assert self.v is not None
-        k = with_room(self.k, 1, self.buffers[0], self.length)
-        v = with_room(self.v, 1, self.buffers[1], self.length)
-        self.buffers = k, v
-        return k.room(1), v.room(1)
-
-    def through_slots(self, number: int) -> tuple[Tensor, Tensor]:
-        """Keys and values up to the token with this number, which `slots` gave room."""
-        k, v = self.buffers
-        assert k is not None
-        assert v is not None
-        return k.first(number + 1), v.first(number + 1)
-
-    def hold(self, k: Tensor, v: Tensor, placed: Positions | None) -> None:
-        """Count the token that `through_slots` gave with all before it.
-
-        placed  their positions; None: as `ahead` tells
-        """
-        self.k, self.v = k, v
-        if placed is not None:
-            self.placed = placed
-        elif self.ahead is not None:
-            self.counted = self.ahead, k.shape[2]
 
     def reset(self) -> None:
         """Forget every token."""

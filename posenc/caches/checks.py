@@ -50,6 +50,26 @@ def parts_of(encoding: Lowerable) -> list[Part]:
     return [] if isinstance(encoding, Lowered) else flatten(encoding)
 
 
+def check_length_known(cache: object, length: int | None, encoding: Lowerable) -> None:
+    """Raise CacheError where angles depend on the length and nobody says how long it will be."""
+    if isinstance(encoding, Lowered):
+        made_for = encoding.positions.extent
+        if encoding.length_dependent and (length is None or made_for != length):
+            raise CacheError(
+                "these terms turn by angles that depend on the length: give the final one to "
+                f"both, Cache(length=...) and Positions.build(extent=...); {cache!r}, and the "
+                f"terms were lowered for an extent of {made_for}"
+            )
+        return
+    for part in flatten(encoding):
+        changes = isinstance(part, Encoding) and part.tags.length_dependent
+        if changes and length is None:
+            raise CacheError(
+                f"{part!r} turns by angles that depend on the length: give the final one, "
+                f"{type(cache).__name__}(length=...), so that every step uses the same angles"
+            )
+
+
 def check_counted(cache: object, placed: Positions | None, new: int) -> Positions:
     """Where the held keys are; CacheError where ids placed them, which cannot be continued."""
     if placed is None or not placed.unit_step or placed.keys.position.ndim == 3:

@@ -74,22 +74,12 @@ class StaticCache(Cache):
         self.v.index_copy_(2, slots, v)
         if self.payload is not None and payload is not None:
             self.payload.copy_(payload)
-        self._position().add_(k.shape[-2])
+        self.count_on(k.shape[-2])
         return self.k, self.v, lowered
 
-    def slots(self, number: int) -> tuple[Tensor, Tensor]:
-        assert self.k is not None
-        assert self.v is not None
-        return self.k.narrow(2, number, 1), self.v.narrow(2, number, 1)
-
-    def through_slots(self, number: int) -> tuple[Tensor, Tensor]:
-        assert self.k is not None
-        assert self.v is not None
-        return self.k.narrow(2, 0, number + 1), self.v.narrow(2, 0, number + 1)
-
-    def hold(self, k: Tensor, v: Tensor, placed: Positions | None) -> None:
-        # All slots are placed already.
-        self._position().add_(1)
+    def count_on(self, new: int) -> None:
+        """As many more slots are written; `append` and steps that write them themselves call it."""
+        self._position().add_(new)
 
     def reset(self) -> None:
         """Forget every token; the slots stay allocated."""
