@@ -12,6 +12,7 @@ import pytest
 
 import posenc as pe
 from posenc.testing import check_encoding
+from tests.support.copies import hide_the_install
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -62,12 +63,7 @@ def checkout(tmp_path):
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
-    # An editable install finds posenc where it was installed from, whatever the path says.
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "sys.meta_path[:] = [finder for finder in sys.meta_path\n"
-        "    if 'posenc' not in getattr(finder, 'known_packages', ())]\n"
-    )
+    hide_the_install(tmp_path)
     encodings = tmp_path / "posenc" / "encodings"
     (encodings / "uniform.py").write_text(textwrap.dedent(EXAMPLE))
     listing = encodings / "__init__.py"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from posenc.native.library import LIBRARY
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.support.copies import hide_the_install
 
 ROOT = Path(__file__).parent.parent.parent
 JUDGE = """
@@ -24,6 +25,7 @@ sys.exit(bool(failed))
 def seen(mutant: Mutant, folder: Path) -> str:
     """What goes red for a mutant that stands in this folder; "" where nothing does."""
     shutil.copytree(ROOT / "posenc", folder / "posenc")
+    hide_the_install(folder)
     for name in ("tests", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
     if mutant.old:

@@ -162,7 +162,7 @@ MUTANTS = [
         "native/attention_query_forward.h",
         "(p->by_count ? k_count - 1 - n : n)",
         "n",
-        f"{BACKENDS}_counts.py",
+        f"{BACKENDS}_attention.py",
     ),
     Mutant(
         "native/attention_query_forward.h",
