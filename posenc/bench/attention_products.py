@@ -28,8 +28,8 @@ def products(inputs: AttentionInputs) -> Call:
     five products more, and three of vectors.
 
     The backward pass makes the scores anew, for weights that are kept grow with the square of the
-    length. Those of bfloat16 are of float32 where processors have none: torch takes 30 times as
-    long there, and attention widens numbers too.
+    length. Where the processor multiplies no bfloat16, those of float32 stand in, as torch would
+    take 30 times as long and attention widens its numbers.
     """
     setting = inputs.setting
     q, k, v, grad = (x.detach() for x in (inputs.q, inputs.k, inputs.v, inputs.grad))

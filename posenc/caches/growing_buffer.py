@@ -45,8 +45,8 @@ class GrowingBuffer:
         """The memory right behind what is held, for so many more tokens."""
         return self.memory.narrow(2, self.shown, new)
 
-    def first(self, count: int) -> Tensor:
-        """The first tokens, so many, which are held from now on."""
+    def hold(self, count: int) -> Tensor:
+        """Hold so many tokens, from the first on, which this gives."""
         self.shown = count
         return self.readable.narrow(2, 0, count)
 
@@ -62,7 +62,7 @@ def joined(
         return torch.cat((held, new), dim=2), None
     buffer = with_room(held, new.shape[2], buffer, most)
     buffer.room(new.shape[2]).copy_(new)
-    return buffer.first(held.shape[2] + new.shape[2]), buffer
+    return buffer.hold(held.shape[2] + new.shape[2]), buffer
 
 
 def with_room(

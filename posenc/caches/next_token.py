@@ -33,7 +33,7 @@ def with_next(cache: Cache, count: int) -> tuple[Tensor, Tensor]:
     k, v = cache.buffers
     assert k is not None
     assert v is not None
-    return k.first(count), v.first(count)
+    return k.hold(count), v.hold(count)
 
 
 def count_next(cache: Cache, k: Tensor, v: Tensor, placed: Positions | None) -> None:

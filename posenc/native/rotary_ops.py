@@ -56,10 +56,8 @@ def rotated(
 def rotated_into(
     x: Tensors, out: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> None:
-    """The same, written into `out`, where nothing asks for a gradient."""
-    rotation = cos, sin, layout == "interleaved", start, False
-    if not (_suits_kernel(x) and _run(x, out, *rotation)):
-        _written(out, _in_pytorch(x, *rotation))
+    """The same, written into `out`, for tensors that nothing watches, autograd neither."""
+    _fill(x, out, cos, sin, layout == "interleaved", start, False)
 
 
 def rotated_(
@@ -143,6 +141,11 @@ def _run(
     return call is not None
 
 
+def _fill(x: Tensors, out: Tensors, *rotation: Any) -> Tensors:
+    """`out`, which x is written into, rotated."""
+    return out if _run(x, out, *rotation) else _written(out, _in_pytorch(x, *rotation))
+
+
 def _in_pytorch(
     x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool
 ) -> list[Tensor]:
@@ -196,8 +199,7 @@ class _InPlace(torch.autograd.Function):
 
 
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
-    out = _like(x)
-    return out if _run(x, out, *rotation) else _written(out, _in_pytorch(x, *rotation))
+    return _fill(x, _like(x), *rotation)
 
 
 def _rotated_as_before(

@@ -7,7 +7,7 @@ import torch
 
 import posenc as pe
 from posenc import CacheError, attention
-from tests.support.steps import DIM, HEADS, Steps
+from tests.support.steps import DIM, HEADS, Steps, same
 
 
 def test_parameters_get_their_gradients(taken: list[bool]) -> None:
@@ -73,6 +73,20 @@ def test_slots_that_do_not_count_from_zero_go_the_long_way(
         the_long_way()
     assert taken == [start == 0]
     torch.testing.assert_close(*outs)
+
+
+@pytest.mark.graph
+def test_a_graph_goes_on_where_steps_ended() -> None:
+    """Where the tokens are that steps have counted is told inside of it."""
+    graph, eager = (Steps(pe.Rotary(DIM), pe.Cache()) for _ in range(2))
+    compiled = torch.compile(attention.attend, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        graph.run(3)
+        eager.run(3)
+        assert graph.cache.counted is not None
+        actual = compiled(*graph.tokens(1), graph.encoding, cache=graph.cache)
+        torch.testing.assert_close(actual, eager.step())
+    same(graph, eager)
 
 
 def test_tokens_that_were_cut_off_by_hand_are_refused_as_ever() -> None:

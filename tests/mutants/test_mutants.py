@@ -21,4 +21,4 @@ def test_what_it_replaces_is_there_once(mutant: Mutant) -> None:
 @pytest.mark.unchecked
 def test_the_copy_is_what_is_judged(tmp_path: Path) -> None:
     """Of an installed posenc, which has no wrong line, nothing would go red."""
-    assert seen(MUTANTS[0], tmp_path)
+    assert seen(MUTANTS[0], tmp_path) == "check_reference_scores"
