@@ -132,9 +132,10 @@ def attend(
             dropout=dropout,
             lse=return_lse,
         )
-        run = BACKENDS[choose(call)[0] if backend == "auto" else _named(backend, call)].run(call)
+        chosen = BACKENDS[choose(call)[0] if backend == "auto" else _named(backend, call)]
+        run = chosen.run(call)
         if layer is not None:
-            remember(layer, run, call)
+            remember(layer, call, run, chosen.next_layer)
         if not autocasts(device_type(q)):
             return run(call)
         with autocast_off(q.device):

@@ -28,14 +28,14 @@ def rotated(
     """Each x (b, h, t, d) with its pairs rotated, in its own dtype; arithmetic in that of cos.
 
     cos, sin  of each x, (1|b, 1|h, t, r)
-    owner     what cos and sin belong to, which keeps what is the same in the next layer
+    owner     what cos and sin belong to, which keeps a GPU's launch for the next layer
     """
     if _suits_triton(x, cos):
         # Triton takes its time to import, which only calls on a GPU need.
         from posenc.triton import rotary
 
         return rotary.rotated(x, cos, sin, layout, start, owner)
-    return rotary_ops.rotated(x, cos, sin, layout, start, owner)
+    return rotary_ops.rotated(x, cos, sin, layout, start)
 
 
 def rotated_(

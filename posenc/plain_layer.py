@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Call
+from posenc.backends.backend import Call, NextLayer
 from posenc.lowering import Lowered
 from posenc.torch_modes import autocasts, fitting, plain
 
@@ -64,16 +64,27 @@ def as_before(q: Tensor, k: Tensor, v: Tensor, lowered: Lowered, layer: Layer) -
     known = lowered.__dict__.get("_layer")
     if known is None or known[0] != layer:
         return None
-    _, run, scale = known
+    _, run, scale, alike = known
+    if alike is not None:
+        return alike(q, k, v)
     return run(fitting(Call, q=q, k=k, v=v, lowered=lowered, scale=scale, dropout=0.0))
 
 
-def remember(layer: Layer, run: Callable[[Call], Tensor], call: Call) -> None:
+def remember(
+    layer: Layer,
+    call: Call,
+    run: Callable[[Call], Tensor],
+    next_layer: Callable[[Call], NextLayer | None],
+) -> None:
     """Keep for the layers to come what was found out in this one."""
     form = call.form
     # Whether a GPU takes biases that learn at such positions, these may tell after they were asked.
     if layer.device >= 0 and form.by_distance and not form.plain:
         return
     # Keys and values of padding are set to zero before a backend is given them.
-    if form.positions.keys.valid is None:
-        call.lowered.__dict__["_layer"] = layer, run, call.scale
+    if form.positions.keys.valid is not None:
+        return
+    # What is done around a backend is done by `run` alone.
+    around = form.transform is not None or form.value_rotation is not None
+    alike = None if layer.device >= 0 or layer.learns or around else next_layer(call)
+    call.lowered.__dict__["_layer"] = layer, run, call.scale, alike

@@ -7,8 +7,9 @@ or with terms that were lowered once.
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Call, hides_most
-from posenc.backends.sdpa import mask_of
+from posenc.backends.backend import Call, NextLayer, hides_most
+from posenc.backends.next_layer import turned_alike, unchanged
+from posenc.backends.sdpa import is_kept, mask_of
 from posenc.lowering import Lowerable, Lowered
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
@@ -80,7 +81,7 @@ def plain_query(
         return one_query(q, k, v, scale)
     call = Call(q, k, v, encoding, scale, 0.0)
     if layer is not None:
-        remember(layer, _of_terms, call)
+        remember(layer, call, _of_terms, _next_layer)
     return _of_terms(call)
 
 
@@ -95,6 +96,22 @@ def _of_terms(call: Call) -> Tensor:
     return one_query(q, k, v, call.scale * call.form.scale, mask, call.form.sink)
 
 
+def _next_layer(call: Call) -> NextLayer | None:
+    """What `_of_terms` gives for the tensors of the next layer: see `Backend`."""
+    turn, (_, _, _, mask) = turned_alike(call), _turned(call)
+    if turn is None or not (mask is None or is_kept(call.form, mask)):
+        return None
+    as_now, scale, sink = unchanged(call.form), call.scale * call.form.scale, call.form.sink
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        if not as_now():
+            return None
+        q, k = turn(q, k)
+        return one_query(q, k, v, scale, mask, sink)
+
+    return run
+
+
 def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The query and the keys as they meet, the values, and the mask."""
     form, q, k = call.form, call.q, call.k
@@ -102,6 +119,6 @@ def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     if isinstance(form.rotation, Rotate) and q_waves is not None and k_waves is not None:
         cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
         layout, start = form.rotation.layout, form.rotation.start
-        q, k = rotated((q, k), cos, sin, layout, start, form)
+        q, k = rotated((q, k), cos, sin, layout, start)
     bare = form.features <= _BARE and form.positions.in_order
     return q, k, call.v, None if bare else mask_of(call, call.scale * form.scale)[0]

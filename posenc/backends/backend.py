@@ -64,6 +64,7 @@ class Call:
 
 
 Reason = Callable[[Call], str | None]
+NextLayer = Callable[[Tensor, Tensor, Tensor], Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class Backend:
     limits      why it cannot compute a call for another reason, or None
     declines    why `auto` leaves to others what it could compute, or None
     reads_terms whether it reads terms, and turns values itself
+    next_layer  what computes a call of one CPU for other tensors of its shapes, dtypes and device,
+                none of which learns, and gives None once the terms have changed; None where there
+                is nothing to gain over `attend`
     with_lse    the output and the log of the sum of exp(score) of each row (b, h, tq), in the dtype
                 of the arithmetic and -inf where nothing is seen; None: it cannot tell that
     """
@@ -92,6 +96,7 @@ class Backend:
     limits: Reason = lambda call: None
     declines: Reason = lambda call: None
     with_lse: Callable[[Call], tuple[Tensor, Tensor]] | None = None
+    next_layer: Callable[[Call], NextLayer | None] = lambda call: None
     reads_terms: bool = False
     _lacks: tuple[Feature, ...] = field(init=False, repr=False)
 
@@ -167,7 +172,7 @@ def _rotated(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, scaled where its scale differs by query, and k as a term rotates them, and v."""
     form = call.form
-    common = _common_dtype(call, dtype)
+    common = common_dtype(call, dtype)
     factor = form.query_scale
     # Rounded once: a scale that differs between queries multiplies what is not rounded yet.
     q = cast_to(dtype if factor is not None else common, call.q)
@@ -190,7 +195,7 @@ def _rotated(
     return q, k, group(v, k.shape[1]) if v.shape[1] < k.shape[1] else v
 
 
-def _common_dtype(call: Call, dtype: torch.dtype) -> torch.dtype:
+def common_dtype(call: Call, dtype: torch.dtype) -> torch.dtype:
     """The dtype in which a fused kernel reads q, k and v; `dtype` is that of the arithmetic."""
     common = call.q.dtype
     for other in (call.k.dtype, call.v.dtype):

@@ -5,13 +5,19 @@ skewed products, and tiles that masks rule out are skipped. Half precision is co
 From where on `auto` takes it was measured: `posenc/backends/native_choice.py`.
 """
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc.backends.backend import Backend, Call, dtype_of, far_operands, operands
+from posenc.backends.backend import (
+    Backend,
+    Call,
+    NextLayer,
+    dtype_of,
+    far_operands,
+    operands,
+)
 from posenc.backends.native_choice import (
     BARE,
     FEW_QUERIES,
@@ -22,6 +28,7 @@ from posenc.backends.native_choice import (
     plain_reason,
     window_reason,
 )
+from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
@@ -51,18 +58,18 @@ CAN = frozenset(
 
 
 def attend(call: Call) -> Tensor:
-    q, k, v, run, terms, of_layer = _given(call)
+    q, k, v, known, terms, of_layer = _given(call)
     own: list[Tensor] = [x for x in of_layer.values() if isinstance(x, Tensor)]
     tensors = (q, k, v, *own)
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-    if run is None or learns or not plain(*tensors):
+    if known is None or learns or not plain(*tensors):
         # Here, for its operators are registered on import.
         from posenc.native.attention_operators import Inputs
         from posenc.native.attention_operators import attend as kernel
 
         out = kernel(Inputs(q, k, v, **terms, **of_layer))
     else:
-        out = run(q, k, v, of_layer)
+        out = known.attend(q, k, v, of_layer)
     return cast_to(call.v.dtype, out)
 
 
@@ -75,8 +82,8 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
 
 
 def _given(call: Call) -> tuple[Any, ...]:
-    """q, k and v as the kernel reads them; what runs it with these terms, where nothing learns;
-    and what the operator is given of the terms, and of the layer.
+    """q, k and v as the kernel reads them; the terms packed, where nothing learns; and what the
+    operator is given of them, and of the layer.
     """
     form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
@@ -84,8 +91,24 @@ def _given(call: Call) -> tuple[Any, ...]:
     if form.own is not None:
         q, k, v = *widened(form, q, k, scale, dtype), v.to(dtype)
     # Every layer of one forward reads the same.
-    run, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
-    return q, k, v, run, terms, _of_layer(call, dtype)
+    known, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
+    return q, k, v, known, terms, _of_layer(call, dtype)
+
+
+def next_layer(call: Call) -> NextLayer | None:
+    """What computes this call for the tensors of the next layer: see `Backend`."""
+    turn = turned_alike(call)
+    if turn is None or call.form.own is not None:
+        return None
+    q, k, v, known, _, of_layer = _given(call)
+    if known is None or of_layer:
+        return None
+    attend, as_now = known.attending(q, k, v), unchanged(call.form)
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        return attend(*turn(q, k), v) if as_now() else None
+
+    return run
 
 
 def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
@@ -110,18 +133,16 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
 def _kept(
     form: NormalForm, scale: float, dtype: torch.dtype, heads: int, width: int
 ) -> tuple[Any, ...]:
-    """What runs the kernel with these terms; what the operator is given of them, by name, and each
-    value.
-    """
-    terms, run = _of_terms(form, scale, dtype, heads, width), None
+    """These terms packed; what the operator is given of them, by name, and each value."""
+    terms, known = _of_terms(form, scale, dtype, heads, width), None
     if not torch.is_grad_enabled() or not any(
         isinstance(x, Tensor) and x.requires_grad for x in terms.values()
     ):
-        from posenc.native.attention_packed import attend_packed, packed
+        from posenc.native.attention_packed import packed
 
-        packed_terms, terms = packed(terms)
-        run = None if packed_terms is None else partial(attend_packed, packed_terms)
-    return run, terms, *terms.values()
+        known = packed(terms)
+        terms = terms if known is None else known.terms
+    return known, terms, *terms.values()
 
 
 def _of_terms(
@@ -244,4 +265,5 @@ BACKEND = Backend(
     limits=limits,
     declines=declines,
     with_lse=with_lse,
+    next_layer=next_layer,
 )

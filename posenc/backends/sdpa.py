@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from posenc.backends.backend import Backend, Call, operands, scale_of
+from posenc.backends.backend import Backend, Call, NextLayer, operands, scale_of
+from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.equation import group
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import Slopes, Table
+from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import (
     along_diagonals,
     by_distance,
@@ -84,24 +85,8 @@ def declines(call: Call) -> str | None:
 def attend(call: Call) -> Tensor:
     q, k, v, scale = operands(call)
     mask, is_causal = mask_of(call, scale)
-    shape, shared = q.shape, q.shape[1] // k.shape[1]
-    # The query heads of a key head become more queries of that head, so that no key is repeated. A
-    # mask that is shared by all heads is repeated instead, where it holds fewer numbers. While
-    # compiling, only a single query is folded, because folding more would bind the graph to one
-    # length.
-    folds = shape[2] == 1
-    if not torch.compiler.is_compiling():
-        folds = mask is None or mask.shape[1] > 1 or shape[2] <= k.shape[1] * shape[3]
-    if folds and shared > 1 and not is_causal:
-        rows = shared * shape[2]
-        q = q.reshape(shape[0], k.shape[1], rows, shape[3])
-        if mask is not None:
-            # Of one head where it is shared by all: shared by the key heads again.
-            heads = shape[1] if mask.shape[1] > 1 else shared
-            mask = mask.expand(-1, heads, shape[2], -1)
-            mask = mask.reshape(mask.shape[0], heads // shared, rows, mask.shape[-1])
-    elif shared > 1:
-        k, v = group(k, shape[1]), group(v, shape[1])
+    shape = q.shape
+    q, k, v, mask = _folded(q, k, v, mask, is_causal)
     if mask is not None and mask.is_floating_point() and device_type(q) == "cuda":
         # Kernels for GPUs need a mask in the dtype of q (pytorch #191612: cuDNN takes another for
         # it), and 16 bits would round a bias of 8 by up to 0.03.
@@ -124,6 +109,50 @@ def attend(call: Call) -> Tensor:
     return cast_to(call.v.dtype, out)
 
 
+def next_layer(call: Call) -> NextLayer | None:
+    """What computes this call for the tensors of the next layer: see `Backend`."""
+    form, scale = call.form, call.scale * call.form.scale
+    turn, (mask, is_causal) = turned_alike(call), mask_of(call, scale)
+    if turn is None or not (mask is None or is_kept(form, mask)):
+        return None
+    as_now = unchanged(form)
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        if not as_now():
+            return None
+        (q, k), shape = turn(q, k), q.shape
+        q, k, v, folded = _folded(q, k, v, mask, is_causal)
+        out = F.scaled_dot_product_attention(q, k, v, folded, is_causal=is_causal, scale=scale)
+        return out.reshape(*shape[:3], -1) if out.shape[1] < shape[1] else out
+
+    return run
+
+
+def _folded(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Queries and keys of as many heads."""
+    shape, shared = q.shape, q.shape[1] // k.shape[1]
+    # The query heads of a key head become more queries of that head, so that no key is repeated. A
+    # mask that is shared by all heads is repeated instead, where it holds fewer numbers. While
+    # compiling, only a single query is folded, because folding more would bind the graph to one
+    # length.
+    folds = shape[2] == 1
+    if not torch.compiler.is_compiling():
+        folds = mask is None or mask.shape[1] > 1 or shape[2] <= k.shape[1] * shape[3]
+    if folds and shared > 1 and not is_causal:
+        rows = shared * shape[2]
+        q = q.reshape(shape[0], k.shape[1], rows, shape[3])
+        if mask is not None:
+            # Of one head where it is shared by all: shared by the key heads again.
+            heads = shape[1] if mask.shape[1] > 1 else shared
+            mask = mask.expand(-1, heads, shape[2], -1)
+            mask = mask.reshape(mask.shape[0], heads // shared, rows, mask.shape[-1])
+    elif shared > 1:
+        k, v = group(k, shape[1]), group(v, shape[1])
+    return q, k, v, mask
+
+
 def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     """The mask, with all that is added to scores, or that causality is all of it."""
     form, positions = call.form, call.form.positions
@@ -143,6 +172,12 @@ def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     dtype = arithmetic(call.q, call.k, call.v)
     settings = call.scale, dtype
     return kept_for(form, "_mask", settings, lambda: _mask_of_numbers(call, dtype)), False
+
+
+def is_kept(form: NormalForm, mask: Tensor) -> bool:
+    """Whether this mask is that of the next layer too: none that learns or reads the tensors is."""
+    known = form.__dict__.get("_mask")
+    return known is not None and known[1] is mask
 
 
 def _is_small(call: Call) -> bool:
@@ -258,4 +293,4 @@ def _by_vectors(call: Call, x: Tensor, vectors: Table, of_keys: bool = False) ->
     return vectors_by_distance(x, vectors, distance)
 
 
-BACKEND = Backend(attend, CAN, limits=limits, declines=declines)
+BACKEND = Backend(attend, CAN, limits=limits, declines=declines, next_layer=next_layer)

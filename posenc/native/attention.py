@@ -6,7 +6,6 @@ constant: of their log, that is the whole.
 """
 
 import ctypes
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,26 +60,10 @@ def attend(inputs: Inputs) -> Tensor:
     if torch.compiler.is_compiling() or not plain(*tensors):
         return torch.ops.posenc.attention.default(*values, learns)[0]
     if learns:
-        return _Attention.apply((*values, learns), places, *tensors)
+        return Attention.apply((*values, learns), places, *tensors)
     out, x = room_for_output(inputs.q, inputs.v), readable(inputs)
     fill(_struct_of(x), x.q, out)
     return out
-
-
-def attend_with_lse(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """The output, and of each row the log of the sum of exp(score), (b, h, tq)."""
-    *values, _ = inputs
-    places = [place for place in PLACES if values[place] is not None]
-    tensors: list[Any] = [values[place] for place in places]
-    learns = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-    if torch.compiler.is_compiling() or not plain(*tensors):
-        out, _, peak, mass = torch.ops.posenc.attention.default(*values, learns)
-    elif learns:
-        out, _, peak, mass = _AttentionAndMass.apply((*values, learns), places, *tensors)
-    else:
-        out, _, peak, mass = forward(*inputs)
-    # Of a row that sees nothing the peak is -inf.
-    return out, peak * math.log(16) + mass.masked_fill(mass == 0, 1.0).log()
 
 
 def outputs(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -128,7 +111,7 @@ def backward(
     sums = sums_of(x, call, want, arithmetic(x.q))
     for name, t in (grads | sums).items():
         setattr(call, f"{name}_grad", t.data_ptr())
-    run(call, x.q, own_rows=False)
+    run(call, x.q, scratch_of(call, x.q), own_rows=False)
 
     grads |= {name: added_up(t, getattr(x, name)) for name, t in sums.items()}
     return [grads[name] for name in LEARNED if name in want]
@@ -196,22 +179,30 @@ def fill(
     call: CallStruct, q: Tensor, out: Tensor, exact: int = 0, peak: int = 0, mass: int = 0
 ) -> None:
     """Write the outputs, of all but the first the addresses; 0 for what is not wanted."""
-    call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
+    complete(call, q, out)
     if peak:
         call.exact_out, call.peak, call.mass = exact, peak, mass
+    run(call, q, scratch_of(call, q), own_rows=not peak)
+
+
+def complete(call: CallStruct, q: Tensor, out: Tensor) -> None:
+    """Write where the output goes, and who computes it."""
+    call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
     batch, heads, queries, _ = q.shape
     call.workers = max(1, min(threads(), batch * heads * -(-queries // 256)))
     call.chunks = call.slots = 1
-    run(call, q, own_rows=not peak)
 
 
-def run(call: CallStruct, q: Tensor, own_rows: bool) -> None:
-    """Run the kernel, with peak and mass of each row in memory of its own where nobody asks."""
+def scratch_of(call: CallStruct, q: Tensor) -> int:
+    """How many bytes the kernel works in, wherever the tensors of the call may be."""
     kernels, double = _library().kernels, q.dtype == torch.float64
     scratch = kernels.pe_attention_double_scratch if double else kernels.pe_attention_float_scratch
-    kernel = kernels.pe_attention_double if double else kernels.pe_attention_float
-    address, rows = ctypes.addressof(call), 0
-    size = scratch(address)
+    return scratch(ctypes.addressof(call))
+
+
+def run(call: CallStruct, q: Tensor, size: int, own_rows: bool) -> None:
+    """Run the kernel in so many bytes, and in more for peak and mass of rows that nobody asks."""
+    kernels, double, rows = _library().kernels, q.dtype == torch.float64, 0
     if own_rows:
         batch, heads, queries, _ = q.shape
         rows = batch * heads * queries * (8 if double else 4)
@@ -220,7 +211,7 @@ def run(call: CallStruct, q: Tensor, own_rows: bool) -> None:
     start = call.memory = memory.data_ptr()
     if own_rows:
         call.peak, call.mass = start + size, start + size + rows
-    kernel(address)
+    (kernels.pe_attention_double if double else kernels.pe_attention_float)(ctypes.addressof(call))
 
 
 def _library() -> Library:
@@ -264,7 +255,7 @@ def gradients(
     return dict(zip(learned, made, strict=True))
 
 
-class _Attention(torch.autograd.Function):
+class Attention(torch.autograd.Function):
     """The operator's output with its gradient, for eager calls.
 
     Autograd is shown the tensors among the inputs alone, for it asks each argument what it is.
@@ -281,14 +272,3 @@ class _Attention(torch.autograd.Function):
         needs = dict(zip(ctx.places, ctx.needs_input_grad[2:], strict=True))
         found = gradients(ctx, grads, needs)
         return None, None, *(found.get(place) for place in ctx.places)
-
-
-class _AttentionAndMass(_Attention):
-    """The same with all that the operator returns, for who asks for the log of the sum."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: tuple[Any, ...], places: list[int], *_: Tensor) -> Any:
-        output = forward(*inputs)
-        keep(ctx, inputs, places, output)
-        ctx.mark_non_differentiable(*output[1:3])
-        return output

@@ -16,7 +16,6 @@ from posenc.errors import UnsupportedError
 from posenc.native.attention import (
     PLACES,
     attend,
-    attend_with_lse,
     backward,
     forward,
     gradients,
@@ -24,6 +23,7 @@ from posenc.native.attention import (
     outputs,
     rows_contiguous,
 )
+from posenc.native.attention_lse import attend_with_lse
 from posenc.native.attention_struct import BY_ROWS, LEARNED, SCHEMA, Inputs
 
 __all__ = ["Inputs", "attend", "attend_with_lse"]

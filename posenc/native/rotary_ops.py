@@ -8,8 +8,7 @@ returns each x (b, h, t, d) with the pairs of its dimensions start .. start + 2r
 sin (1|b, 1|h, t, r), against their direction where `back`; `posenc::rotate_` writes into x.
 """
 
-from collections.abc import Sequence
-from operator import is_
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,12 +31,8 @@ def rotated(
     sin: Tensors,
     layout: Layout,
     start: int = 0,
-    owner: Any = None,
 ) -> Sequence[Tensor]:
-    """Each x rotated, in its own dtype; arithmetic in the dtype of cos.
-
-    owner  what cos and sin belong to, which keeps what is the same in the next layer
-    """
+    """Each x rotated, in its own dtype; arithmetic in the dtype of cos."""
     interleaved = layout == "interleaved"
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
@@ -47,10 +42,32 @@ def rotated(
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
             return _OutOfPlace.apply(cos, sin, interleaved, start, False, *x)
-        if owner is None:
-            return _rotate(x, cos, sin, interleaved, start, False)
-        return _rotated_as_before(x, cos, sin, interleaved, start, owner)
+        return _rotate(x, cos, sin, interleaved, start, False)
     return _in_pytorch(x, cos, sin, interleaved, start, False)
+
+
+def turning(
+    x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
+) -> Callable[[Tensors], Tensors] | None:
+    """What rotates other tensors of these shapes and dtypes, which nothing watches, by a call of
+    the kernel that is packed here; None where the kernel does not fit.
+    """
+    if not _suits_kernel(x) or _need_gradient(cos):
+        return None
+    rotation = cos, sin, layout == "interleaved", start, False
+    call = packed(x, _like(x), *rotation)
+    if call is None:
+        return None
+    steps, workers = [one.stride() for one in x], threads()
+
+    def turn(x: Tensors) -> Tensors:
+        out = _like(x)
+        if [one.stride() for one in x] != steps or threads() != workers:
+            return _fill(x, out, *rotation)
+        run_packed(call, x, out)
+        return out
+
+    return turn
 
 
 def rotated_into(
@@ -200,24 +217,6 @@ class _InPlace(torch.autograd.Function):
 
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
     return _fill(x, _like(x), *rotation)
-
-
-def _rotated_as_before(
-    x: Tensors, cos: Tensors, sin: Tensors, interleaved: bool, start: int, owner: Any
-) -> Tensors:
-    """The same for tensors like those of the layer before, by what was packed for those."""
-    like = [(one.shape, one.stride(), one.dtype) for one in x], threads()
-    out, known = _like(x), owner.__dict__.get("_turn")
-    # Tensors are asked whether they are the same, for == compares their numbers.
-    if known is not None and known[0] == like and all(map(is_, (*cos, *sin), known[1])):
-        run_packed(known[2], x, out)
-        return out
-    call = packed(x, out, cos, sin, interleaved, start, False)
-    if call is None:
-        return _written(out, _in_pytorch(x, cos, sin, interleaved, start, False))
-    owner.__dict__["_turn"] = like, (*cos, *sin), call
-    run_packed(call, x, out)
-    return out
 
 
 def _rotate_in_place(x: Tensors, *rotation: Any) -> None:

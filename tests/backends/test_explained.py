@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 import posenc as pe
 from posenc import attention, one_query
 from posenc.backends import BACKENDS
+from posenc.backends.backend import Call, NextLayer
 from posenc.native import query
 from posenc.terms import DenseBias
 from posenc.testing.fixtures import Trial, attends
@@ -44,8 +46,15 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for name, backend in BACKENDS.items():
-        monkeypatch.setitem(BACKENDS, name, replace(backend, attend=telling(name, backend.attend)))
+    def next_layer(name: str, call: Call) -> NextLayer | None:
+        run = known[name].next_layer(call)
+        return None if run is None else telling(name, run)
+
+    known = dict(BACKENDS)
+    for name, backend in known.items():
+        attend = telling(name, backend.attend)
+        other = replace(backend, attend=attend, next_layer=partial(next_layer, name))
+        monkeypatch.setitem(BACKENDS, name, other)
     monkeypatch.setattr(query, "attend", telling("native", query.attend))
     sdpa = telling("sdpa", F.scaled_dot_product_attention)
     monkeypatch.setattr(one_query, "F", SimpleNamespace(scaled_dot_product_attention=sdpa))

@@ -180,9 +180,9 @@ def test_the_kernel_reads_the_tensors_themselves(monkeypatch: pytest.MonkeyPatch
     q = torch.randn(1, 2, 40, 16).half().requires_grad_()
     run, read = attention.run, []
 
-    def watched(call: CallStruct, x: Tensor, **settings: bool) -> None:
+    def watched(call: CallStruct, x: Tensor, *given: int, **settings: bool) -> None:
         read.append((call.type, x.dtype, call.v))
-        run(call, x, **settings)
+        run(call, x, *given, **settings)
 
     monkeypatch.setattr(attention, "run", watched)
     for encoding in (None, pe.Rotary(16), pe.ALiBi(2)):

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import attention
+from posenc.native import attention as kernel
+from posenc.native import attention_packed
+from posenc.native.attention_struct import CallStruct
+from posenc.native.library import LIBRARY
 from posenc.terms import DistanceTable, GatherTable, Offset, Slope, Term, ValueTable
 from tests.support.steps import recorded
 
@@ -83,6 +88,54 @@ def test_other_layouts_and_sizes_are_told_apart() -> None:
             for scale in (None, 0.5):
                 actual = attention.attend(*tensors, shared, scale=scale)
                 close(actual, *tensors, shared, scale=scale)
+
+
+@pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+@pytest.mark.parametrize("name", ["t5", "alibi", "shaw"])
+def test_a_layer_keeps_what_its_kernel_reads(name: str, taken: list[bool]) -> None:
+    """A call at another scale packs the terms anew, of which a layer had those before."""
+    shared, tensors = lowered_for(ENCODINGS[name](), KEYS), layer(KEYS)
+    assert pe.explain_backend(*tensors, shared) == "native: taken"
+    with torch.no_grad():
+        before = attention.attend(*tensors, shared)
+        attention.attend(*tensors, shared, scale=0.3, backend="native")
+        # Memory that was freed is given out again.
+        held = [torch.full((size,), torch.nan) for size in range(1, 2000)]
+        assert torch.equal(attention.attend(*tensors, shared), before)
+    assert taken == [False, True]
+    assert len(held) == 1999
+
+
+@pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+def test_kernels_have_the_threads_of_their_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of OpenMP are gone in a process that was forked, where there is one."""
+    shared, tensors = lowered_for(pe.ALiBi(HEADS), KEYS), layer(KEYS)
+    workers: list[int] = []
+
+    def watched(call: CallStruct, *given: Any, **settings: bool) -> None:
+        workers.append(call.workers)
+        run(call, *given, **settings)
+
+    run = kernel.run
+    for module in (kernel, attention_packed):
+        monkeypatch.setattr(module, "run", watched)
+    with torch.no_grad():
+        for threads in (1, 1, 2, 1):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            attention.attend(*tensors, shared)
+    assert workers == [1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("queries", [1, 16])
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_terms_are_freed_without_a_search_for_garbage(name: str, queries: int) -> None:
+    shared = lowered_for(ENCODINGS[name](), queries)
+    with torch.no_grad():
+        for seed in range(2):
+            attention.attend(*layer(queries, seed), shared)
+    known = weakref.ref(shared)
+    del shared
+    assert known() is None
 
 
 @pytest.mark.unchecked
