@@ -29,7 +29,7 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the catalogue is made of, whose pages and pictures show what every class does, and the curves of claims.
 SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py posenc/claims/results/*.json)
 
-.PHONY: compiler compare test gpu kernels check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
+.PHONY: compiler compare test gpu kernels oldest check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
@@ -64,6 +64,19 @@ sanitize: .venv/dev
 	$(BIN)/cmake $(DRIVERS) -B build/sanitize -D POSENC_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize --parallel $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitize --output-on-failure --parallel $(JOBS)
+
+# The library with the oldest torch that it allows, in an environment of its own, eager and in graphs. Left out
+# is what reads parts of torch, or of Triton, that came later.
+OLDEST := 2.7
+OF_LIBRARY := $(addprefix tests/,spine encodings backends caches positions linear)
+LATER := --ignore-glob="*/test_triton_*" --ignore=tests/positions/test_plans_of_others.py
+oldest: | compiler
+	test -x build/oldest/bin/python || $(PYTHON) -m venv build/oldest
+	grep -v '^torch==' constraints.txt > build/oldest/constraints.txt
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable ".[lab,peers,test]" "torch==$(OLDEST).*" --constraint build/oldest/constraints.txt
+	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n $(JOBS) \
+	  -m "not newer and not triton and not trained" $(LATER) $(OF_LIBRARY)
 
 # Random calls of every backend against the reference: `make fuzz SEED=7 EXAMPLES=20000`.
 SEED ?= 0

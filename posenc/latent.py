@@ -176,6 +176,7 @@ def _moved(lowered: Lowered, before: int, after: int) -> Lowered:
                 "dimensions behind it alone, as Rotary(dim, rotary_dim=rope_dim, start=-rope_dim)"
             )
         terms.append(term)
-    rotation = next((term for term in terms if isinstance(term, Rotate)), None)
-    form = altered(lowered.form, rotation=rotation)
+    # torch 2.7 cannot trace next(generator, default).
+    turning = [term for term in terms if isinstance(term, Rotate)]
+    form = altered(lowered.form, rotation=turning[0] if turning else None)
     return altered(lowered, terms=tuple(terms), form=form)

@@ -118,6 +118,11 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {name: x for name, x in vars(value).items() if name[0] != "_"}
 
 
+def named(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, of which torch 2.7 traces no vars()."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
 def kept_for(
     owner: Any,
     name: str,
@@ -133,8 +138,10 @@ def kept_for(
     graphs. What has a gradient is never kept, for a second backward pass would find its graph
     freed.
     """
+    if torch.compiler.is_compiling():
+        return compute()
     tensors = owner.tensors if tensors is None else tensors
-    if torch.compiler.is_compiling() or not plain(*tensors):
+    if not plain(*tensors):
         return compute()
     differentiates = torch.is_grad_enabled()
     key = settings, differentiates, versions_of(tensors)

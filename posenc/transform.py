@@ -16,7 +16,7 @@ from posenc.errors import ShapeError
 from posenc.lowering import Lowered
 from posenc.normal_form.form import rotations_of
 from posenc.terms import Term, Transform
-from posenc.torch_modes import arithmetic
+from posenc.torch_modes import arithmetic, named
 
 # A row for each token (..., t, m), how many are new: the rows of the new ones.
 Own = Callable[[Tensor, int], Tensor]
@@ -92,7 +92,7 @@ def carried_out(
         return q, k, v, lowered
     new_q, new_k = multiplied_both(q, k, term, arithmetic(q, k))
     turns = (term, *rotations_of(lowered.form.rotation))
-    told = [x for turn in turns for x in vars(turn).values() if isinstance(x, Tensor)]
+    told = [x for turn in turns for x in named(turn).values() if isinstance(x, Tensor)]
     # What learns does so from sums over tokens, in which the rounding of 16 bits adds up: matrices,
     # and the angles behind them.
     if not (torch.is_grad_enabled() and any(x.requires_grad for x in told)):

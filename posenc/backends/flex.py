@@ -16,7 +16,7 @@ from posenc.backends.backend import Backend, Call, operands
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.positions import Positions
-from posenc.torch_modes import arithmetic
+from posenc.torch_modes import arithmetic, named
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -41,7 +41,7 @@ def limits(call: Call) -> str | None:
     on_gpu, form = call.q.is_cuda, call.form
     biases = [form.table, form.inside_table, form.slopes, form.inside_slopes, form.offsets]
     tensors = [call.q, call.k, call.v, *(form.q_waves or ()), form.query_scale, form.sink]
-    tensors += [x for bias in biases if bias is not None for x in vars(bias).values()]
+    tensors += [x for bias in biases if bias is not None for x in named(bias).values()]
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
     if not on_gpu and torch.is_grad_enabled() and learns:
         return "FlexAttention has no backward on CPU: use torch.no_grad(), or another backend"
@@ -183,10 +183,13 @@ def _slope(both: Tensor, distance: Callable[[Tensor, Tensor, Tensor], Tensor]) -
 def _offset(of_query: Tensor, of_key: Tensor, dtype: torch.dtype) -> ScoreMod:
     """Rounded after the sum, for both may be large and close."""
     q_batched, k_batched = of_query.shape[0] > 1, of_key.shape[0] > 1
+    # Of tensors alone, for torch 2.7 would ask one beside a number for its value.
+    q_line, k_line = of_query[0], of_key[0]
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        first = of_query[b if q_batched else 0, h, i]
-        return score + (first + of_key[b if k_batched else 0, h, j]).to(dtype)
+        first = of_query[b, h, i] if q_batched else q_line[h, i]
+        second = of_key[b, h, j] if k_batched else k_line[h, j]
+        return score + (first + second).to(dtype)
 
     return score_mod
 

@@ -34,7 +34,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.own_vectors import beside_zeros, read_by_queries, widened
 from posenc.terms import Network, Zones
-from posenc.torch_modes import arithmetic, cast_to, kept_for, plain
+from posenc.torch_modes import arithmetic, cast_to, kept_for, named, plain
 
 CAN = frozenset(
     {
@@ -174,15 +174,17 @@ def _of_terms(
         fields["q_offset"] = form.offsets.q.double()
         fields["k_offset"] = form.offsets.k.double()
     if form.network is not None:
-        fields |= _network(form.network, heads)
+        fields.update(_network(form.network, heads))
     if form.grid is not None:
         grid = form.grid
-        fields |= {"grid_table": grid.values.to(dtype), "grid_table_zero": grid.zero}
-        fields |= {"grid_q_index": grid.q_index, "grid_k_index": grid.k_index}
+        fields.update(grid_table=grid.values.to(dtype), grid_table_zero=grid.zero)
+        fields.update(grid_q_index=grid.q_index, grid_k_index=grid.k_index)
     if form.sink is not None:
         fields["sink"] = form.sink.double().expand(heads)
     seen = form.visibility
-    return fields | {
+    # Of two dictionaries torch 2.7 traces no |.
+    return {
+        **fields,
         "q_order": positions.queries.order,
         "k_order": positions.keys.order,
         "q_document": positions.queries.document,
@@ -199,7 +201,7 @@ def _of_terms(
 
 def _network(network: Network, heads: int) -> dict[str, Tensor]:
     """The tensors of a network, by the names of the operator."""
-    tensors = {name: x.double() for name, x in vars(network).items()}
+    tensors = {name: x.double() for name, x in named(network).items()}
     tensors["by_distance"] = tensors["by_distance"][None]
     tensors["output_weight"] = tensors["output_weight"].expand(heads, -1)
     tensors["output_bias"] = tensors["output_bias"].expand(heads)

@@ -162,7 +162,7 @@ def _machine(device: str) -> str | None:
             return "it runs on NVIDIA GPUs (TRITON_INTERPRET=1 runs it on CPU, for tests)"
     elif device != "cuda":
         return f"it runs on NVIDIA GPUs, not on {device}"
-    return None if INSTALLED else "Triton is not installed (torch for CUDA brings it)"
+    return None if INSTALLED else "Triton 3.4 or later is not installed (torch for CUDA brings it)"
 
 
 def _biases(form: NormalForm, scale: float) -> tuple[Table | None, Slopes | None]:

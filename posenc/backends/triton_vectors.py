@@ -14,7 +14,7 @@ from posenc.backends.backend import Call
 from posenc.normal_form.form import NormalForm, Slopes, Table
 from posenc.normal_form.pairs import rows_between
 from posenc.positions.tokens import reading_values
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import kept_for, named
 
 if TYPE_CHECKING:
     from posenc.triton.gathered_args import Vectors
@@ -175,6 +175,6 @@ def _neighbours(
 
 
 def learns(bias: Table | Slopes | None) -> bool:
-    tensors = [] if bias is None else vars(bias).values()
+    tensors = [] if bias is None else named(bias).values()
     learned = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
     return learned and torch.is_grad_enabled()

@@ -96,10 +96,9 @@ class MRoPE(Rotary):
             return [*range(1, self.axes)] * max(later, default=0) + [0] * first
         if not self.interleaved:
             return [axis for axis, count in enumerate(self.sections) for _ in range(count)]
-        owner = [0] * (self.rotated_dim // 2)
-        for axis, count in enumerate(self.sections[1:], start=1):
-            owner[axis : self.axes * count : self.axes] = [axis] * count
-        return owner
+        # Axes take turns until their sections end, and what is left is of the first.
+        turns = [(pair, pair % self.axes) for pair in range(self.rotated_dim // 2)]
+        return [axis if pair < self.axes * self.sections[axis] else 0 for pair, axis in turns]
 
     def angles(self, coordinates: Tensor, length: Int[Tensor, "#b #t"] | None = None) -> Angles:
         if coordinates.ndim < 3:

@@ -38,7 +38,7 @@ from posenc.terms import (
     Zones,
     turns_in,
 )
-from posenc.torch_modes import fields_of, kept
+from posenc.torch_modes import fields_of, kept, named
 
 
 def rotations_of(turn: Turn | None) -> tuple[Rotate, ...]:
@@ -190,7 +190,7 @@ class NormalForm:
         parts += [self.table, self.inside_table, self.slopes, self.inside_slopes]
         parts += [self.on_query, self.on_key, self.on_value, self.offsets, self.network, self.grid]
         parts += [] if self.own is None else [self.own, self.own.table]
-        fields = [x for part in parts if part is not None for x in vars(part).values()]
+        fields = [x for part in parts if part is not None for x in named(part).values()]
         fields += [self.query_scale, self.dense, self.sink]
         return tuple([x for x in fields if isinstance(x, Tensor)])
 

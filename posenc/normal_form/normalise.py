@@ -186,8 +186,7 @@ def _vectors(
     for term in _all(terms, GatherTable):
         if term.side != side or term.own is not None:
             continue
-        own = _expanded(term, dtype)
-        vectors.append(own)
+        vectors.append(own := _expanded(term, dtype))
         if term.bias is not None:
             with autocast_off(own.values.device):
                 bias = _wide(term.bias, dtype).to(own.values.dtype)
@@ -297,4 +296,5 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
 
 
 def _first(terms: Sequence[Term], kind: Any) -> Any:
-    return next((term for term in terms if isinstance(term, kind)), None)
+    # No next(generator, default), which torch 2.7 cannot trace.
+    return (*_all(terms, kind), None)[0]

@@ -75,7 +75,7 @@ def mrope(
     arXiv:2503.20215 (TMRoPE).
     """
     told = {"token_types": token_types, "images": images, "videos": videos}
-    told |= {"attention_mask": attention_mask, "documents": documents}
+    told.update(attention_mask=attention_mask, documents=documents)
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
     _check_types(token_types, merge, frame_merge, text_after)
     kinds = {

@@ -105,23 +105,9 @@ class Tokens:
 
         Raises PositionsError where only one of both tells an order, a document or what is padded.
         """
-
-        def joined(name: str, axis: int) -> Tensor | None:
-            x, y = getattr(self, name), getattr(later, name)
-            if x is None and y is None:
-                return None
-            if x is None or y is None:
-                raise PositionsError(
-                    f"Tokens + Tokens: one of them tells {name}, the other does not: give both"
-                )
-            if x.shape[:axis] != y.shape[:axis]:
-                rows = torch.broadcast_shapes(x.shape[:axis], y.shape[:axis])
-                x, y = (t.expand(*rows, *t.shape[axis:]) for t in (x, y))
-            return torch.cat((x, y), dim=axis)
-
-        position = joined("position", -2 if self.position.ndim == 3 else -1)
+        position = _joined(self, later, "position", -2 if self.position.ndim == 3 else -1)
         assert position is not None
-        told = {name: joined(name, -1) for name in ("order", "document", "valid")}
+        told = {name: _joined(self, later, name, -1) for name in ("order", "document", "valid")}
         return Tokens(position, **told)
 
     def rows(self, index: Tensor) -> "Tokens":
@@ -245,3 +231,19 @@ def device_of(
         raise PositionsError(f"{call}: {places}: move them to one device")
     check_readable(call, **told)
     return devices.pop() if devices else otherwise
+
+
+# No function within a method, for torch 2.7 cannot trace annotations that it makes there.
+def _joined(one: Tokens, later: Tokens, name: str, axis: int) -> Tensor | None:
+    """What both tell by this name, one after the other."""
+    x, y = getattr(one, name), getattr(later, name)
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        raise PositionsError(
+            f"Tokens + Tokens: one of them tells {name}, the other does not: give both"
+        )
+    if x.shape[:axis] != y.shape[:axis]:
+        rows = torch.broadcast_shapes(x.shape[:axis], y.shape[:axis])
+        x, y = (t.expand(*rows, *t.shape[axis:]) for t in (x, y))
+    return torch.cat((x, y), dim=axis)

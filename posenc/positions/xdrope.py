@@ -59,7 +59,7 @@ def xdrope(
     In transformers images count on from row to row of a batch; here, as in vLLM, each row is alone.
     """
     told = {"token_types": token_types, "images": images}
-    told |= {"attention_mask": attention_mask, "documents": documents}
+    told.update(attention_mask=attention_mask, documents=documents)
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
     _check(token_types, images, merge, axes)
     pictures = grids("images", images, merge, 1, 1.0, True, False, token_types, _CALL)

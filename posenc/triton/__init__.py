@@ -5,12 +5,24 @@ The modules here are imported when a tensor on a GPU asks for them: `import pose
 
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+
+def _is_installed() -> bool:
+    """Whether there is a Triton of 3.4 or later, which has the knobs that launches read.
+
+    To import it takes its time, so that its folder is asked.
+    """
+    spec = find_spec("triton")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    return any(Path(folder, "knobs.py").exists() for folder in folders)
+
+
 # Found once: the search through the folders of packages takes longer than a launch.
-INSTALLED = find_spec("triton") is not None
+INSTALLED = _is_installed()
 
 
 def on_device(x: Tensor) -> AbstractContextManager[object]:

@@ -97,6 +97,7 @@ def test_it_refuses_dropout_and_a_bias_inside_a_varying_scale() -> None:
         attend(q, k, v, parts, causal=True, backend="flex")
 
 
+@pytest.mark.newer
 @pytest.mark.graph
 def test_compiled_it_gives_the_same() -> None:
     q, k, v = inputs(Sizes(q_len=7, dim=16, value_dim=16), drawing())

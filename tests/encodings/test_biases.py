@@ -32,6 +32,7 @@ def test_slopes_are_those_of_bloom_and_mpt(heads: int) -> None:
     torch.testing.assert_close(slopes, -by_mpt[:, 0, 0].double(), rtol=1e-6, atol=0)
 
 
+@pytest.mark.newer
 def test_attention_gym_has_other_slopes_for_12_heads() -> None:
     """It takes the paper's sentence for any number of heads, where the authors' code does not."""
     gym = pytest.importorskip("attn_gym.mods")

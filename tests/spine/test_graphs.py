@@ -102,8 +102,8 @@ def test_compiled_decoding_equals_the_full_forward(family: str, policy: str) -> 
         steps = [model(tokens[:, :4], caches=caches)]
         steps += [compiled(tokens[:, at : at + 1], caches=caches) for at in range(4, 12)]
     torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=1e-5, atol=1e-5)
-    # The first step may be traced with lengths that turn out to grow.
-    assert counter.frame_count <= 2
+    # The first step may be traced with lengths that turn out to grow, torch 2.7's second one too.
+    assert counter.frame_count <= (2 if torch.__version__ >= (2, 8) else 3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -190,6 +190,7 @@ IN_ONNX = [member for member in EXPORTED if member not in _NOT_IN_ONNX]
 
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")
+@pytest.mark.newer
 @pytest.mark.parametrize("family", sorted({member.family for member in IN_ONNX}))
 def test_onnx_runs_at_other_lengths(family: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

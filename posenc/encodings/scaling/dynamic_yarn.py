@@ -7,6 +7,7 @@ from torch import Tensor
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
 from posenc.encodings.scaling.yarn import YaRN
 from posenc.frequencies import yarn_gain
+from posenc.torch_modes import named
 
 
 @dataclass(frozen=True)
@@ -66,4 +67,4 @@ class DynamicYaRN(Scaling):
         return (length.double() / self.original_length).clamp(min=self.factor)
 
     def _fixed(self) -> YaRN:
-        return YaRN(**vars(self))
+        return YaRN(**named(self))

@@ -90,8 +90,8 @@ FAULTS = [
     Fault(
         "rows and columns read one too far by the C kernel",
         "posenc.backends.native:_of_terms",
-        '"grid_table_zero": grid.zero',
-        '"grid_table_zero": grid.zero + 1',
+        "grid_table_zero=grid.zero",
+        "grid_table_zero=grid.zero + 1",
         lambda: pe.SwinBias(4, (3, 4)),
         "check_backends",
     ),
