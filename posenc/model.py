@@ -4,6 +4,7 @@ Letters: b batch, t tokens, c model dimension, h heads, g key heads, d head dime
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -146,7 +147,8 @@ class Attention(nn.Module):
             context, causal = None, None
         else:
             # Payloads are of keys, which the memory holds.
-            context = Context(memory, None, self._projector(self.query), self._projector(self.key))
+            of_query, of_key = (partial(_by_heads, x, self.heads) for x in (self.query, self.key))
+            context = Context(memory, None, of_query, of_key)
         q, k, v = (
             project(tokens).unflatten(-1, (count, -1)).transpose(1, 2)
             for project, tokens, count in (
@@ -168,15 +170,16 @@ class Attention(nn.Module):
         )
         return self.out(out.transpose(1, 2).flatten(-2))
 
-    def _projector(self, project: nn.Linear) -> Callable[[Tensor], Tensor]:
-        def to_heads(table: Float[Tensor, "rows c"]) -> Float[Tensor, "h rows d"]:
-            # Tables come in at least float32, also where the layer's weights are narrower.
-            rows = F.linear(table, project.weight.to(table.dtype))
-            rows = rows.unflatten(-1, (-1, project.in_features // self.heads))
-            rows = rows.transpose(0, 1)
-            return rows.repeat_interleave(self.heads // rows.shape[0], dim=0)
 
-        return to_heads
+def _by_heads(
+    project: nn.Linear, heads: int, table: Float[Tensor, "rows c"]
+) -> Float[Tensor, "h rows d"]:
+    """A table as the layer's weights of queries or of keys project it."""
+    # Tables come in at least float32, also where the layer's weights are narrower.
+    rows = F.linear(table, project.weight.to(table.dtype))
+    rows = rows.unflatten(-1, (-1, project.in_features // heads)).transpose(0, 1)
+    shared = heads // rows.shape[0]
+    return rows if shared == 1 else rows.repeat_interleave(shared, dim=0)
 
 
 class Block(nn.Module):

@@ -98,7 +98,7 @@ def _of_terms(call: Call) -> Tensor:
 
 def _next_layer(call: Call) -> NextLayer | None:
     """What `_of_terms` gives for the tensors of the next layer: see `Backend`."""
-    turn, (_, _, _, mask) = turned_alike(call), _turned(call)
+    turn, mask = turned_alike(call), _mask(call)
     if turn is None or not (mask is None or is_kept(call.form, mask)):
         return None
     as_now, scale, sink = unchanged(call.form), call.scale * call.form.scale, call.form.sink
@@ -120,5 +120,10 @@ def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
         layout, start = form.rotation.layout, form.rotation.start
         q, k = rotated((q, k), cos, sin, layout, start)
+    return q, k, call.v, _mask(call)
+
+
+def _mask(call: Call) -> Tensor | None:
+    form = call.form
     bare = form.features <= _BARE and form.positions.in_order
-    return q, k, call.v, None if bare else mask_of(call, call.scale * form.scale)[0]
+    return None if bare else mask_of(call, call.scale * form.scale)[0]

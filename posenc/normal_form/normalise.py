@@ -297,4 +297,4 @@ def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
 
 def _first(terms: Sequence[Term], kind: Any) -> Any:
     # No next(generator, default), which torch 2.7 cannot trace.
-    return (*_all(terms, kind), None)[0]
+    return (*[term for term in terms if isinstance(term, kind)], None)[0]
