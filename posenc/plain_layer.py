@@ -84,7 +84,8 @@ def remember(
     # Keys and values of padding are set to zero before a backend is given them.
     if form.positions.keys.valid is not None:
         return
-    # What is done around a backend is done by `run` alone.
+    # `run` alone does what is done around a backend, and what learns is read anew in each layer.
+    learns = layer.differentiates and (layer.learns or any(x.requires_grad for x in form.tensors))
     around = form.transform is not None or form.value_rotation is not None
-    alike = None if layer.device >= 0 or layer.learns or around else next_layer(call)
+    alike = None if layer.device >= 0 or learns or around else next_layer(call)
     call.lowered.__dict__["_layer"] = layer, run, call.scale, alike

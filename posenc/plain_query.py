@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.backends.backend import Call, NextLayer, hides_most
 from posenc.backends.next_layer import turned_alike, unchanged
-from posenc.backends.sdpa import is_kept, mask_of
+from posenc.backends.sdpa import keeps_mask, mask_of
 from posenc.lowering import Lowerable, Lowered
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
@@ -98,10 +98,11 @@ def _of_terms(call: Call) -> Tensor:
 
 def _next_layer(call: Call) -> NextLayer | None:
     """What `_of_terms` gives for the tensors of the next layer: see `Backend`."""
-    turn, mask = turned_alike(call), _mask(call)
-    if turn is None or not (mask is None or is_kept(call.form, mask)):
+    turn = turned_alike(call) if keeps_mask(call) else None
+    if turn is None:
         return None
-    as_now, scale, sink = unchanged(call.form), call.scale * call.form.scale, call.form.sink
+    form, as_now = call.form, unchanged(call.form)
+    mask, scale, sink = _mask(call), call.scale * form.scale, form.sink
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
         if not as_now():
@@ -124,6 +125,7 @@ def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
 
 
 def _mask(call: Call) -> Tensor | None:
+    """What is added to the scores of the query; None where there is nothing."""
     form = call.form
     bare = form.features <= _BARE and form.positions.in_order
     return None if bare else mask_of(call, call.scale * form.scale)[0]

@@ -80,9 +80,9 @@ class Backend:
     limits      why it cannot compute a call for another reason, or None
     declines    why `auto` leaves to others what it could compute, or None
     reads_terms whether it reads terms, and turns values itself
-    next_layer  what computes a call of one CPU for other tensors of its shapes, dtypes and device,
-                none of which learns, and gives None once the terms have changed; None where there
-                is nothing to gain over `attend`
+    next_layer  on a CPU, where neither terms nor tensors learn: what computes this call for other
+                tensors of the same shapes and dtypes. It gives None once the terms have changed.
+                None instead of it where `attend` has to ask in each layer
     with_lse    the output and the log of the sum of exp(score) of each row (b, h, tq), in the dtype
                 of the arithmetic and -inf where nothing is seen; None: it cannot tell that
     """

@@ -87,23 +87,24 @@ def _given(call: Call) -> tuple[Any, ...]:
     """
     form, dtype = call.form, arithmetic(call.q, call.k, call.v)
     q, k, v, scale = operands(call)
-    settings = scale, dtype, q.shape[1], q.shape[3]
+    known, terms = _known(form, scale, dtype, q.shape[1], q.shape[3])
     if form.own is not None:
         q, k, v = *widened(form, q, k, scale, dtype), v.to(dtype)
-    # Every layer of one forward reads the same.
-    known, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
     return q, k, v, known, terms, _of_layer(call, dtype)
 
 
 def next_layer(call: Call) -> NextLayer | None:
     """What computes this call for the tensors of the next layer: see `Backend`."""
-    turn = turned_alike(call)
-    if turn is None or call.form.own is not None:
+    form, turn = call.form, turned_alike(call)
+    if turn is None or form.own is not None or form.counts is not None:
         return None
-    q, k, v, known, _, of_layer = _given(call)
-    if known is None or of_layer:
+    heads, width = call.q.shape[1], call.q.shape[3]
+    known, _ = _known(form, call.scale * form.scale, arithmetic(call.q), heads, width)
+    if known is None:
         return None
-    attend, as_now = known.attending(q, k, v), unchanged(call.form)
+    # They lie as turned ones will, and are not turned twice for it.
+    q, k = (x if form.rotation is None else torch.empty_like(x) for x in (call.q, call.k))
+    attend, as_now = known.attending(q, k, call.v), unchanged(form)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
         return attend(*turn(q, k), v) if as_now() else None
@@ -128,6 +129,12 @@ def _of_layer(call: Call, dtype: torch.dtype) -> dict[str, Any]:
         fields["q_far"], fields["k_far"] = far
         fields["zone"] = call.form.rotation.width
     return fields
+
+
+def _known(form: NormalForm, *settings: Any) -> tuple[Any, dict[str, Any]]:
+    """What `_kept` makes of these, once: every layer of one forward reads the same."""
+    known, terms, *_ = kept_for(form, "_terms", settings, lambda: _kept(form, *settings))
+    return known, terms
 
 
 def _kept(

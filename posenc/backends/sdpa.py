@@ -14,7 +14,7 @@ from posenc.backends.backend import Backend, Call, NextLayer, operands, scale_of
 from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.equation import group
 from posenc.normal_form.features import Feature
-from posenc.normal_form.form import NormalForm, Slopes, Table
+from posenc.normal_form.form import Slopes, Table
 from posenc.normal_form.pairs import (
     along_diagonals,
     by_distance,
@@ -111,11 +111,11 @@ def attend(call: Call) -> Tensor:
 
 def next_layer(call: Call) -> NextLayer | None:
     """What computes this call for the tensors of the next layer: see `Backend`."""
-    form, scale = call.form, call.scale * call.form.scale
-    turn, (mask, is_causal) = turned_alike(call), mask_of(call, scale)
-    if turn is None or not (mask is None or is_kept(form, mask)):
+    turn = turned_alike(call) if keeps_mask(call) else None
+    if turn is None:
         return None
-    as_now = unchanged(form)
+    scale, as_now = call.scale * call.form.scale, unchanged(call.form)
+    mask, is_causal = mask_of(call, scale)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
         if not as_now():
@@ -165,8 +165,7 @@ def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
         # A branch, for SDPA takes no symbol of a graph.
         if not causal:
             return None, False
-    reads = form.on_query is not None or form.on_key is not None
-    if torch.compiler.is_compiling() or reads or not _is_small(call):
+    if torch.compiler.is_compiling() or not keeps_mask(call):
         return _mask_tensor(call), False
     # Every layer of one forward asks for the same.
     dtype = arithmetic(call.q, call.k, call.v)
@@ -174,10 +173,9 @@ def mask_of(call: Call, scale: float) -> tuple[Tensor | None, bool]:
     return kept_for(form, "_mask", settings, lambda: _mask_of_numbers(call, dtype)), False
 
 
-def is_kept(form: NormalForm, mask: Tensor) -> bool:
-    """Whether this mask is that of the next layer too: none that learns or reads the tensors is."""
-    known = form.__dict__.get("_mask")
-    return known is not None and known[1] is mask
+def keeps_mask(call: Call) -> bool:
+    """Whether a mask of this call is made once for all layers: it is small, and reads no q or k."""
+    return call.form.on_query is None and call.form.on_key is None and _is_small(call)
 
 
 def _is_small(call: Call) -> bool:

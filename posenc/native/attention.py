@@ -186,7 +186,7 @@ def fill(
 
 
 def complete(call: CallStruct, q: Tensor, out: Tensor) -> None:
-    """Write where the output goes, and who computes it."""
+    """Write where the output goes, and how many workers compute it."""
     call.out, call.out_stride[:] = out.data_ptr(), out.stride()[:3]
     batch, heads, queries, _ = q.shape
     call.workers = max(1, min(threads(), batch * heads * -(-queries // 256)))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-def _is_installed() -> bool:
+def is_installed() -> bool:
     """Whether there is a Triton of 3.4 or later, which has the knobs that launches read.
 
     To import it takes its time, so that its folder is asked.
@@ -22,7 +22,7 @@ def _is_installed() -> bool:
 
 
 # Found once: the search through the folders of packages takes longer than a launch.
-INSTALLED = _is_installed()
+INSTALLED = is_installed()
 
 
 def on_device(x: Tensor) -> AbstractContextManager[object]:
