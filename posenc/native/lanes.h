@@ -80,10 +80,8 @@ INLINE void store_u(void *x, vu v) { memcpy(x, &v, sizeof v); }
 /* bfloat16 in the upper half of each lane, rounded to nearest even; the lower half is junk. */
 INLINE vu rounded_bf16(vf x) {
     vu u = (vu)x;
-    vu rounded = u + 0x7fffu + ((u >> 16) & 1u);
-    /* Rounding could carry a NaN over into zero: NaNs are made quiet and cut off instead. */
-    vu nan = (vu)((u & 0x7fffffffu) > 0x7f800000u);
-    return (rounded & ~nan) | ((u | 0x00400000u) & nan);
+    /* Rounding could carry a NaN over into zero: all bits of such a lane are set. */
+    return (u + 0x7fffu + ((u >> 16) & 1u)) | (vu)(x != x);
 }
 
 INLINE vf load_bf16(const uint16_t *x) {
@@ -112,7 +110,7 @@ INLINE float from_bf16(uint16_t x) {
 INLINE uint16_t to_bf16(float x) {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u | 0x00400000u) >> 16);
+    if (x != x) return 0xffff;
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 

@@ -4,8 +4,10 @@
    T, A, V        element in memory, in arithmetic, and a vector of WIDTH of the latter
    LOAD, STORE    between memory and V;  LOAD_TABLE the same from cos and sin
    SPLIT, JOIN    between memory and the firsts and seconds of WIDTH neighbouring pairs
-   BY_SWAP        whether whole rows of neighbours are rather multiplied as they lie, once by
-                  their own cos and once, with SWAP of each pair, by sin
+   SPLITS         whether SPLIT and JOIN cost less than LOAD and STORE: halves are then read as
+                  neighbours, and multiplied by the EVENS and ODDS of cos and sin. Where they cost
+                  more, neighbours are multiplied as they lie, once by their own cos and once,
+                  with SWAP of each pair, by sin
    FROM, TO       one element from memory, and back */
 
 INLINE void NAMED(read)(const T *x, int64_t i, int64_t pairs, int interleaved, V *first, V *second) {
@@ -34,6 +36,19 @@ INLINE void NAMED(block)(T *y, V c, V s, int64_t i, int64_t pairs, int interleav
         NAMED(write)(y, i, pairs, interleaved, first * c - second * s, first * s + second * c);
 }
 
+/* 2 WIDTH firsts, and as many seconds that lie `pairs` after them. */
+INLINE void NAMED(halves)(const T *x, T *y, int64_t pairs, V even_cos, V odd_cos, V even_sin,
+                          V odd_sin, int back) {
+    V even_first, odd_first, even_second, odd_second;
+    SPLIT(x, &even_first, &odd_first);
+    SPLIT(x + pairs, &even_second, &odd_second);
+    if (back) even_sin = -even_sin, odd_sin = -odd_sin;
+    JOIN(y, even_first * even_cos - even_second * even_sin,
+         odd_first * odd_cos - odd_second * odd_sin);
+    JOIN(y + pairs, even_first * even_sin + even_second * even_cos,
+         odd_first * odd_sin + odd_second * odd_cos);
+}
+
 /* For rows with fewer pairs than a vector holds. */
 INLINE void NAMED(pair)(const T *x, T *y, A c, A s, int64_t i, int64_t pairs, int interleaved) {
     int64_t at = interleaved ? 2 * i : i, other = interleaved ? at + 1 : at + pairs;
@@ -50,13 +65,22 @@ INLINE void NAMED(rows)(const T *x, T *y, const A *cos, const A *sin, const stru
         /* The last block overlaps the one before it: it is read before anything is written. */
         if (heads == 1 && last >= 0 && whole < pairs)
             NAMED(read)(x, last, pairs, interleaved, &last_first, &last_second);
-        for (int64_t i = 0; i < whole; i += WIDTH) {
+        int64_t i = 0;
+        for (; SPLITS && !interleaved && i + 2 * WIDTH <= pairs; i += 2 * WIDTH) {
+            const V c1 = LOAD_TABLE(cos + i), c2 = LOAD_TABLE(cos + i + WIDTH);
+            const V s1 = LOAD_TABLE(sin + i), s2 = LOAD_TABLE(sin + i + WIDTH);
+            for (int head = 0; head < heads; head++) {
+                NAMED(halves)(x + head * rows->from_head + i, y + head * rows->to_head + i, pairs,
+                              EVENS(c1, c2), ODDS(c1, c2), EVENS(s1, s2), ODDS(s1, s2), back);
+            }
+        }
+        for (; i < whole; i += WIDTH) {
             const V c = LOAD_TABLE(cos + i), s = LOAD_TABLE(sin + i);
             const V less = back ? s : -s, more = back ? -s : s;
             for (int head = 0; head < heads; head++) {
                 const T *from = x + head * rows->from_head;
                 T *to = y + head * rows->to_head;
-                if (interleaved && BY_SWAP) {
+                if (interleaved && !SPLITS) {
                     V a = LOAD(from + 2 * i), b = LOAD(from + 2 * i + WIDTH);
                     STORE(to + 2 * i, a * LOWS(c, c) + SWAP(a) * LOWS(less, more));
                     STORE(to + 2 * i + WIDTH, b * HIGHS(c, c) + SWAP(b) * HIGHS(less, more));
@@ -103,9 +127,11 @@ static void NAMED(rotate)(const void *x, void *y, const void *cos, const void *s
 #undef LOAD_TABLE
 #undef SPLIT
 #undef JOIN
-#undef BY_SWAP
+#undef SPLITS
 #undef SWAP
 #undef LOWS
 #undef HIGHS
+#undef EVENS
+#undef ODDS
 #undef FROM
 #undef TO

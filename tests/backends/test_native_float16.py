@@ -1,4 +1,4 @@
-"""float16 in the C kernels: every number read, every number written, in each instruction set."""
+"""16 bits in the C kernels: every number read, every number written, in each instruction set."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ from posenc import attend
 from posenc.native import attention, query, rotary_ops
 from posenc.native.attention_struct import LEARNED, CallStruct, Inputs
 from posenc.native.library import LIBRARY, TYPES
+from posenc.rotation import rotate_pairs
 from posenc.terms import Layout
 from tests.support.oracles import drawing
 
@@ -188,3 +189,22 @@ def test_the_kernel_reads_the_tensors_themselves(monkeypatch: pytest.MonkeyPatch
     for encoding in (None, pe.Rotary(16), pe.ALiBi(2)):
         attend(q, q, q, encoding, causal=True, backend="native").sum().backward()
     assert read == [(TYPES[torch.float16], torch.float16, q.data_ptr())] * 6
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("width", [8, 40, 64, 96, 128])
+def test_bfloat16_is_rounded_as_pytorch_rounds_it(width: int, layout: Layout) -> None:
+    """Every number, by cos and sin of all sizes: halfway cases, infinities, NaN of every kind."""
+    every = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    # Flushed where a processor converts by itself.
+    every = every.masked_fill(every.abs() < 2**-120, 0.0)
+    x = in_rows(every, width)[None, None]
+    # NaN of all bits, whose rounding would carry over into zero.
+    nan = torch.tensor(-1, dtype=torch.int32).view(torch.float32)
+    # One factor alone, which nothing is added to that could round otherwise.
+    for turn, factor in ((1.0, 0.0), (1.0 + 2**-8, 0.0), (0.75 + 2**-9, 0.0), (0.0, 1.0), (nan, 0)):
+        shape = 1, 1, x.shape[2], width // 2
+        cos, sin = (torch.as_tensor(y).float().repeat(shape) for y in (turn, factor))
+        (got,) = rotary_ops.rotated((x,), (cos,), (sin,), layout, 0)
+        expected = rotate_pairs(x, cos, sin, layout, 0).bfloat16()
+        same(got, expected)
