@@ -16,8 +16,7 @@ from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, UnsupportedError
-from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
-from posenc.normal_form.normalise import check_heads
+from posenc.lowering import Lowerable, Lowered, check_fits, check_sizes, flatten, lower
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
@@ -207,7 +206,7 @@ def _named(backend: str, call: Call) -> str:
 def build_call(
     q: Tensor,
     k: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     encoding: Lowerable,
     *,
     causal: bool | None = None,
@@ -218,7 +217,8 @@ def build_call(
     dropout: float = 0.0,
     lse: bool = False,
 ) -> Call:
-    """What a backend is given; arguments and errors are those of `posenc.attend`."""
+    """What a backend is given, by what `posenc.attend` is; where v is None, keys stand for it."""
+    values, v = v, k if v is None else v
     check_shapes(q, k, v)
     if not 0.0 <= dropout < 1.0:
         raise UnsupportedError(f"attend(dropout={dropout}): a probability in [0, 1) is needed")
@@ -237,7 +237,7 @@ def build_call(
         )
     if cache is not None:
         k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
-    check_heads(lowered.form, q.shape[1])
+    check_sizes(lowered.form, q, k, values)
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout, lse)
 
 

@@ -39,7 +39,7 @@ def scores(
         s = posenc.scores(q, k, posenc.ALiBi(heads=8), causal=True)
     """
     call = build_call(
-        q, k, k, encoding, causal=causal, positions=positions, context=context, scale=scale
+        q, k, None, encoding, causal=causal, positions=positions, context=context, scale=scale
     )
     with autocast_off(q.device):
         return scores_of(call.q, call.k, call.lowered, call.scale)

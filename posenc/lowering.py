@@ -11,7 +11,8 @@ from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.normalise import normalise
+from posenc.normal_form.normalise import normalise, sizes_of
+from posenc.normal_form.shapes import refuse_call
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
     ChunkZones,
@@ -75,7 +76,8 @@ class Lowered:
         own = self.form.sink
         sink = values if own is None else torch.logaddexp(own, values)
         terms = (*self.terms, SinkLogit(values))
-        return altered(self, terms=terms, form=altered(self.form, sink=sink))
+        made_for = sizes_of(terms, self.positions)
+        return altered(self, terms=terms, form=altered(self.form, sink=sink, made_for=made_for))
 
 
 torch.export.register_dataclass(Lowered, serialized_type_name="posenc.Lowered")
@@ -232,6 +234,23 @@ def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -
                 f"{encoding!r} was made for {name}={made}, but q has {name}={size}: "
                 f"construct it for {name}={size}"
             )
+
+
+def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> None:
+    """Raise ShapeError for terms that were made for other tensors than these, None being any."""
+    if not form.made_for:
+        return
+    (batch, heads, _, dim), key_heads = q.shape, k.shape[1]
+    given = {"b": batch, "h": heads, "g": key_heads, "h|g": key_heads, "d": dim}
+    if v is not None:
+        given["v"] = v.shape[3]
+    if torch.compiler.is_compiling():
+        # A graph takes a batch of any size, and is not bound to that of the terms.
+        del given["b"]
+    for letter, name, size in form.made_for:
+        found = given.get(letter, size)
+        if found != size and (letter != "h|g" or size != heads):
+            refuse_call(letter, name, size, found)
 
 
 def _of_own_keys(

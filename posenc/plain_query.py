@@ -10,10 +10,9 @@ from torch import Tensor
 from posenc.backends.backend import Call, NextLayer, hides_most
 from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.backends.sdpa import keeps_mask, mask_of
-from posenc.lowering import Lowerable, Lowered
+from posenc.lowering import Lowerable, Lowered, check_sizes
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
-from posenc.normal_form.normalise import check_heads
 from posenc.one_query import one_query, suits_one_query, unsupported_reason
 from posenc.plain_layer import Layer, remember
 from posenc.terms import Rotate
@@ -55,7 +54,7 @@ def suits_plain_query(
         return False
     if positions.q_len != 1 or positions.k_len != k.shape[2] or hides_most(form, k.shape[2]):
         return False
-    check_heads(form, q.shape[1])
+    check_sizes(form, q, k, v)
     if not isinstance(form.rotation, Rotate):
         return True
     # Factors that grow leave the range of float16.

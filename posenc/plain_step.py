@@ -17,11 +17,10 @@ from posenc.caches.next_token import count_next, slots_of_next, with_next
 from posenc.caches.static import StaticCache
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
-from posenc.lowering import Lowerable, Lowered, Part, check_fits, flatten, lower
+from posenc.lowering import Lowerable, Lowered, Part, check_fits, check_sizes, flatten, lower
 from posenc.native.rotary_ops import rotated_into
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.normalise import check_heads
 from posenc.normal_form.pairs import line
 from posenc.one_query import one_query, suits_one_query
 from posenc.positions import Positions, Tokens
@@ -154,7 +153,7 @@ def _looking_ahead(
     parts: tuple[Part, ...], settings: Settings, cache: Cache, first: int, q: Tensor
 ) -> Ahead:
     """The tokens after those that are held."""
-    scale, dtype, heads, causal = settings
+    scale, dtype, _, causal = settings
     numbers = torch.arange(first + AHEAD, device=q.device)
     held = Tokens(numbers)
     positions = Positions(held, held, causal, unit_step=True)
@@ -180,7 +179,8 @@ def _looking_ahead(
         # A table may hold the distances of the next token, and none of others.
         return long_way
     form, added, seen = turns.form, adds.form, adds.form.visibility
-    check_heads(added, heads)
+    # What these add is made for the heads of queries, whatever keys there are.
+    check_sizes(added, q, q, None)
     if not (form.features <= _TURNS and _turns_alike(form, cache)):
         return long_way
     if not added.features <= _ADDS or added.scale != 1.0 or seen.prefix:

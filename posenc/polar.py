@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import ShapeError
 from posenc.rotation import CosSin
 from posenc.terms import Polar
 
@@ -19,7 +18,7 @@ def in_pairs(
     q: Float[Tensor, "b h tq d"], k: Float[Tensor, "b g tk d"], term: Polar
 ) -> tuple[Float[Tensor, "b h tq e"], Float[Tensor, "b g tk e"]]:
     """Magnitudes beside zeros, pairs (c, c + d) that are yet to turn; e = 2d."""
-    mu_q, mu_k = magnitude(q, term.q_angle), magnitude(k, term.k_angle)
+    mu_q, mu_k = magnitude(q), magnitude(k)
     return F.pad(mu_q, (0, q.shape[-1])), F.pad(mu_k, (0, k.shape[-1]))
 
 
@@ -34,18 +33,13 @@ def lifted(
     return _at_angles(q, q_waves), _at_angles(k, k_waves)
 
 
-def magnitude(x: Float[Tensor, "b h t d"], angle: Tensor) -> Float[Tensor, "b h t d"]:
-    """softplus(x), where angles or their cosines (1|b, 1|h, t, d) fit it."""
-    if angle.shape[-1] != x.shape[-1]:
-        raise ShapeError(
-            f"Polar turns {angle.shape[-1]} dimensions, but the heads of shape {tuple(x.shape)} "
-            f"have {x.shape[-1]}: each of them needs an angle"
-        )
+def magnitude(x: Float[Tensor, "b h t d"]) -> Float[Tensor, "b h t d"]:
+    """softplus(x)."""
     # torch.softplus is x itself beyond 20, which float64 tells apart.
     return torch.logaddexp(x, x.new_zeros(()))
 
 
 def _at_angles(x: Tensor, waves: CosSin) -> Tensor:
     cos, sin = waves
-    mu = magnitude(x.to(cos.dtype), cos)
+    mu = magnitude(x.to(cos.dtype))
     return torch.cat((mu * cos, mu * sin), dim=-1).to(x.dtype)

@@ -127,10 +127,11 @@ def check_rotation(x: Tensor, cos: Tensor, start: int) -> None:
             f"but the heads of shape {tuple(x.shape)} have {x.shape[-1]}"
         )
     # By !=, for torch 2.7's dynamo does not find a symbolic size in a tuple.
-    batch, heads = cos.shape[:2]
-    if (heads != 1 and heads != x.shape[1]) or (batch != 1 and batch != x.shape[0]):
+    batch, heads, tokens = cos.shape[:3]
+    fits = (heads == 1 or heads == x.shape[1]) and (batch == 1 or batch == x.shape[0])
+    if not fits or (tokens != 1 and tokens != x.shape[2]):
         raise ShapeError(
-            f"rotation has angles for {tuple(cos.shape[:2])} (batch, heads), "
+            f"rotation has angles for {tuple(cos.shape[:3])} (batch, heads, tokens), "
             f"but the tensor has shape {tuple(x.shape)}"
         )
 

@@ -188,7 +188,7 @@ def decompose(
         q, k = projected(sources, "q", third, b_q), projected(sources, "k", fourth, b_k)
     whole_q, whole_k = q.whole(), k.whole()
     options = {"causal": causal, "positions": positions, "context": context, "scale": scale}
-    call = build_call(whole_q, whole_k, whole_k, encoding, **options)
+    call = build_call(whole_q, whole_k, None, encoding, **options)
     with autocast_off(first.device):
         parts = _decomposed(q, k, call)
         if scores is not None:

@@ -224,23 +224,7 @@ def limits(call: Call) -> str | None:
         return "CountTable counts content alone, beside no bias and no vectors inside the scale"
     if form.counts is not None and isinstance(form.rotation, Zones):
         return "CountTable beside Zones counts over both of them"
-    if not torch.compiler.is_compiling() and not _of_these_tokens(call):
-        return "an Offset, a Network or a GridTable was made for other numbers of rows or tokens"
     return None
-
-
-def _of_these_tokens(call: Call) -> bool:
-    """Whether what terms hold of each token is as long as q and k, beyond which C would read."""
-    form, batch = call.form, call.q.shape[0]
-    queries, keys = call.q.shape[2], call.k.shape[2]
-    held: list[tuple[Tensor, int]] = []
-    if form.offsets is not None:
-        held += [(form.offsets.q, queries), (form.offsets.k, keys)]
-    if form.network is not None:
-        held += [(form.network.by_query, queries)]
-    if form.grid is not None:
-        held += [(form.grid.q_index, queries), (form.grid.k_index, keys)]
-    return all(x.shape[-1] == length and x.shape[0] in (1, batch) for x, length in held)
 
 
 def declines(call: Call) -> str | None:

@@ -145,7 +145,7 @@ class NormalForm:
     counts       vectors (1|h, n, d) by the number of open gates
     dense        (1|b, 1|h, tq, tk)
     sink         (1|h,), a logit in the softmax of each row beside those of the keys
-    made_for     (term, heads): the number of query heads that terms were made for; None: any
+    made_for     (letter, tensor, size): what of q, k and v tensors of terms were made for
     """
 
     positions: Positions
@@ -173,7 +173,7 @@ class NormalForm:
     counts: Tensor | None = None
     dense: Tensor | None = None
     sink: Tensor | None = None
-    made_for: tuple[str, int] | None = None
+    made_for: tuple[tuple[str, str, int], ...] = ()
 
     __getstate__ = fields_of
 

@@ -19,6 +19,7 @@ from posenc.normal_form.form import (
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
+from posenc.normal_form.shapes import BY_OWN, OF_CALL, SHAPES, Bound, MadeFor, refuse
 from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
@@ -33,8 +34,6 @@ from posenc.terms import (
     Mask,
     Network,
     Offset,
-    Polar,
-    Rotate,
     RotateValues,
     Scale,
     SinkLogit,
@@ -44,6 +43,7 @@ from posenc.terms import (
     Turn,
     ValueTable,
     Zones,
+    turns_in,
 )
 from posenc.torch_modes import autocast_off, fitting
 
@@ -59,18 +59,13 @@ def normalise(
     """The normal form of these terms; cos and sin in `dtype`, tables in at least that.
 
     Raises PositionsError where a term cannot read these positions: fractions or several axes, or
-    distances that a table does not hold, and UnsupportedError for zones that are not causal.
+    distances that a table does not hold, UnsupportedError for zones that are not causal, and
+    ShapeError for tensors that do not fit each other or these positions.
     """
     causal, rotation = positions.causal, _first(terms, _ROTATIONS)
     seen = visibility_of(terms, causal) if _all(terms, Mask) else Visibility(causal)
     check_distances(terms, positions, seen)
-    made_for = [pair for term in terms for pair in _made_for(term)]
-    for name, heads in made_for[1:]:
-        if heads != made_for[0][1]:
-            raise ShapeError(
-                f"{name} was made for {heads} heads, but {made_for[0][0]} for {made_for[0][1]}: "
-                "construct what comes together for the same heads"
-            )
+    made_for = sizes_of(terms, positions)
     if isinstance(rotation, (Zones, ChunkZones, Householder)) and not causal:
         raise UnsupportedError("products and zones are for causal attention: pass causal=True")
     waves: list[tuple[CosSin, CosSin | None]] = []
@@ -102,7 +97,7 @@ def normalise(
         value_waves=waves_of(of_values[0], dtype) if of_values else None,
         scale=scale,
         query_scale=query_scale,
-        made_for=made_for[0] if made_for else None,
+        made_for=made_for,
         **(_added(added, positions, dtype) if added else {}),
     )
 
@@ -138,14 +133,48 @@ def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> d
     return {"table": merged(outside), "inside_table": merged(inside), **fields}
 
 
-def check_heads(form: NormalForm, heads: int) -> None:
-    """Raise ShapeError for a term that was made for another number of query heads."""
-    if form.made_for is not None and form.made_for[1] != heads:
-        name, count = form.made_for
-        raise ShapeError(
-            f"{name} was made for {count} heads, but q has {heads}: "
-            f"construct the encoding with heads={heads}"
-        )
+def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[MadeFor, ...]:
+    """The sizes of q, k and v that terms were made for, whatever is not named fits any.
+
+    Raises ShapeError where two tensors of the terms, or one and the positions, are of other sizes.
+    """
+    placed = ("the positions",)
+    of_call: Bound = {"tq": (placed, positions.q_len), "tk": (placed, positions.k_len)}
+    for term in terms:
+        of_term: Bound = {}
+        parts = turns_in(term).values() if isinstance(term, (Zones, ChunkZones)) else [term]
+        for part in parts:
+            # Keys turn once for all that ChunkZones turn queries by, and once for each of Zones.
+            _bind(part, of_call, {} if isinstance(term, Zones) else of_term)
+    del of_call["tq"], of_call["tk"]
+    return tuple([(key.split()[0], ".".join(x), size) for key, (x, size) in of_call.items()])
+
+
+def _bind(term: Term, of_call: Bound, of_term: Bound) -> None:
+    """Take the sizes of a term's tensors into those that are known, which they must equal."""
+    kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
+    for field, letters in (BY_OWN if by_own else SHAPES.get(kind, {})).items():
+        x = getattr(term, field)
+        if isinstance(x, Tensor):
+            sizes = x.shape
+        elif field == "heads" and x is not None:
+            sizes = (x,)
+        else:
+            continue
+        name = kind.__name__, field
+        if len(letters) != len(sizes):
+            raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
+        for letter, size in zip(letters, sizes, strict=True):
+            if letter[0] == "1":
+                if size == 1:
+                    continue
+                letter = letter[2:]
+            known = of_call if letter in OF_CALL else of_term
+            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
+            if key not in known:
+                known[key] = name, size
+            elif size != known[key][1]:
+                refuse(letter, name, size, *known[key])
 
 
 def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibility) -> None:
@@ -237,39 +266,6 @@ def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
     """The sum of tables by count: beyond its last row, a table stays at it."""
     total = merged([Table(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
     return None if total is None else total.values
-
-
-def _made_for(term: Term) -> list[tuple[str, int]]:
-    """The numbers of query heads that a term was made for; one of all heads fits any."""
-    sizes: list[int] = []
-    if isinstance(term, (Rotate, RotateValues, Mask)):
-        return []
-    if isinstance(term, Householder):
-        sizes = _not_one(term.heads or 1)
-    elif isinstance(term, Polar):
-        sizes = _not_one(term.q_angle.shape[1], term.k_angle.shape[1])
-    elif isinstance(term, Offset):
-        sizes = [term.q.shape[1], term.k.shape[1]]
-    elif isinstance(term, Slope):
-        sizes = [x.shape[0] for x in (term.past, term.future) if x is not None]
-    elif isinstance(term, DenseBias):
-        sizes = _not_one(term.values.shape[1])
-    elif isinstance(term, Scale) and isinstance(term.factor, Tensor):
-        sizes = _not_one(term.factor.shape[1])
-    elif isinstance(term, (DistanceTable, GridTable, SinkLogit)):
-        sizes = _not_one(term.values.shape[0])
-    elif isinstance(term, Network):
-        sizes = _not_one(term.output_weight.shape[0], term.output_bias.shape[0])
-    elif isinstance(term, GatherTable):
-        sizes = [] if term.own is None else [term.own.shape[1]]
-        sizes += _not_one(*(x.shape[0] for x in (term.weight, term.bias) if x is not None))
-    elif isinstance(term, (ValueTable, CountTable)):
-        sizes = _not_one(term.weight.shape[0])
-    return [(type(term).__name__, size) for size in sizes]
-
-
-def _not_one(*sizes: int) -> list[int]:
-    return [size for size in sizes if size != 1]
 
 
 def _reach(term: DistanceTable | GatherTable | ValueTable | Network) -> tuple[int, int]:

@@ -29,14 +29,6 @@ def refusals() -> Iterator[tuple[str, object, dict]]:
     inside = t.DistanceTable(draw(1, 5), 2, inside=True, saturates=True)
     yield "counts content alone", [inside, t.CountTable(draw(1, 3, 8))], {}
     yield "inside a scale that differs", [inside, by_query], {}
-    other = "made for other numbers of rows or tokens"
-    yield other, t.Offset(draw(1, 2, 19), draw(1, 2, 20)), {}
-    yield (
-        other,
-        t.GridTable(draw(2, 39), torch.ones(1, 20).long(), torch.ones(1, 19).long(), 19),
-        {},
-    )
-    yield other, t.GridTable(draw(2, 39), *torch.ones(2, 3, 20).long(), 19), {}
     ids = torch.arange(s.k_len).flip(0)
     yield "explicit positions", pe.ALiBi(2), {"positions": Positions.build(ids=ids)}
 

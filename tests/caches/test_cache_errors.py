@@ -97,7 +97,7 @@ FAILING: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     ),
     "bias of other heads": ("made for 3 heads", lambda: {"parts": beside(pe.ALiBi(3))}),
     "bias of other keys": (
-        "must match the size",
+        "DenseBias.values was made for 4 keys",
         lambda: {"parts": beside(t.DenseBias(torch.zeros(1, HEADS, 1, 4)))},
     ),
 }

@@ -282,7 +282,7 @@ def test_frequencies_per_head_cannot_turn_shared_keys_once() -> None:
     made = LearnedRotary(16, heads=4)
     with pytest.raises(CacheError, match=r'Cache\(policy="raw"\)'):
         pe.attend(q, k, k, made, causal=True, cache=pe.Cache("rotated"))
-    with pytest.raises(ShapeError, match=r"\(1, 4\) \(batch, heads\).*\(1, 2, 6, 16\)"):
+    with pytest.raises(ShapeError, match=r"\(1, 4, 6\) \(batch, heads, tokens\).*\(1, 2, 6, 16\)"):
         pe.rotate(q, k, made)
 
 

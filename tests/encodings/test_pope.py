@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused() -> None:
     q = torch.randn(1, 2, 3, 4)
     angles = torch.zeros(1, 1, 3, 3).double()
     for backend in ("reference", "sdpa", "blocked"):
-        with pytest.raises(ShapeError, match=r"Polar turns 3 dimensions.*have 4"):
+        with pytest.raises(ShapeError, match=r"q_angle was made for 3 dimensions, but q has 4"):
             pe.attend(q, q, q, Polar(angles, angles), backend=backend)
     with pytest.raises(ShapeError, match="made for 3 heads"):
         pe.attend(q, q, q, Polar(torch.zeros(1, 3, 3, 4).double(), torch.zeros(1, 1, 3, 4)))

@@ -102,5 +102,5 @@ def test_wrong_settings_are_refused() -> None:
         with pytest.raises(SettingError, match="SinkLogits"):
             pe.SinkLogits(**settings)
     q = torch.zeros(1, 3, 2, 4)
-    with pytest.raises(pe.ShapeError, match="SinkLogit was made for 2 heads"):
+    with pytest.raises(pe.ShapeError, match=r"SinkLogit\.values was made for 2 heads"):
         pe.attend(q, q, q, pe.SinkLogits(2))

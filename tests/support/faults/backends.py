@@ -47,9 +47,9 @@ FAULTS = [
     ),
     Fault(
         "heads broadcast in place of an error",
-        "posenc.normal_form.normalise:check_heads",
-        "form.made_for[1] != heads",
-        "False",
+        "posenc.lowering:check_sizes",
+        "if found != size",
+        "if False",
         t5,
         "check_wrong_heads",
         alone=True,

@@ -1,0 +1,124 @@
+"""The shapes of what terms hold, and what is said of those that fit nothing else in a call.
+
+Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
+"""
+
+from typing import NoReturn
+
+from posenc.errors import ShapeError
+from posenc.terms import (
+    CountTable,
+    DenseBias,
+    DistanceTable,
+    GatherTable,
+    GridTable,
+    Householder,
+    Network,
+    Offset,
+    Polar,
+    Rotate,
+    RotateValues,
+    Scale,
+    SinkLogit,
+    Slope,
+    Transform,
+    ValueTable,
+)
+
+# What the letters count: those of the call, and those within one term.
+OF_CALL = {
+    "b": "batch entries",
+    "h": "heads",
+    "g": "key heads",
+    "h|g": "heads",
+    "tq": "queries",
+    "tk": "keys",
+    "d": "dimensions",
+    "v": "dimensions of values",
+}
+OF_TERM = {
+    "n": "entries",
+    "rows": "rows",
+    "e": "dimensions",
+    "r": "rotated pairs",
+    "t_k": "keys",
+    "u": "hidden units",
+}
+# Which tensor has them, and what helps where it has others.
+ADVICE = {
+    "b": ("q", "give one row, or one for each batch entry"),
+    "h": ("q", "construct the encoding with heads={}"),
+    "g": ("k", "construct the encoding for {} key heads"),
+    "h|g": ("k", "construct the encoding for {} key heads, or for those of q"),
+    "d": ("q", "construct the encoding with head_dim={}"),
+    "v": ("v", "construct the encoding for values of {} dimensions"),
+}
+# The shapes of a term's tensors as its docstring has them. `1|` may be 1, and such a size fits any;
+# `h|g` is of each tensor by itself, a number of heads or of key heads.
+# Keys that are turned may be the new ones of a cache alone, which are fewer than its positions.
+SHAPES: dict[type, dict[str, tuple[str, ...]]] = {
+    Transform: {
+        "q": ("1|b", "1|h", "1|tq", "n", "e", "e"),
+        "k": ("1|b", "1|h|g", "1|t_k", "n", "e", "e"),
+    },
+    Rotate: {
+        "q_angle": ("1|b", "1|h", "tq", "r"),
+        "k_angle": ("1|b", "1|h|g", "t_k", "r"),
+        "q_log_scale": ("1|b", "1|h|g", "tq", "r"),
+        "k_log_scale": ("1|b", "1|h|g", "t_k", "r"),
+    },
+    RotateValues: {"q_angle": ("1|b", "1|h", "tq", "r"), "k_angle": ("1|b", "1|g", "t_k", "r")},
+    Householder: {
+        "w": ("1|b", "1|h|g", "tk", "d"),
+        "beta": ("1|b", "1|h|g", "tk"),
+        "heads": ("h",),
+    },
+    Polar: {"q_angle": ("1|b", "1|h", "tq", "d"), "k_angle": ("1|b", "1|h", "tk", "d")},
+    DistanceTable: {"values": ("1|h", "n")},
+    Slope: {"past": ("h",), "future": ("h",)},
+    GatherTable: {"weight": ("1|h", "rows", "d"), "bias": ("1|h", "d"), "row_of": ("n",)},
+    ValueTable: {"weight": ("1|h", "rows", "v"), "row_of": ("n",)},
+    Network: {
+        "by_distance": ("n",),
+        "by_query": ("1|b", "tq"),
+        "hidden_weight": ("u",),
+        "hidden_bias": ("u",),
+        "output_weight": ("1|h", "u"),
+        "output_bias": ("1|h",),
+    },
+    GridTable: {"values": ("1|h", "n"), "q_index": ("1|b", "tq"), "k_index": ("1|b", "tk")},
+    Offset: {"q": ("1|b", "h", "tq"), "k": ("1|b", "h", "tk")},
+    CountTable: {"weight": ("1|h", "n", "d")},
+    Scale: {"factor": ("1|b", "1|h", "tq")},
+    SinkLogit: {"values": ("1|h",)},
+    DenseBias: {"values": ("1|b", "1|h", "tq", "tk")},
+}
+# Of a GatherTable that is read by vectors of its own.
+BY_OWN: dict[str, tuple[str, ...]] = {
+    "weight": ("1|h", "rows", "e"),
+    "row_of": ("n",),
+    "own": ("1|b", "h", "tq", "e"),
+}
+
+# A letter, the tensor that was made for this size, and the size.
+MadeFor = tuple[str, str, int]
+# By letter, of which term and tensor a size is, and the size.
+Bound = dict[str, tuple[tuple[str, ...], int]]
+
+
+def refuse(
+    letter: str, name: tuple[str, ...], size: int, other: tuple[str, ...], expected: int
+) -> NoReturn:
+    what = (OF_CALL | OF_TERM)[letter]
+    raise ShapeError(
+        f"{'.'.join(name)} was made for {size} {what}, but {'.'.join(other)} for {expected}: "
+        f"construct what comes together for the same {what}"
+    )
+
+
+def refuse_call(letter: str, name: str, size: int, found: int) -> NoReturn:
+    tensor, advice = ADVICE[letter]
+    raise ShapeError(
+        f"{name} was made for {size} {OF_CALL[letter]}, but {tensor} has {found}: "
+        + advice.format(found)
+    )
