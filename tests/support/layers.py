@@ -1,5 +1,6 @@
 """Layers that share lowered terms, one after another."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,13 @@ import posenc as pe
 from posenc import attention
 
 KEYS, DIM, HEADS = 40, 8, 4
+# How the same numbers may lie in memory: by head, by token, by dimension, as a part of wider rows.
+WAYS: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x,
+    lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    lambda x: x.mT.contiguous().mT,
+    lambda x: torch.cat((x, x), dim=-1)[..., : x.shape[-1]],
+]
 ENCODINGS: dict[str, Any] = {
     "nothing": lambda: None,
     "rotary": lambda: pe.Rotary(DIM),
