@@ -2,7 +2,7 @@
 
     PosencError
     ├── SettingError       a constructor or option got a value that its formula does not allow
-    ├── ShapeError         tensors whose shapes, dtypes or heads do not fit together
+    ├── ShapeError         tensors whose shapes, dtypes or devices do not fit together
     ├── PositionsError     positions that contradict themselves, the tensors or the encoding
     ├── UnsupportedError   a combination that has no meaning, or that a requested backend lacks
     ├── CacheError         a key-value cache used in a way that would change the result
@@ -28,7 +28,7 @@ class SettingError(PosencError, ValueError):
 
 
 class ShapeError(PosencError, ValueError):
-    """Tensors whose shapes, dtypes or heads do not fit together."""
+    """Tensors whose shapes, dtypes or devices do not fit together."""
 
 
 class PositionsError(PosencError, ValueError):

@@ -12,7 +12,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
-from posenc.normal_form.shapes import refuse_call
+from posenc.normal_form.shapes import DEVICE, refuse_call
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
     ChunkZones,
@@ -23,7 +23,7 @@ from posenc.terms import (
     Transform,
     Turn,
 )
-from posenc.torch_modes import altered, fields_of, fitting, kept
+from posenc.torch_modes import altered, device_of, fields_of, fitting, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +242,7 @@ def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> Non
         return
     (batch, heads, _, dim), key_heads = q.shape, k.shape[1]
     given = {"b": batch, "h": heads, "g": key_heads, "h|g": key_heads, "d": dim}
+    given[DEVICE] = device_of(q)
     if v is not None:
         given["v"] = v.shape[3]
     if torch.compiler.is_compiling():

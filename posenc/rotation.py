@@ -121,7 +121,7 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int
 def check_rotation(x: Tensor, cos: Tensor, start: int) -> None:
     """Raise ShapeError where angles of this shape cannot rotate x."""
     width = 2 * cos.shape[-1]
-    if start + width > x.shape[-1]:
+    if start < 0 or start + width > x.shape[-1]:
         raise ShapeError(
             f"rotation turns dimensions {start} to {start + width - 1}, "
             f"but the heads of shape {tuple(x.shape)} have {x.shape[-1]}"

@@ -35,6 +35,11 @@ def cast_to(dtype: torch.dtype, x: Tensor) -> Tensor:
     return x if x.dtype == dtype else x.to(dtype)
 
 
+def device_of(x: Tensor) -> int:
+    """-1 of a CPU, a GPU by its number, and -2 where there is no memory."""
+    return -2 if x.is_meta else x.get_device()
+
+
 def device_type(x: Tensor) -> str:
     """Where x is; "cpu" is told without making a device, which takes longer than all else here."""
     return "cpu" if x.is_cpu else x.device.type

@@ -22,6 +22,7 @@ from posenc.torch_modes import (
     FLOATS,
     arithmetic,
     cast_to,
+    device_of,
     device_type,
     exporting_to_onnx,
     transformed,
@@ -248,6 +249,10 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ShapeError(f"(batch, heads, tokens, head dimension) is needed, got {shapes}")
     if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
         raise ShapeError(f"floating-point tensors are needed, got {q.dtype}, {k.dtype}, {v.dtype}")
+    if not device_of(q) == device_of(k) == device_of(v):
+        raise ShapeError(
+            f"q is on {q.device}, k on {k.device} and v on {v.device}: move them to one"
+        )
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dtype not in FLOATS:
             raise ShapeError(
@@ -281,6 +286,8 @@ def _fit(q: Tensor, k: Tensor, v: Tensor) -> bool:
     k_batch, key_heads, keys, k_dim = k_shape
     v_batch, value_heads, values, v_dim = v_shape
     if not batch == k_batch == v_batch or dim != k_dim or key_heads != value_heads:
+        return False
+    if not device_of(q) == device_of(k) == device_of(v):
         return False
     some = keys == values and heads != 0 and key_heads != 0 and dim != 0 and v_dim != 0
     return some and heads % key_heads == 0

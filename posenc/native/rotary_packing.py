@@ -47,7 +47,7 @@ def packed(
         (of_batch, of_heads, of_tokens, pairs), dtype, addresses, table_steps = table
         kind = BESIDE.get((one.dtype, dtype))
         batch, heads, tokens, dim = size
-        if kind is None or steps[3] != 1 or to_steps[3] != 1 or start + 2 * pairs > dim:
+        if kind is None or steps[3] != 1 or to_steps[3] != 1 or not 0 <= start <= dim - 2 * pairs:
             return None
         if of_tokens != tokens or of_batch not in (1, batch) or of_heads not in (1, heads):
             return None

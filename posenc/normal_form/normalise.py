@@ -19,7 +19,7 @@ from posenc.normal_form.form import (
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
-from posenc.normal_form.shapes import BY_OWN, OF_CALL, SHAPES, Bound, MadeFor, refuse
+from posenc.normal_form.shapes import BY_OWN, DEVICE, OF_CALL, SHAPES, Bound, MadeFor, refuse
 from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
@@ -45,7 +45,7 @@ from posenc.terms import (
     Zones,
     turns_in,
 )
-from posenc.torch_modes import autocast_off, fitting
+from posenc.torch_modes import autocast_off, device_of, fitting
 
 _T = TypeVar("_T")
 _ROTATIONS = get_args(Turn)
@@ -155,13 +155,16 @@ def _bind(term: Term, of_call: Bound, of_term: Bound) -> None:
     kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
     for field, letters in (BY_OWN if by_own else SHAPES.get(kind, {})).items():
         x = getattr(term, field)
+        name = kind.__name__, field
         if isinstance(x, Tensor):
-            sizes = x.shape
+            sizes, device = x.shape, device_of(x)
+            other, expected = of_call.setdefault(DEVICE, (name, device))
+            if device != expected:
+                refuse(DEVICE, name, device, other, expected)
         elif field == "heads" and x is not None:
             sizes = (x,)
         else:
             continue
-        name = kind.__name__, field
         if len(letters) != len(sizes):
             raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
         for letter, size in zip(letters, sizes, strict=True):

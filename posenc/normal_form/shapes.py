@@ -25,6 +25,8 @@ from posenc.terms import (
     ValueTable,
 )
 
+# Beside the letters, where tensors are.
+DEVICE = "device"
 # What the letters count: those of the call, and those within one term.
 OF_CALL = {
     "b": "batch entries",
@@ -52,6 +54,7 @@ ADVICE = {
     "h|g": ("k", "construct the encoding for {} key heads, or for those of q"),
     "d": ("q", "construct the encoding with head_dim={}"),
     "v": ("v", "construct the encoding for values of {} dimensions"),
+    DEVICE: ("q", "move the encoding, and lower it for positions that lie where q does"),
 }
 # The shapes of a term's tensors as its docstring has them. `1|` may be 1, and such a size fits any;
 # `h|g` is of each tensor by itself, a number of heads or of key heads.
@@ -109,16 +112,23 @@ Bound = dict[str, tuple[tuple[str, ...], int]]
 def refuse(
     letter: str, name: tuple[str, ...], size: int, other: tuple[str, ...], expected: int
 ) -> NoReturn:
-    what = (OF_CALL | OF_TERM)[letter]
+    what = (OF_CALL | OF_TERM | {DEVICE: "device"})[letter]
     raise ShapeError(
-        f"{'.'.join(name)} was made for {size} {what}, but {'.'.join(other)} for {expected}: "
-        f"construct what comes together for the same {what}"
+        f"{'.'.join(name)} was made for {_told(letter, size)}, but {'.'.join(other)} for "
+        f"{_told(letter, expected, False)}: construct what comes together for the same {what}"
     )
 
 
 def refuse_call(letter: str, name: str, size: int, found: int) -> NoReturn:
     tensor, advice = ADVICE[letter]
+    has = "is on" if letter == DEVICE else "has"
     raise ShapeError(
-        f"{name} was made for {size} {OF_CALL[letter]}, but {tensor} has {found}: "
-        + advice.format(found)
+        f"{name} was made for {_told(letter, size)}, but {tensor} {has} "
+        f"{_told(letter, found, False)}: {advice.format(found)}"
     )
+
+
+def _told(letter: str, size: int, counts: bool = True) -> str:
+    if letter == DEVICE:
+        return {-2: "the meta device", -1: "a CPU"}.get(size, f"GPU {size}")
+    return f"{size} {(OF_CALL | OF_TERM)[letter]}" if counts else f"{size}"

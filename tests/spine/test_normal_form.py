@@ -108,7 +108,8 @@ def test_masks_collapse_and_terms_of_a_kind_are_one() -> None:
     assert form.inside_table is None
     assert form.table.values.shape == (6, 13)
     assert form.features == {Feature.TABLE, Feature.MASK}
-    assert form.made_for == (("h", "DistanceTable.values", 6),)
+    made = "DistanceTable.values"
+    assert form.made_for == (("device", made, -1), ("h", made, 6))
 
 
 def test_a_second_network_is_dense() -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import posenc as pe
 from posenc import PosencError, Positions, ShapeError, attend
@@ -168,3 +169,45 @@ def test_a_sink_of_a_layer_is_one_of_its_heads() -> None:
     lowered = pe.lower(pe.ALiBi(6), Positions.build(3, 7, causal=True))
     with pytest.raises(ShapeError, match=r"SinkLogit\.values was made for 5 heads, but Slope"):
         lowered.with_sink(torch.zeros(5))
+
+
+def test_tensors_on_other_devices_are_refused() -> None:
+    """A kernel is given addresses, which say nothing of whose memory they are."""
+    q, k, v = inputs(SIZES, drawing())
+    for tensors, said in (
+        ((q.to("meta"), k, v), "q is on meta, k on cpu and v on cpu: move them to one"),
+        ((q, k.to("meta"), v), "k on meta"),
+        ((q, k, v.to("meta")), "v on meta"),
+    ):
+        with pytest.raises(ShapeError, match=said):
+            attend(*tensors, pe.ALiBi(6))
+    # As of a module whose buffers were never given memory: it would be no bias at all.
+    nowhere = t.DistanceTable(torch.ones(6, 5, device="meta"), 2, saturates=True)
+    with pytest.raises(ShapeError, match=r"values was made for the meta device, but q is on a CPU"):
+        attend(q, k, v, nowhere)
+    with pytest.raises(ShapeError, match=r"past was made for a CPU, but .*values for the meta dev"):
+        attend(q, k, v, [nowhere, t.Slope(torch.ones(6))])
+
+
+def test_a_gpu_that_is_not_here() -> None:
+    with FakeTensorMode():
+        q, k, v = (torch.ones(2, 6, 7, 10) for _ in range(3))
+        table = t.DistanceTable(torch.ones(6, 5, device="cuda"), 2, saturates=True)
+        lowered = pe.lower(table, Positions.build(7))
+        with pytest.raises(ShapeError, match="made for GPU 0, but q is on a CPU: move the encod"):
+            attend(q, k, v, lowered)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("start", [-1, 3, 2**40])
+def test_no_dimension_beside_a_head_is_turned(start: int, layout: t.Layout) -> None:
+    q, k, v = inputs(SIZES, drawing())
+    draw = drawing()
+    term = t.Rotate(draw(1, 1, 3, 4), draw(1, 1, 7, 4), layout, start=start)
+    with pytest.raises(ShapeError, match=f"turns dimensions {start} to {start + 7}, but the heads"):
+        attend(q, k, v, term)
+    for inplace in (False, True):
+        before = q.clone()
+        with pytest.raises(ShapeError, match=f"turns dimensions {start}"):
+            pe.rotate(q, k, term, inplace=inplace)
+        assert torch.equal(q, before)
