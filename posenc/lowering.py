@@ -245,9 +245,6 @@ def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> Non
     given[DEVICE] = device_of(q)
     if v is not None:
         given["v"] = v.shape[3]
-    if torch.compiler.is_compiling():
-        # A graph takes a batch of any size, and is not bound to that of the terms.
-        del given["b"]
     for letter, name, size in form.made_for:
         found = given.get(letter, size)
         if found != size and (letter != "h|g" or size != heads):

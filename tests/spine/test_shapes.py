@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,7 @@ from posenc import PosencError, Positions, ShapeError, attend
 from posenc import terms as t
 from posenc.backends import BACKENDS
 from posenc.errors import UnsupportedError
+from posenc.native.library import LIBRARY
 from posenc.normal_form.shapes import BY_OWN, OF_CALL, OF_TERM, SHAPES
 from tests.support.oracles import drawing
 from tests.support.term_examples import TERMS, Sizes, inputs
@@ -211,3 +213,22 @@ def test_no_dimension_beside_a_head_is_turned(start: int, layout: t.Layout) -> N
         with pytest.raises(ShapeError, match=f"turns dimensions {start}"):
             pe.rotate(q, k, term, inplace=inplace)
         assert torch.equal(q, before)
+
+
+@pytest.mark.graph
+@pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+def test_a_graph_of_any_batch_is_bound_to_that_of_the_terms() -> None:
+    draw = drawing()
+    offset = t.Offset(draw(2, 6, 64).float(), draw(2, 6, 64).float())
+    lowered = pe.lower(offset, Positions.build(64, causal=True))
+    attending = partial(attend, encoding=lowered, backend="native")
+    compiled = torch.compile(attending, backend="aot_eager")
+    for batch in (2, 5, 7):
+        q, k, v = (x.float() for x in inputs(Sizes(batch=batch, q_len=64, k_len=64), draw))
+        with torch.no_grad():
+            if batch == 2:
+                expected = attend(q, k, v, lowered, backend="reference")
+                torch.testing.assert_close(compiled(q, k, v), expected)
+            else:
+                with pytest.raises(ShapeError, match=f"2 batch entries, but q has {batch}"):
+                    compiled(q, k, v)

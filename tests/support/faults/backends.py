@@ -55,9 +55,9 @@ FAULTS = [
         alone=True,
     ),
     Fault(
-        "a context of another batch widens the output",
-        "posenc.payload:with_payload",
-        "given.shape[0] not in (1, batch)",
+        "the layer's input taken in any width",
+        "posenc.encodings.forget_gate:ForgetGate.payload",
+        "x.shape[-1] != self.dim",
         "False",
         forget_gate,
         "check_wrong_context",
