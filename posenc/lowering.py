@@ -247,7 +247,10 @@ def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> Non
         given["v"] = v.shape[3]
     for letter, name, size in form.made_for:
         found = given.get(letter, size)
-        if found != size and (letter != "h|g" or size != heads):
+        # Key heads may share what turns them, or be shared by heads that turn each in its way.
+        shared = letter == "h|g" and size and heads % size == 0
+        shared = shared and (found % size == 0 or size % found == 0)
+        if found != size and not shared:
             refuse_call(letter, name, size, found)
 
 

@@ -57,7 +57,7 @@ ADVICE = {
     DEVICE: ("q", "move the encoding, and lower it for positions that lie where q does"),
 }
 # The shapes of a term's tensors as its docstring has them. `1|` may be 1, and such a size fits any;
-# `h|g` is of each tensor by itself, a number of heads or of key heads.
+# `h|g` is of each tensor by itself, in ways that heads, or key heads, share.
 # Keys that are turned may be the new ones of a cache alone, which are fewer than its positions.
 SHAPES: dict[type, dict[str, tuple[str, ...]]] = {
     Transform: {

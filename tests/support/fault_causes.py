@@ -154,7 +154,7 @@ UNSEEN = {
         "left padding counted as tokens",
         "a refusing backend replaced in silence",
         "heads broadcast in place of an error",
-        "a context of another batch widens the output",
+        "the layer's input taken in any width",
     ],
     "rows that see nothing": ["NaN in a row that sees nothing"],
     "a backend that nobody asked for": [
