@@ -10,7 +10,12 @@ from posenc.bench.measure import run
 
 
 def answer(request: dict[str, Any], folder: str) -> None:
-    """Write answer.json for a request; what is printed meanwhile goes to said.txt."""
+    """Write answer.json for a request; what is printed meanwhile goes to said.txt.
+
+    What torch compiles is kept there too: its own cache does not tell instruction sets apart, and a
+    kernel that was written for AVX2, compiled for AVX-512, writes beyond its tensors.
+    """
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "compiled"))
     with Path(folder, "said.txt").open("wb") as said:
         for stream in (1, 2):
             os.dup2(said.fileno(), stream)

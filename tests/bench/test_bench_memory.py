@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import posenc.bench.run
 from posenc.bench.case import Unavailable
 from posenc.bench.measure import memory
 from posenc.bench.run import Options, measured
+from posenc.bench.worker import answer
 from posenc.torch_modes import threads
 
 
@@ -34,6 +36,16 @@ def hanging(request: dict[str, Any], folder: str) -> None:
 def threaded(request: dict[str, Any], folder: str) -> None:
     torch.set_num_threads(2)
     Path(folder, "said.txt").write_text(f"kernels use {threads()} threads")
+    os._exit(3)
+
+
+def compiling(request: dict[str, Any], folder: str) -> None:
+    with suppress(StopIteration):
+        # No such case is declared.
+        answer(request, folder)
+    from torch._inductor.codecache import cache_dir
+
+    print("compiles within", Path(cache_dir()).relative_to(folder), flush=True)
     os._exit(3)
 
 
@@ -95,6 +107,15 @@ class TestWorkers:
         # It tells by its last words, which a result shows where a worker ends without an answer.
         assert set(found.missing.values()) == {
             "the process ended with code 3: kernels use 2 threads"
+        }
+
+    def test_what_torch_compiles_is_of_this_worker_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(posenc.bench.run, "answer", compiling)
+        found = measured(case_of(), Options(tmp_path, quick=True), 1)
+        assert set(found.missing.values()) == {
+            "the process ended with code 3: compiles within compiled"
         }
 
     def test_what_a_worker_prints_is_not_mixed_with_results(
