@@ -247,11 +247,17 @@ def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> Non
         given["v"] = v.shape[3]
     for letter, name, size in form.made_for:
         found = given.get(letter, size)
-        # Key heads may share what turns them, or be shared by heads that turn each in its way.
-        shared = letter == "h|g" and size and heads % size == 0
-        shared = shared and (found % size == 0 or size % found == 0)
-        if found != size and not shared:
+        if letter == "h|g" and _shared(size, heads, key_heads):
+            continue
+        if found != size:
             refuse_call(letter, name, size, found)
+
+
+def _shared(entries: int, heads: int, key_heads: int) -> bool:
+    """Whether so many entries can be repeated for the heads, and for the key heads or these."""
+    if entries == 0 or heads % entries:
+        return False
+    return key_heads % entries == 0 or entries % key_heads == 0
 
 
 def _of_own_keys(

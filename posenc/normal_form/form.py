@@ -145,7 +145,7 @@ class NormalForm:
     counts       vectors (1|h, n, d) by the number of open gates
     dense        (1|b, 1|h, tq, tk)
     sink         (1|h,), a logit in the softmax of each row beside those of the keys
-    made_for     (letter, tensor, size): what of q, k and v tensors of terms were made for
+    made_for     for which sizes of q, k and v, and which device, as MadeFor of shapes.py
     """
 
     positions: Positions

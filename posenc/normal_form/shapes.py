@@ -57,7 +57,7 @@ ADVICE = {
     DEVICE: ("q", "move the encoding, and lower it for positions that lie where q does"),
 }
 # The shapes of a term's tensors as its docstring has them. `1|` may be 1, and such a size fits any;
-# `h|g` is of each tensor by itself, in ways that heads, or key heads, share.
+# `h|g` is of each tensor by itself: one entry for every head, for every key head, or for several.
 # Keys that are turned may be the new ones of a cache alone, which are fewer than its positions.
 SHAPES: dict[type, dict[str, tuple[str, ...]]] = {
     Transform: {
@@ -103,7 +103,7 @@ BY_OWN: dict[str, tuple[str, ...]] = {
     "own": ("1|b", "h", "tq", "e"),
 }
 
-# A letter, the tensor that was made for this size, and the size.
+# A letter or DEVICE, the tensor that was made for this size, and the size.
 MadeFor = tuple[str, str, int]
 # By letter, of which term and tensor a size is, and the size.
 Bound = dict[str, tuple[tuple[str, ...], int]]

@@ -1,17 +1,30 @@
 """Random calls of attention: encodings with masks beside them, arrangements of tokens, dtypes."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import posenc as pe
 from posenc.encoding import Encoding
 from posenc.lowering import Part
 from posenc.positions import Positions, Tokens
-from posenc.testing.fixtures import attends
+from posenc.testing.fixtures import Trial, attends
 from posenc.torch_modes import FLOATS
 
+ASKED = os.environ.get("POSENC_FUZZ")
+# A few examples, always the same, or as many as were asked for.
+fuzzed: Callable[[Any], Any] = settings(
+    max_examples=int(ASKED or 40),
+    derandomize=ASKED is None,
+    suppress_health_check=list(HealthCheck),
+)
+# Rounding of the output and of sums of gradients, by the size of what is expected.
+BOUNDS = {torch.float64: 1e-9, torch.float32: 3e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 EXAMPLES = [
     (kind.name, number)
     for kind in pe.encodings().values()
@@ -83,3 +96,14 @@ def arrangements(draw: st.DrawFn, batch: int, length: int, causal: bool) -> Posi
         tokens = Tokens(counted, order=counted + start)
         plain = Positions(tokens, tokens, causal=causal, extent=length, unit_step=True)
     return plain
+
+
+def trial_of(call: Call) -> Trial:
+    """The encoding of this call, and numbers of it, small enough that no softmax is a step."""
+    generator, positions = torch.Generator().manual_seed(call.seed), call.positions
+    trial = Trial.of(call.encoding, positions.q_len, positions.k_len, call.dtype, call.batch)
+    q, k, v = (
+        torch.randn(x.shape, generator=generator, dtype=torch.float64).to(call.dtype)
+        for x in trial.qkv
+    )
+    return replace(trial, q=q, k=k, v=v)

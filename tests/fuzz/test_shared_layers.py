@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import posenc as pe
 from posenc import attention
 from posenc.errors import PosencError
 from posenc.testing.backends import relative_error
-from tests.fuzz.calls import Call, calls
-from tests.fuzz.test_backends import ASKED, BOUNDS, trial_of
+from tests.fuzz.calls import BOUNDS, Call, calls, fuzzed, trial_of
 from tests.support.layers import WAYS
 
 
@@ -85,11 +84,7 @@ def lived(call: Call, layers: list[Layer]) -> list[Any]:
 
 
 @pytest.mark.unchecked
-@settings(
-    max_examples=int(ASKED or 40),
-    derandomize=ASKED is None,
-    suppress_health_check=list(HealthCheck),
-)
+@fuzzed
 @given(calls(), LAYERS)
 def test_a_layer_gives_what_it_gives_alone(call: Call, layers: list[Layer]) -> None:
     lives, threads = [], torch.get_num_threads()

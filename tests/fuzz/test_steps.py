@@ -3,12 +3,11 @@
 Short here; `make fuzz` runs as many examples as it is asked for, from a seed.
 """
 
-import os
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import posenc as pe
@@ -17,9 +16,9 @@ from posenc.caches.checks import parts_of
 from posenc.encoding import Encoding
 from posenc.errors import PosencError
 from posenc.testing.fixtures import attends
+from tests.fuzz.calls import fuzzed
 from tests.support.steps import DIM, HEADS, Steps, same
 
-ASKED = os.environ.get("POSENC_FUZZ")
 BOUNDS = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 
@@ -85,11 +84,7 @@ def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actio
 
 
 @pytest.mark.unchecked
-@settings(
-    max_examples=int(ASKED or 40),
-    derandomize=ASKED is None,
-    suppress_health_check=list(HealthCheck),
-)
+@fuzzed
 @given(
     st.integers(0, 1000),
     st.sampled_from(list(BOUNDS)),
