@@ -218,8 +218,10 @@ PEERS = {
     "transformers compiled": "编译后的 transformers",
     "multiply in place, four tensors": "原地相乘，四个张量",
     "no attention": "没有注意力",
-    "its matrix products alone": "只有它的矩阵乘积",
-    "no rotation and the products of attention alone": "没有旋转、注意力只有矩阵乘积",
+    "as many multiplications in square products": "方阵乘积中同样多的乘法",
+    "no rotation, and as many multiplications as attention has in square products": (
+        "没有旋转，注意力换成方阵乘积中同样多的乘法"
+    ),
     "rich alone": "只有 rich",
     "the turning kernel and SDPA": "旋转内核加 SDPA",
     "the kernel, its mask made before": "内核本身，掩码事先做好",

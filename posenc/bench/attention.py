@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from posenc.bench import attention_peers as peers
 from posenc.bench.attention_inputs import AttentionSetting, no_position, ours
-from posenc.bench.attention_products import PRODUCTS, products, vectors
+from posenc.bench.attention_products import PRODUCTS, products, vectors_met
 from posenc.bench.case import Case, Goal
 
 FLOOR = "no position"
@@ -65,7 +65,7 @@ def cases() -> Iterator[Case]:
                 setting = AttentionSetting(encoding, 2048, dtype, causal=causal)
                 line = f"L = 2048, {'causal' if causal else 'bidirectional'}, {dtype}"
                 case = _trained(setting, (Goal(row, line, "posenc", FLOOR, most),))
-                yield _with_products(case) if vectors(setting) else case
+                yield _with_products(case) if vectors_met(setting) else case
     for encoding in ("alibi", "t5"):
         for dtype in DTYPES:
             setting = AttentionSetting(encoding, 2048, dtype, training=False)

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc.bench.attention_products import BLOCK
+from posenc.bench.attention_products import pairs, square_products
 from posenc.bench.case import Call, Case, Goal
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
-BARE, LEAST = "no rotation and no attention", "no rotation and the products of attention alone"
+BARE = "no rotation and no attention"
+LEAST = "no rotation, and as many multiplications as attention has in square products"
 ROW = "a Llama of 135 M parameters, beside the same in transformers"
 PROMPT, STEPS = 2048, 8
 CONTEXTS = (512, 2048)
@@ -98,22 +99,15 @@ def keep(module: Any, q: Tensor, *_: Any, **options: Any) -> tuple[Tensor, None]
 
 
 def multiplied(setting: ModelSetting) -> Any:
-    """The same with the matrix products of attention, and nothing between them."""
-    return by_hand(setting, LEAST, unturned, multiply)
+    """The same with as many multiplications as attention has, at the rate of square products."""
+    met = pairs(setting.tokens, causal=True)
+    multiply = square_products(2 * setting.width * met, torch.float32)
 
+    def keep_multiplying(*args: Any, **options: Any) -> tuple[Tensor, None]:
+        multiply()
+        return keep(*args, **options)
 
-def multiply(
-    module: Any, q: Tensor, k: Tensor, v: Tensor, *_: Any, **options: Any
-) -> tuple[Tensor, None]:
-    """Queries times keys times values; those of the heads that share keys in one product."""
-    batch, heads, length, dim = q.shape
-    outs = []
-    for start in range(0, length, BLOCK):
-        stop = min(start + BLOCK, length)
-        own = q[:, :, start:stop].reshape(batch, k.shape[1], -1, dim)
-        out = own @ k[:, :, :stop].mT @ v[:, :, :stop]
-        outs.append(out.view(batch, heads, stop - start, dim))
-    return torch.cat(outs, dim=2).transpose(1, 2), None
+    return by_hand(setting, LEAST, unturned, keep_multiplying)
 
 
 def unturned(ids: Tensor) -> Turn:

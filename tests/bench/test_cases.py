@@ -1,6 +1,6 @@
 """The benchmark's cases, and that their contestants compute the same."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, get_type_hints
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from bench_cases import case_of
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 import posenc as pe
 from posenc.bench import (
@@ -22,7 +22,7 @@ from posenc.bench.attention import CONTENT_ROW
 from posenc.bench.attention import GROWTH_ROW as MEMORY_GROWTH_ROW
 from posenc.bench.attention_encodings import ENCODINGS, visible_share
 from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadratic
-from posenc.bench.attention_products import BLOCK, products
+from posenc.bench.attention_products import multiplications, products, square_products
 from posenc.bench.bare_tables import BARE
 from posenc.bench.case import GROUPS, Case, Unavailable, prepared
 from posenc.bench.cases import all_cases, chosen
@@ -39,6 +39,13 @@ from posenc.terms import Rotate
 EVERY = all_cases()
 # These wait for a compiler; the others are held to posenc's results below.
 COMPILED = ("transformers compiled", "FlexAttention")
+
+
+def flops(call: Callable[[], object]) -> int:
+    """Two for each multiplication in matrix products, as torch counts them."""
+    with FlopCounterMode(display=False) as counted:
+        call()
+    return counted.get_total_flops()
 
 
 class TestCases:
@@ -234,41 +241,40 @@ class TestLeast:
                     assert goal.least not in (goal.peers or ())
 
     @pytest.mark.parametrize("training", [False, True])
-    def test_products_are_those_of_attention(self, training: bool) -> None:
-        length = 3 * BLOCK
-        whole = AttentionSetting("none", length, "float32", causal=False, training=training)
-        one = 2 * whole.heads * whole.dim * length**2
-        # With causality blocks of queries meet one, two and three of as many keys.
-        for setting, share in ((whole, 1), (replace(whole, causal=True), 6 / 9)):
-            call = products(setting.inputs())
-            with FlopCounterMode(display=False) as counted:
-                call()
-            assert counted.get_total_flops() == (7 if training else 2) * one * share
+    def test_as_many_multiplications_as_attention_has(self, training: bool) -> None:
+        """Seven for each pair and dimension in training, as torch counts its own."""
+        whole = AttentionSetting("none", 2048, "float32", causal=False, training=training)
+        shape = 1, whole.heads, whole.length, whole.dim
+        wanted = sdpa_flop_count(shape, shape, shape)
+        wanted += sdpa_backward_flop_count(shape, shape, shape, shape) if training else 0
+        for setting, share in ((whole, 1.0), (replace(whole, causal=True), 2049 / 4096)):
+            assert 2 * multiplications(setting) == wanted * share
+            assert flops(products(setting.inputs())) == pytest.approx(wanted * share, rel=1e-3)
 
-    @pytest.mark.parametrize("training", [False, True])
-    def test_products_of_vectors_by_distance_are_counted(self, training: bool) -> None:
-        """Transformer-XL has one more for each pair, DeBERTa two that meet 512 vectors."""
-        length = 3 * BLOCK
+    def test_vectors_by_distance_are_multiplied_too(self) -> None:
+        """By Transformer-XL for each pair, by DeBERTa two tables of 512 for each token."""
+        length = 2048
         for encoding, more in (("transformer_xl", 1), ("deberta", 2 * 512 / length)):
-            setting = AttentionSetting(encoding, length, "float32", causal=False, training=training)
-            one = 2 * setting.heads * setting.dim * length**2
-            call = products(setting.inputs())
-            with FlopCounterMode(display=False) as counted:
-                call()
-            wanted = 7 + 4 * more if training else 2 + more
-            assert counted.get_total_flops() == pytest.approx(wanted * one)
+            setting = AttentionSetting(encoding, length, "float32", causal=False, training=False)
+            plain, trained = replace(setting, encoding="none"), replace(setting, training=True)
+            for each, wanted in ((setting, 2 + more), (trained, 7 + 4 * more)):
+                assert multiplications(each) == multiplications(plain) // 2 * wanted
 
-    def test_products_of_a_model_are_those_of_its_attention(self) -> None:
-        length, heads, shared, dim = 3 * BLOCK, 6, 3, 8
-        q = torch.randn(1, heads, length, dim)
-        k, v = torch.randn(2, 1, heads // shared, length, dim)
-        with FlopCounterMode(display=False) as counted:
-            out, _ = whole_model.multiply(None, q, k, v)
-        assert counted.get_total_flops() == 2 * 2 * heads * dim * length**2 * 6 / 9
-        # The last block sees every key.
-        keys, values = (x.repeat_interleave(shared, dim=1) for x in (k, v))
-        wanted = q[:, :, -BLOCK:] @ keys.mT @ values
-        torch.testing.assert_close(out[:, -BLOCK:], wanted.transpose(1, 2))
+    @pytest.mark.parametrize("count", [1, 1000, 10**6 + 7, 10**10])
+    def test_products_are_as_many_as_asked_for(self, count: int) -> None:
+        assert flops(square_products(count, torch.float32)) == pytest.approx(2 * count, rel=0.01)
+
+    def test_a_model_multiplies_as_often_as_its_attention(self) -> None:
+        setting = whole_model.ModelSetting(24).small()
+        tokens = torch.randint(setting.vocabulary, (1, setting.tokens))
+        counts = []
+        for make in (whole_model.bare, whole_model.multiplied):
+            model = make(setting)
+            with torch.no_grad():
+                counts.append(flops(lambda model=model: model(tokens)))
+        met = setting.tokens * (setting.tokens + 1) // 2
+        wanted = 2 * 2 * setting.width * met * setting.layers
+        assert counts[1] - counts[0] == pytest.approx(wanted, rel=0.05)
 
     @pytest.mark.parametrize("name", BARE)
     def test_bare_calls_make_the_tables_of_lower(self, name: str) -> None:
