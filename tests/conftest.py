@@ -36,8 +36,8 @@ def pytest_runtest_setup() -> None:
 
 
 def seed() -> None:
-    """The CPU's numbers alone: torch.manual_seed keeps for GPUs where it was called, deep within
-    pytest, which takes half a millisecond for each test.
+    """Draw the CPU's numbers alike. torch.manual_seed also keeps a traceback of its call for GPUs
+    that may be used later: half a millisecond where calls lie as deep as in pytest.
     """
     torch.default_generator.manual_seed(0)
 

@@ -57,12 +57,17 @@ def positions(setting: "AttentionSetting", queries: int) -> pe.Positions:
     return pe.Positions.build(documents=documents[None], causal=setting.causal)
 
 
+def pairs(length: int, causal: bool) -> int:
+    """How many pairs of a query and a key there are in one head, or causality leaves."""
+    return length * (length + 1) // 2 if causal else length**2
+
+
 def visible_share(encoding: str, length: int, of_causal: bool = False) -> float:
     """Which part of all pairs, or of those that causality leaves, a mask leaves visible."""
     if encoding == "packed documents":
         sizes = [size * length // sum(DOCUMENTS) for size in DOCUMENTS]
-        visible = sum(size * (size + 1) // 2 for size in sizes)
+        visible = sum(pairs(size, causal=True) for size in sizes)
     else:
         width = {"window of 256": WINDOW, "lm_infinite": ZONE, "re-indexed sinks": ZONE}[encoding]
         visible = width * length - width * (width - 1) // 2
-    return visible / (length * (length + 1) // 2 if of_causal else length**2)
+    return visible / pairs(length, of_causal)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from posenc.bench.attention_encodings import BUCKETS
+from posenc.bench.attention_encodings import BUCKETS, pairs
 from posenc.bench.attention_inputs import AttentionInputs, AttentionSetting
 from posenc.bench.case import Call
 from posenc.native.library import LIBRARY
@@ -13,14 +13,11 @@ PRODUCTS = "as many multiplications in square products"
 SIDE = 512
 
 
-def pairs(length: int, causal: bool) -> int:
-    """Of queries and keys that meet."""
-    return length * (length + 1) // 2 if causal else length**2
-
-
 def vectors_met(setting: AttentionSetting) -> int:
-    """By tokens, at their distances: Transformer-XL has one vector for each pair; DeBERTa one for
-    each bucket, behind and ahead, of which queries meet one table and keys another.
+    """How often a token of one head is multiplied with a vector by distance, at least.
+
+    In Transformer-XL each pair has its vector. In DeBERTa queries meet one table and keys another,
+    and each has a vector for every bucket, behind and ahead.
     """
     if setting.encoding == "deberta":
         return 2 * 2 * BUCKETS * setting.length
@@ -28,8 +25,8 @@ def vectors_met(setting: AttentionSetting) -> int:
 
 
 def multiplications(setting: AttentionSetting) -> int:
-    """Of queries with keys and weights with values, and of tokens with vectors by distance; in
-    training five products more, and three of vectors.
+    """How many numbers are multiplied in two products of tokens, queries with keys and weights with
+    values, and one of vectors by distance; in training in five more, and three of vectors.
 
     The backward pass makes the scores anew, for weights that are kept grow with the square of the
     length.

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 import posenc as pe
-from posenc.bench.attention_products import pairs, square_products
+from posenc.bench.attention_encodings import pairs
+from posenc.bench.attention_products import square_products
 from posenc.bench.case import Call, Case, Goal
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
