@@ -47,10 +47,12 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
         pack_queries(p, w, b, h, q);
         w->finite[q->start] = all_finite(w->q, q->count * width) &&
                               all_finite(w->grad_out, q->count * values);
-        far_products(&p->on_query, h, p->width, w->q, q->count, w->query_far + q->start,
-                     p->queries, w->columns);
-        far_products(&p->on_value, h, p->value_width, w->grad_out, q->count,
-                     w->value_far + q->start, p->queries, w->columns);
+        if (w->far_queries)
+            far_products(&p->on_query, h, p->width, w->q, q->count, w->query_far + q->start,
+                         p->queries, w->columns);
+        if (w->far_values)
+            far_products(&p->on_value, h, p->value_width, w->grad_out, q->count,
+                         w->value_far + q->start, p->queries, w->columns);
     }
 }
 
@@ -58,14 +60,16 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
 static void finish_head(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
                         REAL *q_grad, const struct tile *q, int64_t q_count) {
     network_finish(p, &w->network, w->slot, h);
-    if (!p->on_query.weight && !p->on_value.weight) return;
+    if (!w->far_queries && !w->far_values) return;
     for (; q_count > 0; q++, q_count--) {
         pack_queries(p, w, b, h, q);
-        far_gradients(&p->on_query, w->slot, h, p->width, w->q, q->count,
-                      w->query_sum + q->start, p->queries, (REAL)p->scale,
-                      q_grad + q->start * pitch_of(p->width));
-        far_gradients(&p->on_value, w->slot, h, p->value_width, w->grad_out, q->count,
-                      w->value_sum + q->start, p->queries, 1, 0);
+        if (w->far_queries)
+            far_gradients(&p->on_query, w->slot, h, p->width, w->q, q->count,
+                          w->query_sum + q->start, p->queries, (REAL)p->scale,
+                          q_grad + q->start * pitch_of(p->width));
+        if (w->far_values)
+            far_gradients(&p->on_value, w->slot, h, p->value_width, w->grad_out, q->count,
+                          w->value_sum + q->start, p->queries, 1, 0);
     }
 }
 
@@ -75,10 +79,12 @@ static void pack_keys(const struct pe_attention *p, struct backward *w, int64_t 
                       const struct tile *k) {
     int64_t g = h / group_of(p), width = pitch_of(p->width);
     pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
-    if (!paired(p)) transpose(w->k, width, k->count, p->width, w->k_columns);
+    if (!paired(p)) transpose_tile(w->k, width, k->count, p->width, w->k_columns);
     word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
-    far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
-    memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
+    if (w->far_keys) {
+        far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
+        memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));
+    }
     if (!all_finite(w->k, k->count * width)) drop_others(w->k, k->count * width);
     if (paired(p)) pair_rows(w->k, width, k->count, width, w->k_pairs, width);
 }
@@ -87,8 +93,15 @@ static void pack_values(const struct pe_attention *p, struct backward *w, int64_
                         const struct tile *k) {
     int64_t g = h / group_of(p), values = pitch_of(p->value_width);
     pack_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, w->v);
-    if (!paired(p)) transpose(w->v, values, k->count, p->value_width, w->v_columns);
+    if (!paired(p)) transpose_tile(w->v, values, k->count, p->value_width, w->v_columns);
     word_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, 1, w->v_words);
+}
+
+static void find_ends(const struct pe_attention *p, struct backward *w, const struct tile *q,
+                      int64_t q_count, const struct tile *k, int64_t k_count) {
+    w->far_queries = reaches_ends(p, &p->on_query, q, q_count, k, k_count);
+    w->far_keys = reaches_ends(p, &p->on_key, q, q_count, k, k_count);
+    w->far_values = reaches_ends(p, &p->on_value, q, q_count, k, k_count);
 }
 
 static void backward_keys(const struct pe_attention *p, struct backward *w, int64_t b, int64_t h,
@@ -106,7 +119,7 @@ static void backward_keys(const struct pe_attention *p, struct backward *w, int6
         word_queries(p, w, b, h, q);
         backward_meeting(p, w, &m, q, k, b, h, q_grad, k_grad, v_grad);
     }
-    if (packed)
+    if (packed && w->far_keys)
         far_gradients(&p->on_key, w->slot, h, p->width, w->k, k->count, w->key_sum, TILE,
                       (REAL)p->scale, k_grad);
 }
@@ -130,6 +143,7 @@ static void backward_zone(const struct pe_attention *p, struct backward *w, int6
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width), group = group_of(p);
     int64_t kept = keeps_keys(p), head_size = p->queries * width;
     w->chunk = chunk;
+    find_ends(p, w, q, q_count, k, k_count);
     if (kept) memset(w->k_grad, 0, (size_t)(p->keys * width) * sizeof(REAL));
     if (kept && !p->in_far) memset(w->v_grad, 0, (size_t)(p->keys * values) * sizeof(REAL));
     for (int64_t h = g * group; h < (g + 1) * group; h++) {

@@ -112,6 +112,7 @@ static void backward_counts_task(const struct pe_attention *p, struct backward *
         v_grad = k_grad + p->keys * width;
     }
     w->chunk = chunk;
+    find_ends(p, w, q, q_count, k, k_count);
     memset(k_grad, 0, (size_t)(p->keys * width) * sizeof(REAL));
     memset(v_grad, 0, (size_t)(p->keys * values) * sizeof(REAL));
     for (int64_t h = g * group; h < (g + 1) * group; h++) {

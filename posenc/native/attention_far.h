@@ -28,11 +28,6 @@ static void far_products(const struct pe_table *table, int64_t h, int64_t width,
     }
 }
 
-/* to[c] += factor * from[c] */
-INLINE void add_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
-    for (int64_t c = 0; c < width; c++) to[c] += factor * from[c];
-}
-
 static REAL *grad_of(const struct pe_table *x, int64_t slot, int64_t h, int64_t width) {
     return (REAL *)x->grad + (slot * x->heads + (x->heads == 1 ? 0 : h)) * x->rows * width;
 }

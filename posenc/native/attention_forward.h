@@ -47,9 +47,10 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->head = -1;
 }
 
-/* One row of the online softmax: weights relative to the greatest score so far. */
-INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *out,
-                       int64_t width, REAL *far_sum) {
+/* One row of the online softmax: weights relative to the greatest score so far, of the vectors
+   `first` to `end`; the others are zeros. */
+INLINE void soften_row(const vr *s, int64_t first, int64_t end, REAL *weights, REAL *peak,
+                       REAL *sum, REAL *out, int64_t width, REAL *far_sum) {
     const int64_t vectors = TILE / WIDE;
     vr top = s[0];
 #pragma GCC unroll 16
@@ -68,7 +69,8 @@ INLINE void soften_row(const vr *s, REAL *weights, REAL *peak, REAL *sum, REAL *
     vr total = {0};
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
-        vr e = exp16_of(s[n] - now);
+        vr e = {0};
+        if (n >= first && n < end) e = exp16_of(s[n] - now);
         total += e;
         put(weights + n * WIDE, e);
     }
@@ -128,19 +130,18 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
         const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
         REAL *weights = w->weights + i * PITCH, *far_sum = w->far_sum + row + i;
-        int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
-        int masked = from > 0 || to < TILE;
+        struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
         bias = network_row(p, &w->network, m, bias, i);
         bias = grid_row(p, &w->grid, q, b, i, bias);
-        if (plain) {
-            scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
-        } else {
-            REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
-            own += far ? far[i] * scale : 0;
-            scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
-        }
-        soften_row(s, weights, w->peak + row + i, w->sum + (row + i) * WIDE,
-                   w->out + (row + i) * values, values, far_sum);
+        REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
+        own += far ? far[i] * scale : 0;
+        REAL *peak = w->peak + row + i, *sum = w->sum + (row + i) * WIDE;
+        REAL *out = w->out + (row + i) * values;
+        scores_of_any_row(plain, content, scale, bias, w->beside, own, &seen, s);
+        if (seen.masked)
+            soften_row(s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
+        else
+            soften_row(s, 0, TILE / WIDE, weights, peak, sum, out, values, far_sum);
         if (p->dropout > 0) drop_row(p, b, h, q->start + i, k->start, weights);
         if (side) {
             vr total = {0};
@@ -202,7 +203,9 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
         if (p->by_count)
             start_counts(p, &w->counting, b, h, q[i].start, i * TILE, q[i].count);
     }
-    far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
+    if (reaches_ends(p, &p->on_query, q, q_count, keys, k_count))
+        far_products(&p->on_query, h, p->width, w->q, rows, w->far, BLOCK_ROWS, w->columns);
+    int far_keys = reaches_ends(p, &p->on_key, q, q_count, keys, k_count);
     for (int64_t n = 0; n < k_count; n++) {
         /* Counts begin at the last key. */
         const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
@@ -217,14 +220,15 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
                 if (paired(p))
                     pack_words(p->k, at, p->k_stride[2], k->count, p->width, 1, w->k_words);
                 else
-                    transpose(w->k, pitch, k->count, p->width, w->k_columns);
+                    transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);
                 if (sums_by_pairs(p)) pair_rows(w->v, values, k->count, values, w->v_pairs, values);
                 w->finite_values = all_finite(w->v, k->count * values);
-                far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
-                             w->columns);
+                if (far_keys)
+                    far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
+                                 w->columns);
                 packed = 1;
             }
             if (!w->finite_values || !w->finite_table) m.height = 1;

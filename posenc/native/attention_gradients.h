@@ -2,12 +2,19 @@
    scores. Weights are computed again from the peaks and masses of the forward pass. */
 
 /* Weights of one row, and gradients of its scores, which are also added to key_sums. Both are zero
-   for what is not seen, even where the gradient of its weight is NaN or was never computed. */
-INLINE void backward_row(const vr *s, const REAL *grad_weights, REAL peak, REAL factor, REAL delta,
-                         REAL shift, REAL *weights, REAL *grads, REAL *key_sums) {
+   for what is not seen, even where the gradient of its weight is NaN or was never computed, and
+   outside the vectors `first` to `end`. */
+INLINE void backward_row(const vr *s, int64_t first, int64_t end, const REAL *grad_weights,
+                         REAL peak, REAL factor, REAL delta, REAL shift, REAL *weights,
+                         REAL *grads, REAL *key_sums) {
     const int64_t vectors = TILE / WIDE;
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
+        if (n < first || n >= end) {
+            put(weights + n * WIDE, (vr){0});
+            put(grads + n * WIDE, (vr){0});
+            continue;
+        }
         vw seen = (vw)(s[n] != -INFINITY);
         vr weight = (vr)((vw)(exp16_of(s[n] - peak) * factor) & seen);
         vr grad = (vr)((vw)(weight * (get(grad_weights + n * WIDE) - delta + shift)) & seen);
@@ -146,25 +153,26 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
             memset(grads, 0, TILE * sizeof(REAL));
             continue;
         }
-        int64_t from = i + m->band.first, to = least(i + m->band.last + 1, m->columns);
-        int masked = from > 0 || to < TILE;
+        struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
         bias = network_row(p, &w->network, m, bias, i);
         bias = grid_row(p, &w->grid, q, b, i, bias);
-        if (plain) {
-            scores_of_row(1, content, scale, bias, w->beside, 0, masked, from, to, s, weights);
-        } else {
-            REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
-            own += query_side ? query_far[i] * scale : 0;
-            scores_of_row(0, content, scale, bias, w->beside, own, masked, from, to, s, weights);
-        }
+        REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
+        own += query_side ? query_far[i] * scale : 0;
         REAL kept[TILE], shift = value_side ? value_far[i] : 0;
         if (p->dropout > 0) {
             draw_kept(p, b, h, q->start + i, k->start, kept);
             keep(kept, shift, w->grad_weights + i * PITCH);
             shift = 0;
         }
-        backward_row(s, w->grad_weights + i * PITCH, peak[i], factor[i], w->delta[q->start + i],
-                     shift, weights, grads, key_sums);
+        const REAL *grad_weights = w->grad_weights + i * PITCH;
+        REAL delta = w->delta[q->start + i];
+        scores_of_any_row(plain, content, scale, bias, w->beside, own, &seen, s);
+        if (seen.masked)
+            backward_row(s, seen.first, seen.end, grad_weights, peak[i], factor[i], delta, shift,
+                         weights, grads, key_sums);
+        else
+            backward_row(s, 0, TILE / WIDE, grad_weights, peak[i], factor[i], delta, shift, weights,
+                         grads, key_sums);
         if (p->dropout > 0) keep(kept, 0, weights);
         if (row_sums) row_sums[i] += sum_of_row(grads);
         if (query_side)

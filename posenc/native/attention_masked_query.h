@@ -52,8 +52,8 @@ static void asked_meeting(const struct pe_query *p, struct asked *w, int64_t row
             s[n] = get(scores + n * WIDE) * scale + mask;
             if (hidden[q]) s[n] = (vr)(((vw)s[n] & shown) | ((vw)all(-INFINITY) & ~shown));
         }
-        soften_row(s, w->weights + q * TILE, w->peak + row + q, w->sum + (row + q) * WIDE,
-                   out + q * pitch, pitch, w->far_sum);
+        soften_row(s, 0, TILE / WIDE, w->weights + q * TILE, w->peak + row + q,
+                   w->sum + (row + q) * WIDE, out + q * pitch, pitch, w->far_sum);
         unequal |= hidden[q] - (TILE - count);
     }
     /* What is hidden is not read, for it may be NaN. */

@@ -36,23 +36,47 @@ INLINE double origin_of(const struct pe_attention *p, int64_t b, int64_t h, cons
     return isfinite(x) ? x : 0.0;
 }
 
-/* s = scale * content + bias + beside + row, -inf outside from .. to, in units of log 16. */
-INLINE void scores_of_row(const int plain, const REAL *content, REAL scale, const REAL *bias,
-                          const REAL *beside, REAL row, int masked, int64_t from, int64_t to,
-                          vr *s, REAL *buffer) {
+/* Of a row of a tile the columns that are seen, from .. to, and the vectors that hold them. */
+struct seen {
+    int masked;
+    int64_t from, to, first, end;
+};
+
+INLINE struct seen seen_of(int64_t from, int64_t to) {
+    int masked = from > 0 || to < TILE;
+    from = most(from, 0), to = least(to, TILE);
+    int64_t first = from / WIDE, end = to > from ? (to + WIDE - 1) / WIDE : first;
+    return (struct seen){masked, from, to, first, end};
+}
+
+/* s = scale * content + bias + beside + row, -inf where it is not seen, in units of log 16. */
+INLINE void scores_of_row(const int plain, const int masked, const REAL *content, REAL scale,
+                          const REAL *bias, const REAL *beside, REAL row, const struct seen *seen,
+                          vr *s) {
     const int64_t vectors = TILE / WIDE;
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
+        if (masked && (n < seen->first || n >= seen->end)) {
+            s[n] = all(-INFINITY);
+            continue;
+        }
         s[n] = get(content + n * WIDE) * scale + get(bias + n * WIDE);
         if (!plain) s[n] += get(beside + n * WIDE) + row;
+        if (masked) s[n] = hidden_outside(s[n], n * WIDE, seen->from, seen->to);
     }
-    if (!masked) return;
-#pragma GCC unroll 16
-    for (int64_t n = 0; n < vectors; n++) put(buffer + n * WIDE, s[n]);
-    for (int64_t j = 0; j < least(from, TILE); j++) buffer[j] = -INFINITY;
-    for (int64_t j = most(to, 0); j < TILE; j++) buffer[j] = -INFINITY;
-#pragma GCC unroll 16
-    for (int64_t n = 0; n < vectors; n++) s[n] = get(buffer + n * WIDE);
+}
+
+/* The same where neither is known beforehand. */
+INLINE void scores_of_any_row(int plain, const REAL *content, REAL scale, const REAL *bias,
+                              const REAL *beside, REAL row, const struct seen *seen, vr *s) {
+    if (plain && !seen->masked)
+        scores_of_row(1, 0, content, scale, bias, beside, row, seen, s);
+    else if (plain)
+        scores_of_row(1, 1, content, scale, bias, beside, row, seen, s);
+    else if (!seen->masked)
+        scores_of_row(0, 0, content, scale, bias, beside, row, seen, s);
+    else
+        scores_of_row(0, 1, content, scale, bias, beside, row, seen, s);
 }
 
 static REAL sum_of_row(const REAL *row) {

@@ -48,10 +48,7 @@ static const REAL *table_of(const struct pe_table *x, int64_t head, int64_t widt
 
 static void transpose_table(const struct pe_table *x, int64_t head, int64_t width, REAL *to) {
     if (!x->weight) return;
-    const REAL *from = table_of(x, head, width);
-    int64_t pitch = pitch_of(x->rows);
-    for (int64_t r = 0; r < x->rows; r++)
-        for (int64_t c = 0; c < width; c++) to[c * pitch + r] = from[r * width + c];
+    transpose(0, table_of(x, head, width), width, x->rows, width, to, pitch_of(x->rows));
 }
 
 /* Whether a head's table of vectors holds no NaN and no infinity, or is not there. */

@@ -19,9 +19,14 @@ static void slice_columns(const REAL *table, int64_t pitch, int64_t rows, int64_
 /* The slice itself, (REACH, pitch), its columns padded with zeros. */
 static void slice_rows(const REAL *table, int64_t rows, int64_t width, int64_t first, int64_t count,
                        REAL *to, int64_t pitch) {
+    if (pitch == width && first >= 0 && first + count <= rows) {
+        memcpy(to, table + first * width, (size_t)(count * width) * sizeof(REAL));
+        return;
+    }
     for (int64_t t = 0; t < count; t++, to += pitch) {
-        memcpy(to, table + clamped(first + t, rows) * width, (size_t)width * sizeof(REAL));
-        for (int64_t c = width; c < pitch; c++) to[c] = 0;
+        const REAL *row = table + clamped(first + t, rows) * width;
+        copy_row(row, width, to);
+        for (int64_t c = padded(width); c < pitch; c++) to[c] = 0;
     }
 }
 
@@ -75,10 +80,7 @@ static void add_of_keys(const struct meeting *m, const REAL *x, int64_t pitch, i
                   columns + r + m->rows - to, REACH, mirror + r * PITCH + m->rows - to, PITCH - 1,
                   0);
     }
-    for (int64_t i = 0; i < m->rows; i++) {
-        const REAL *column = mirror + m->rows - 1 - i;
-        for (int64_t j = 0; j < m->columns; j++) s[i * PITCH + j] += column[j * PITCH];
-    }
+    transpose(1, mirror, PITCH, m->columns, m->rows, s + (m->rows - 1) * PITCH, -PITCH);
 }
 
 /* out[j] += sum over i of p[i, j] slice[t] */
@@ -110,7 +112,6 @@ static void sum_of_keys(const struct meeting *m, const REAL *p, const REAL *x, i
 static void scatter_slice(const struct meeting *m, const REAL *grad, int64_t pitch, int64_t width,
                           int64_t first, int64_t rows, REAL factor, REAL *to) {
     for (int64_t t = m->band.first + m->rows - 1; t < m->band.last + m->rows; t++) {
-        REAL *row = to + clamped(first + t, rows) * width;
-        for (int64_t c = 0; c < width; c++) row[c] += factor * grad[t * pitch + c];
+        add_row(to + clamped(first + t, rows) * width, factor, grad + t * pitch, width);
     }
 }

@@ -21,7 +21,7 @@ struct tile {
 
 /* Rows of n columns, rounded up to vectors, and to an odd number of cache lines where many rows
    would else share few sets of the cache. */
-INLINE int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+INLINE int64_t padded(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
 INLINE int64_t pitch_of(int64_t n) {
     n = padded(n);
     return n % 128 ? n : n + 16;
@@ -99,10 +99,29 @@ static int meet(const struct pe_attention *p, const struct tile *q, const struct
     return 1;
 }
 
-/* The rows of a table that the visible pairs read: -1 where all read the first, 1 the last. */
+/* The end of a table that all visible pairs are beyond: -1 before its first row, 1 after its last. */
 INLINE int far_side(const struct meeting *m, int64_t zero, int64_t rows) {
-    if (m->band.last + m->distance + zero <= 0) return -1;
-    return m->band.first + m->distance + zero >= rows - 1;
+    if (m->band.last + m->distance + zero < 0) return -1;
+    return m->band.first + m->distance + zero >= rows;
+}
+
+/* Whether any of these tiles may meet beyond an end of a table. */
+static int reaches_ends(const struct pe_attention *p, const struct pe_table *x,
+                        const struct tile *q, int64_t q_count, const struct tile *k,
+                        int64_t k_count) {
+    if (!x->weight || !q_count || !k_count) return 0;
+    int64_t q_first = q->order, q_last = q_first, k_first = k->order, k_last = k_first;
+    for (; q_count > 0; q++, q_count--) {
+        q_first = least(q_first, q->order);
+        q_last = most(q_last, q->order + q->count - 1);
+    }
+    for (; k_count > 0; k++, k_count--) {
+        k_first = least(k_first, k->order);
+        k_last = most(k_last, k->order + k->count - 1);
+    }
+    int64_t ahead = k_last - q_first;
+    if (p->causal && p->prefix <= 0) ahead = least(ahead, 0);
+    return k_first - q_last + x->zero < 0 || ahead + x->zero >= x->rows;
 }
 
 INLINE int64_t clamped(int64_t x, int64_t rows) { return x < 0 ? 0 : x >= rows ? rows - 1 : x; }
@@ -139,20 +158,36 @@ INLINE void unpack_16(const int64_t type, const REAL *from, REAL factor, int64_t
     }
 }
 
+/* A row, padded with zeros to whole vectors. */
+INLINE void copy_row(const REAL *from, int64_t width, REAL *to) {
+    int64_t c = 0;
+    for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c));
+    if (c < width) put(to + c, get_some(from + c, width - c));
+}
+
+/* to[c] += factor * from[c] */
+INLINE void add_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
+    int64_t c = 0;
+    for (; c + WIDE <= width; c += WIDE) put(to + c, get(to + c) + get(from + c) * factor);
+    for (; c < width; c++) to[c] += factor * from[c];
+}
+
 /* `count` rows of a tensor, converted, their columns padded with zeros. */
 static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t stride, int64_t count,
                       int64_t width, REAL *to, int64_t pitch) {
     for (int64_t r = 0; r < count; r++, to += pitch) {
-        int64_t at = offset + r * stride;
+        int64_t at = offset + r * stride, c = 0;
         if (type == PE_BFLOAT16) {
             pack_16(PE_BFLOAT16, (const uint16_t *)x + at, width, to);
+            c = width;
         } else if (type == PE_FLOAT16) {
             pack_16(PE_FLOAT16, (const uint16_t *)x + at, width, to);
+            c = width;
         } else {
-            const REAL *from = (const REAL *)x + at;
-            for (int64_t c = 0; c < width; c++) to[c] = from[c];
+            copy_row((const REAL *)x + at, width, to);
+            c = padded(width);
         }
-        for (int64_t c = width; c < pitch; c++) to[c] = 0;
+        for (; c < pitch; c++) to[c] = 0;
     }
 }
 
@@ -175,10 +210,59 @@ static void drop_others(REAL *x, int64_t count) {
         if (!isfinite(x[i])) x[i] = 0;
 }
 
-/* The transpose of packed rows: (width, TILE), columns from count on are zeros. */
-static void transpose(const REAL *from, int64_t pitch, int64_t count, int64_t width, REAL *to) {
-    for (int64_t c = 0; c < width; c++)
-        for (int64_t r = 0; r < count; r++) to[c * TILE + r] = from[r * pitch + c];
+#if defined(__AVX2__) && IS_FLOAT
+enum { SQUARE = 8 };
+INLINE void put_row(const int add, REAL *to, __m256d row) {
+    __m256 x = (__m256)row;
+    _mm256_storeu_ps(to, add ? _mm256_add_ps(_mm256_loadu_ps(to), x) : x);
+}
+
+/* 8 rows of 8 numbers become 8 columns, by halves of the rows. */
+INLINE void transpose_square(const int add, const REAL *from, int64_t pitch, REAL *to,
+                             int64_t to_pitch) {
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++, from += 4, to += 4 * to_pitch) {
+        __m256 x[4];
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++)
+            x[r] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + r * pitch)),
+                                        _mm_loadu_ps(from + (r + 4) * pitch), 1);
+        __m256d low = (__m256d)_mm256_unpacklo_ps(x[0], x[1]);
+        __m256d high = (__m256d)_mm256_unpackhi_ps(x[0], x[1]);
+        __m256d next_low = (__m256d)_mm256_unpacklo_ps(x[2], x[3]);
+        __m256d next_high = (__m256d)_mm256_unpackhi_ps(x[2], x[3]);
+        put_row(add, to, _mm256_unpacklo_pd(low, next_low));
+        put_row(add, to + to_pitch, _mm256_unpackhi_pd(low, next_low));
+        put_row(add, to + 2 * to_pitch, _mm256_unpacklo_pd(high, next_high));
+        put_row(add, to + 3 * to_pitch, _mm256_unpackhi_pd(high, next_high));
+    }
+}
+#else
+enum { SQUARE = 1 };
+INLINE void transpose_square(const int add, const REAL *from, int64_t pitch, REAL *to,
+                             int64_t to_pitch) {
+    (void)pitch, (void)to_pitch;
+    *to = add ? *to + *from : *from;
+}
+#endif
+
+/* to[c, r] = from[r, c], or += where it is to add. */
+INLINE void transpose(const int add, const REAL *from, int64_t pitch, int64_t rows,
+                      int64_t columns, REAL *to, int64_t to_pitch) {
+    int64_t square_rows = rows - rows % SQUARE, square_columns = columns - columns % SQUARE;
+    for (int64_t c = 0; c < square_columns; c += SQUARE)
+        for (int64_t r = 0; r < square_rows; r += SQUARE)
+            transpose_square(add, from + r * pitch + c, pitch, to + c * to_pitch + r, to_pitch);
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = c < square_columns ? square_rows : 0; r < rows; r++) {
+            REAL *x = to + c * to_pitch + r;
+            *x = add ? *x + from[r * pitch + c] : from[r * pitch + c];
+        }
+}
+
+/* The transpose of a tile's packed rows: (width, TILE), columns from count on are zeros. */
+static void transpose_tile(const REAL *from, int64_t pitch, int64_t count, int64_t width, REAL *to) {
+    transpose(0, from, pitch, count, width, to, TILE);
     if (count == TILE) return;
     for (int64_t c = 0; c < width; c++)
         for (int64_t r = count; r < TILE; r++) to[c * TILE + r] = 0;
@@ -194,7 +278,9 @@ static void unpack_rows(const REAL *from, int64_t pitch, REAL factor, int64_t co
             unpack_16(PE_FLOAT16, from, factor, width, (uint16_t *)x + at);
         } else {
             REAL *to = (REAL *)x + at;
-            for (int64_t c = 0; c < width; c++) to[c] = from[c] * factor;
+            int64_t c = 0;
+            for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c) * factor);
+            if (c < width) put_some(to + c, get(from + c) * factor, width - c);
         }
     }
 }

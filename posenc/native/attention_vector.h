@@ -10,6 +10,37 @@ INLINE vr get(const REAL *x) { vr v; memcpy(&v, x, sizeof v); return v; }
 INLINE void put(REAL *x, vr v) { memcpy(x, &v, sizeof v); }
 INLINE vr all(REAL x) { return x - (vr){0}; }
 
+/* The first `count` numbers, fewer than a vector has, and zeros; and those of a vector stored. */
+INLINE vr get_some(const REAL *x, int64_t count) {
+#if defined(__AVX512F__) && IS_FLOAT
+    return (vr)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), x);
+#elif defined(__AVX512F__)
+    return (vr)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), x);
+#else
+    vr v = {0};
+    for (int64_t i = 0; i < count; i++) v[i] = x[i];
+    return v;
+#endif
+}
+
+INLINE void put_some(REAL *x, vr v, int64_t count) {
+#if defined(__AVX512F__) && IS_FLOAT
+    _mm512_mask_storeu_ps(x, (__mmask16)((1u << count) - 1), (__m512)v);
+#elif defined(__AVX512F__)
+    _mm512_mask_storeu_pd(x, (__mmask8)((1u << count) - 1), (__m512d)v);
+#else
+    for (int64_t i = 0; i < count; i++) x[i] = v[i];
+#endif
+}
+
+/* -infinity outside the columns from .. to, the first of x being column `at`. */
+INLINE vr hidden_outside(vr x, int64_t at, int64_t from, int64_t to) {
+    vw column;
+    for (int i = 0; i < WIDE; i++) column[i] = i;
+    vw seen = (vw)(column >= (WHOLE)(from - at)) & (vw)(column < (WHOLE)(to - at));
+    return (vr)(((vw)x & seen) | ((vw)all(-INFINITY) & ~seen));
+}
+
 /* The greater of each pair; the second where either is NaN, so that NaNs stay. */
 INLINE vr greater(vr a, vr b) {
 #if defined(__AVX512F__) && IS_FLOAT
@@ -31,6 +62,13 @@ INLINE REAL greatest_of(vr v) {
     return _mm512_reduce_max_ps((__m512)v);
 #elif defined(__AVX512F__)
     return _mm512_reduce_max_pd((__m512d)v);
+#elif defined(__AVX2__) && IS_FLOAT
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+#elif defined(__AVX2__)
+    __m128d x = _mm_max_pd(_mm256_castpd256_pd128((__m256d)v), _mm256_extractf128_pd((__m256d)v, 1));
+    return _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)));
 #else
     REAL x = v[0];
     for (int64_t i = 1; i < WIDE; i++) x = x > v[i] ? x : v[i];
@@ -43,6 +81,10 @@ INLINE REAL sum_of(vr v) {
     return _mm512_reduce_add_ps((__m512)v);
 #elif defined(__AVX512F__)
     return _mm512_reduce_add_pd((__m512d)v);
+#elif defined(__AVX2__) && IS_FLOAT
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 #else
     REAL x = v[0];
     for (int64_t i = 1; i < WIDE; i++) x += v[i];

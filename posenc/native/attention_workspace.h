@@ -20,6 +20,8 @@ struct backward {
     struct grid grid;
     int64_t slot, chunk;
     int finite_tables;
+    /* Whether some tokens meet beyond an end of a table. */
+    int far_queries, far_keys, far_values;
 };
 
 static int64_t group_of(const struct pe_attention *p) { return p->heads / p->key_heads; }

@@ -117,6 +117,18 @@ MUTANTS = [
         f"{BACKENDS}_attention.py",
     ),
     Mutant(
+        "native/attention_tile.h",
+        "k_first - q_last + x->zero < 0",
+        "k_last - q_first + x->zero < 0",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
+        "native/attention_rows.h",
+        "(to + WIDE - 1) / WIDE",
+        "to / WIDE",
+        f"{BACKENDS}_attention.py",
+    ),
+    Mutant(
         "native/attention_diagonals.h",
         "least(m->rows, m->columns - shift)",
         "least(m->rows, m->columns - shift - 1)",
