@@ -97,6 +97,7 @@ static void pack_values(const struct pe_attention *p, struct backward *w, int64_
     word_tensor(p, p->v, p->v_stride, b, g, k, p->value_width, 1, w->v_words);
 }
 
+/* Of each table, whether the ends of it are met at all. */
 static void find_ends(const struct pe_attention *p, struct backward *w, const struct tile *q,
                       int64_t q_count, const struct tile *k, int64_t k_count) {
     w->far_queries = reaches_ends(p, &p->on_query, q, q_count, k, k_count);

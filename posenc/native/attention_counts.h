@@ -77,16 +77,6 @@ INLINE vr picked(const REAL *x, vw at) {
 #endif
 }
 
-INLINE vr chosen(vw where, vr x) { return (vr)((vw)x & where); }
-
-/* Which lanes of vector n of a tile's row lie in from .. to. */
-INLINE vw lanes_in(int64_t n, int64_t from, int64_t to) {
-    static const WHOLE first[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    vw lane;
-    memcpy(&lane, first, sizeof lane);
-    return (vw)(lane >= (WHOLE)(from - n * WIDTH)) & (vw)(lane < (WHOLE)(to - n * WIDTH));
-}
-
 /* Of a block of query tiles, kept by one worker. */
 struct counting {
     /* by_count of each row, its last step repeated, so that vectors may read beyond it. */

@@ -16,8 +16,8 @@ INLINE void backward_row(const vr *s, int64_t first, int64_t end, const REAL *gr
             continue;
         }
         vw seen = (vw)(s[n] != -INFINITY);
-        vr weight = (vr)((vw)(exp16_of(s[n] - peak) * factor) & seen);
-        vr grad = (vr)((vw)(weight * (get(grad_weights + n * WIDE) - delta + shift)) & seen);
+        vr weight = chosen(seen, exp16_of(s[n] - peak) * factor);
+        vr grad = chosen(seen, weight * (get(grad_weights + n * WIDE) - delta + shift));
         put(weights + n * WIDE, weight);
         put(grads + n * WIDE, grad);
         if (key_sums) put(key_sums + n * WIDE, get(key_sums + n * WIDE) + grad);

@@ -5,6 +5,7 @@
 #include "attention_product.h"
 #include "attention_zones.h"
 #include "attention_tile.h"
+#include "attention_packing.h"
 #include "attention_scratch.h"
 #include "attention_pairs.h"
 #include "attention_meeting.h"

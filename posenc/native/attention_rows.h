@@ -62,7 +62,7 @@ INLINE void scores_of_row(const int plain, const int masked, const REAL *content
         }
         s[n] = get(content + n * WIDE) * scale + get(bias + n * WIDE);
         if (!plain) s[n] += get(beside + n * WIDE) + row;
-        if (masked) s[n] = hidden_outside(s[n], n * WIDE, seen->from, seen->to);
+        if (masked) s[n] = hidden_but(lanes_in(n, seen->from, seen->to), s[n]);
     }
 }
 

@@ -24,9 +24,8 @@ static void slice_rows(const REAL *table, int64_t rows, int64_t width, int64_t f
         return;
     }
     for (int64_t t = 0; t < count; t++, to += pitch) {
-        const REAL *row = table + clamped(first + t, rows) * width;
-        copy_row(row, width, to);
-        for (int64_t c = padded(width); c < pitch; c++) to[c] = 0;
+        copy_row(to, 1, table + clamped(first + t, rows) * width, width);
+        for (int64_t c = width; c < pitch; c++) to[c] = 0;
     }
 }
 

@@ -10,35 +10,17 @@ INLINE vr get(const REAL *x) { vr v; memcpy(&v, x, sizeof v); return v; }
 INLINE void put(REAL *x, vr v) { memcpy(x, &v, sizeof v); }
 INLINE vr all(REAL x) { return x - (vr){0}; }
 
-/* The first `count` numbers, fewer than a vector has, and zeros; and those of a vector stored. */
-INLINE vr get_some(const REAL *x, int64_t count) {
-#if defined(__AVX512F__) && IS_FLOAT
-    return (vr)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), x);
-#elif defined(__AVX512F__)
-    return (vr)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), x);
-#else
-    vr v = {0};
-    for (int64_t i = 0; i < count; i++) v[i] = x[i];
-    return v;
-#endif
-}
+INLINE vr chosen(vw where, vr x) { return (vr)((vw)x & where); }
 
-INLINE void put_some(REAL *x, vr v, int64_t count) {
-#if defined(__AVX512F__) && IS_FLOAT
-    _mm512_mask_storeu_ps(x, (__mmask16)((1u << count) - 1), (__m512)v);
-#elif defined(__AVX512F__)
-    _mm512_mask_storeu_pd(x, (__mmask8)((1u << count) - 1), (__m512d)v);
-#else
-    for (int64_t i = 0; i < count; i++) x[i] = v[i];
-#endif
-}
+/* x, and -infinity where it is not seen. */
+INLINE vr hidden_but(vw seen, vr x) { return (vr)(((vw)x & seen) | ((vw)all(-INFINITY) & ~seen)); }
 
-/* -infinity outside the columns from .. to, the first of x being column `at`. */
-INLINE vr hidden_outside(vr x, int64_t at, int64_t from, int64_t to) {
-    vw column;
-    for (int i = 0; i < WIDE; i++) column[i] = i;
-    vw seen = (vw)(column >= (WHOLE)(from - at)) & (vw)(column < (WHOLE)(to - at));
-    return (vr)(((vw)x & seen) | ((vw)all(-INFINITY) & ~seen));
+/* Which lanes of vector n of a row lie in the columns from .. to. */
+INLINE vw lanes_in(int64_t n, int64_t from, int64_t to) {
+    static const WHOLE first[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vw lane;
+    memcpy(&lane, first, sizeof lane);
+    return (vw)(lane >= (WHOLE)(from - n * WIDE)) & (vw)(lane < (WHOLE)(to - n * WIDE));
 }
 
 /* The greater of each pair; the second where either is NaN, so that NaNs stay. */
