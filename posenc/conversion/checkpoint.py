@@ -46,7 +46,7 @@ def convert_checkpoint(
 
         convert_checkpoint("model", "model-interleaved", "half", "interleaved")
 
-    Tensors are copied in the order of the file, in chunks of 2 MiB; those of queries and keys are
+    Tensors are copied in the order of the file, in chunks of 1 MiB; those of queries and keys are
     reordered as `convert_layout` does. Their dtype does not matter, and the header, with its
     metadata, stays the same byte for byte.
 

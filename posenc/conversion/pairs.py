@@ -90,21 +90,32 @@ class Change:
             return None
         return f"are not {fused!r}, {len(fused.rotated)} heads of {self.head_dim}"
 
+    def moves(self, rotated: tuple[bool, ...]) -> list[tuple[slice, slice]]:
+        """Along a matrix of as many heads, where rows go and which they are: (new, old) slices.
+
+        Rows that no slice names stay where they are.
+        """
+        if self.source == self.target:
+            return []
+        first, middle, end = (self._first + self._count * part // 2 for part in range(3))
+        halves = (slice(first, middle), slice(middle, end))
+        turns = (slice(first, end, 2), slice(first + 1, end, 2))
+        new, old = (turns, halves) if self.source == "half" else (halves, turns)
+        return [
+            (_behind(to, head * self.head_dim), _behind(at, head * self.head_dim))
+            for head, rotates in enumerate(rotated)
+            if rotates
+            for to, at in zip(new, old, strict=True)
+        ]
+
     def rows(self, rotated: tuple[bool, ...]) -> list[int]:
         """Of each row of a matrix of as many heads, the row of the old matrix that it is."""
-        order = list(range(self.head_dim))
-        inside = slice(self._first, self._first + self._count)
-        old, half = order[inside], self._count // 2
-        if self.source != self.target:
-            if self.target == "half":
-                order[inside] = old[::2] + old[1::2]
-            else:
-                order[inside] = [
-                    d for pair in zip(old[:half], old[half:], strict=True) for d in pair
-                ]
-        heads = (order if rotates else range(self.head_dim) for rotates in rotated)
-        return [
-            head * self.head_dim + dimension
-            for head, dimensions in enumerate(heads)
-            for dimension in dimensions
-        ]
+        stay = range(self.head_dim * len(rotated))
+        order = list(stay)
+        for new, old in self.moves(rotated):
+            order[new] = stay[old]
+        return order
+
+
+def _behind(rows: slice, count: int) -> slice:
+    return slice(rows.start + count, rows.stop + count, rows.step)

@@ -16,10 +16,12 @@ from posenc.errors import ConversionError, SettingError, shown
 class Reordered:
     """A tensor of rows of `width` bytes each, of which `rows` says where each came from.
 
-    What holds for its first len(rows) rows holds for every as many that follow.
+    `moves` says the same in slices (new, old) of rows, without those that stay. What holds for the
+    first len(rows) rows holds for every as many that follow.
     """
 
     rows: tuple[int, ...]
+    moves: tuple[tuple[slice, slice], ...]
     width: int
 
     @property
@@ -92,7 +94,8 @@ def _heads_of(
     if why is not None:
         which = "first" if dim == 0 else "last"
         raise ConversionError(f"{entry}: the {extent} entries of its {which} dimension {why}")
-    return Reordered(tuple(change.rows((True,) if fused is None else fused.rotated)), width)
+    rotated = (True,) if fused is None else fused.rotated
+    return Reordered(tuple(change.rows(rotated)), tuple(change.moves(rotated)), width)
 
 
 def _agrees(entry: Entry, dim: int, count: int, known: Geometry) -> bool:
