@@ -91,14 +91,17 @@ def drawn(kind: type[Encoding], seed: int = 0) -> Encoding:
 
 
 def geometry(encoding: Encoding) -> dict[str, str]:
-    card = measure.budget(encoding, TRAINED, LENGTH)
+    card, kind = measure.budget(encoding, TRAINED, LENGTH), type(encoding)
+    if isinstance(encoding, (pe.FLOATER, pe.Recurrent)):
+        # The same numbers, which would be made token by token for each row.
+        encoding = encoding.tabulated()
     rows = None
     if card.said_of != "content":
         of = measure.position_table if embeds(encoding) else measure.distance_table
         rows = of(encoding, LENGTH)
     nothing = encoding.family in ("none", "mask", "scale")
     return {
-        "encoding": f"`{encoding.name}`",
+        "encoding": f"`{kind.name}`",
         "says": "nothing" if nothing else card.said_of,
         "unique": "-" if rows is None else unique(encoding, rows),
         "growth": "-" if rows is None else growth(rows),
@@ -106,7 +109,7 @@ def geometry(encoding: Encoding) -> dict[str, str]:
         "relative": "-" if nothing else yes(relative(encoding)),
         "direction": "-" if nothing else direction(encoding, alike=False),
         "same token": "-" if nothing else direction(encoding, alike=True),
-        "monotone": "-" if nothing else monotone(type(encoding)),
+        "monotone": "-" if nothing else monotone(kind),
         f"new at {LENGTH}": "-" if rows is None else news(card),
     }
 

@@ -30,9 +30,11 @@ CONCERNED = (
     "tests/commands/test_show.py",
     "tests/commands/test_sketch.py",
 )
-# Of those, what depends on no encoding and waits for processes of its own.
+# Of those, what depends on no encoding and waits for processes of its own, and types of settings
+# of the others.
 UNCONCERNED = (
     "pictures or install or loads or compiler or star_import or is_a_package or terminal or configs"
+    " or waits_for_torch or (setting_types and not uniform)"
 )
 
 
