@@ -37,23 +37,32 @@ def all_cases() -> list[Case]:
     ]
 
 
-def chosen(only: Sequence[str], quick: bool) -> list[Case]:
-    """The cases of these groups, or whose names hold these words; of `quick`, one of each group.
+def words_of(only: str) -> tuple[str, ...]:
+    """What stands between commas; a case's whole name, which may hold some, is one word."""
+    if any(case.name == only for case in all_cases()):
+        return (only,)
+    return tuple(part.strip() for part in only.split(","))
 
-    Raises UnknownNameError for a word that is neither.
+
+def chosen(only: Sequence[str], quick: bool) -> list[Case]:
+    """The cases of these groups or names, or whose names hold these words; of `quick`, one of each
+    group.
+
+    Raises UnknownNameError for a word that is none of them.
     """
     every = all_cases()
     groups = list(dict.fromkeys(case.group for case in every))
+    names = {case.name for case in every}
+
+    def asked(case: Case, word: str) -> bool:
+        if word in groups:
+            return case.group == word
+        return case.name == word if word in names else word in case.name
+
     for word in only:
-        known = word in groups or (word and any(word in case.name for case in every))
-        if not known:
+        if not word or not any(asked(case, word) for case in every):
             raise UnknownNameError("group, or word of a case's name,", word, groups)
-    found = [
-        case
-        for case in every
-        if not only or any(case.group == word or (word not in groups and word in case.name)
-                           for word in only)
-    ]  # fmt: skip
+    found = [case for case in every if not only or any(asked(case, word) for word in only)]
     if not quick:
         return found
     firsts = {case.group: case for case in reversed(found) if case.in_quick}

@@ -23,7 +23,8 @@ def bench(
         str | None,
         Option(
             help="Groups between commas (rotary, attention, routing, memory, decode, overhead, "
-            "model, training, positions, conversion, start), or words of the cases' names.",
+            "model, training, positions, conversion, start), words of the cases' names, or one "
+            "whole name.",
             show_default="all",
         ),
     ] = None,
@@ -48,10 +49,11 @@ def bench(
         # The page is drawn at the end, where it would be late to miss what draws it.
         import matplotlib  # noqa: F401
 
+        from posenc.bench.cases import words_of
         from posenc.bench.machine import command_line
         from posenc.bench.run import bench as run
 
-        words = () if only is None else tuple(part.strip() for part in only.split(","))
+        words = () if only is None else words_of(only)
         options = Options(out, words, quick, seconds, threads)
         outcome = run(options, command_line(), _tell)
     if as_json:

@@ -25,7 +25,7 @@ from posenc.bench.attention_inputs import AttentionSetting, ours, refuse_quadrat
 from posenc.bench.attention_products import multiplications, products, square_products
 from posenc.bench.bare_tables import BARE
 from posenc.bench.case import GROUPS, Case, Unavailable, prepared
-from posenc.bench.cases import all_cases, chosen
+from posenc.bench.cases import all_cases, chosen, words_of
 from posenc.bench.decoding import CACHE_ROW, STATIC_ROW
 from posenc.bench.measure import times
 from posenc.bench.rotary import GROWTH_ROW
@@ -91,10 +91,12 @@ class TestCases:
         groups = list(dict.fromkeys(case.group for case in EVERY))
         assert [case.group for case in chosen((), quick=True)] == groups
 
-    def test_only_takes_groups_and_words_of_names(self) -> None:
+    def test_only_takes_groups_and_words_of_names_and_whole_ones(self) -> None:
         assert {case.group for case in chosen(("memory",), quick=False)} == {"memory"}
         found = chosen(("kerple", "--help"), quick=False)
         assert all("kerple" in case.name or "--help" in case.name for case in found)
+        for name in [case.name for case in EVERY[::20]]:
+            assert [case.name for case in chosen(words_of(name), quick=False)] == [name]
         with pytest.raises(UnknownNameError, match=r"'rotery'.*did you mean 'rotary'"):
             chosen(("rotery",), quick=False)
 
