@@ -15,12 +15,23 @@ from posenc.testing import (
 )
 from posenc.testing.fixtures import attends, terms_of
 from posenc.testing.suite import chosen_checks
-from tests.support.costly_checks import LONG, TRACES
 
 EXAMPLES = [example for member in pe.encodings().values() for example in member.examples()]
-# What the settings of one class change in a graph is mostly numbers: one example is traced of each
-# class and, since these are code, of each scaling.
+# Tracing takes a fifth of a suite's time, and what the settings of one class change in a graph is
+# mostly numbers: one example is traced of each class and, since these are code, of each scaling.
+TRACES = {"check_compiles", "check_exports"}
 TRACED = {(type(x), type(getattr(x, "scaling", None))): x for x in reversed(EXAMPLES)}
+# What these ask of backends hangs on kinds of terms, not on their numbers, and takes as long as
+# most others together. check_scales and check_negative_orders hold every example to the reference
+# in every backend, and tests/backends/test_native_precision.py to float64 in low precision.
+LONG = {
+    "check_backends",
+    "check_gradients_in_low_precision",
+    "check_hidden_tokens",
+    "check_masks_in_backends",
+    "check_other_rows",
+    "check_wide_windows",
+}
 
 
 def kinds(encoding: pe.Encoding) -> tuple[type, ...]:
