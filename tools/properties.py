@@ -93,7 +93,7 @@ def drawn(kind: type[Encoding], seed: int = 0) -> Encoding:
 def geometry(encoding: Encoding) -> dict[str, str]:
     card, kind = measure.budget(encoding, TRAINED, LENGTH), type(encoding)
     if isinstance(encoding, (pe.FLOATER, pe.Recurrent)):
-        # The same numbers, which would be made token by token for each row.
+        # Its rows are made one after another: once is enough for all that is measured of them.
         encoding = encoding.tabulated()
     rows = None
     if card.said_of != "content":

@@ -95,17 +95,16 @@ class Change:
 
         Rows that no slice names stay where they are.
         """
-        if self.source == self.target:
-            return []
         first, middle, end = (self._first + self._count * part // 2 for part in range(3))
-        halves = (slice(first, middle), slice(middle, end))
-        turns = (slice(first, end, 2), slice(first + 1, end, 2))
-        new, old = (turns, halves) if self.source == "half" else (halves, turns)
+        pairs = {
+            "half": (slice(first, middle), slice(middle, end)),
+            "interleaved": (slice(first, end, 2), slice(first + 1, end, 2)),
+        }
         return [
             (_behind(to, head * self.head_dim), _behind(at, head * self.head_dim))
             for head, rotates in enumerate(rotated)
             if rotates
-            for to, at in zip(new, old, strict=True)
+            for to, at in zip(pairs[self.target], pairs[self.source], strict=True)
         ]
 
     def rows(self, rotated: tuple[bool, ...]) -> list[int]:
