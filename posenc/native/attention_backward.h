@@ -27,9 +27,9 @@ static void prepare_head(const struct pe_attention *p, struct backward *w, int64
     int64_t head = b * p->heads + h;
     w->finite_tables = finite_table(&p->on_query, h, p->width) &&
                        finite_table(&p->on_key, h, p->width);
-    transpose_table(&p->on_query, h, p->width, w->query_table);
-    transpose_table(&p->on_key, h, p->width, w->key_table);
-    transpose_table(&p->on_value, h, p->value_width, w->value_table);
+    w->of_query = transpose_table(p, &p->on_query, h, p->width, w->query_table);
+    w->of_key = transpose_table(p, &p->on_key, h, p->width, w->key_table);
+    w->of_value = transpose_table(p, &p->on_value, h, p->value_width, w->value_table);
     network_head(p, &w->network, h);
     grid_head(p, &w->grid, h);
     if (p->on_query.weight) memset(w->query_sum, 0, (size_t)p->queries * 2 * sizeof(REAL));
@@ -81,6 +81,7 @@ static void pack_keys(const struct pe_attention *p, struct backward *w, int64_t 
     pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
     if (!paired(p)) transpose_tile(w->k, width, k->count, p->width, w->k_columns);
     word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
+    if (w->of_key == WORDS) word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 0, w->k_rows);
     if (w->far_keys) {
         far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
         memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));

@@ -11,8 +11,7 @@ static REAL dot(const REAL *x, const REAL *y, int64_t width) {
 /* An end of a table, padded: side 0 its first row, 1 its last. */
 static const REAL *end_of(const struct pe_table *x, int64_t h, int64_t width, int64_t side,
                           REAL *buffer) {
-    slice_rows(table_of(x, h, width) + side * (x->rows - 1) * width, 1, width, 0, 1, buffer,
-               pitch_of(width));
+    copy_slice(table_of(x, h, width) + side * (x->rows - 1) * width, 1, width, 0, 1, buffer);
     return buffer;
 }
 

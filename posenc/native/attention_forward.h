@@ -2,17 +2,18 @@
 
 enum { BLOCK_TILES = 4, BLOCK_ROWS = BLOCK_TILES * TILE };
 
-/* What one worker keeps; `head` is whose tables are transposed. */
+/* What one worker keeps; `head` is whose tables are transposed, of words or of numbers. */
 struct forward {
     REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
     REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *table_rows;
     /* Words of bfloat16, where products go by pairs. */
-    REAL *q_words, *k_words, *v_pairs, *words;
+    REAL *q_words, *k_words, *k_rows, *v_pairs, *words;
     struct counting counting;
     struct network network;
     struct grid grid;
     int64_t head;
     int finite_values, finite_table;
+    enum factors of_query, of_key;
 };
 
 static void forward_scratch(const struct pe_attention *p, struct scratch *memory, struct forward *w) {
@@ -39,6 +40,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->table_rows = take(memory, TILE * most(width, values));
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
+    w->k_rows = take(memory, paired(p) && p->on_key.weight ? TILE * halves(p->width) : 0);
     w->v_pairs = take(memory, paired(p) ? TILE / 2 * values : 0);
     w->words = take(memory, paired(p) ? TILE * TILE / 2 : 0);
     count_scratch(p, memory, BLOCK_ROWS, 0, &w->counting);
@@ -89,9 +91,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
                             int64_t b, int64_t h, int64_t row) {
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
-    const REAL *queries = w->q + row * pitch;
-    multiply_rows(p, m, p->width, queries, w->q_words + row * halves(p->width), w->k_columns,
-                  w->k_words, w->scores);
+    const REAL *queries = w->q + row * pitch, *words = w->q_words + row * halves(p->width);
+    multiply_rows(p, m, p->width, queries, words, w->k_columns, w->k_words, w->scores);
 
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
@@ -106,8 +107,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
             far = w->far + (side > 0) * BLOCK_ROWS + row;
             plain = 0;
         } else {
-            slice_columns(w->query_table, pitch_of(rows), rows, p->width, first, w->columns);
-            add_of_queries(m, queries, pitch, p->width, w->columns, w->scores);
+            add_of_queries(w->of_query, m, p->width, queries, words, w->query_table, rows, first,
+                           w->columns, w->scores);
         }
     }
     if (p->on_key.weight) {
@@ -118,8 +119,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
                 w->beside[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
             plain = 0;
         } else {
-            slice_columns(w->key_table, pitch_of(rows), rows, p->width, first, w->columns);
-            add_of_keys(m, w->k, pitch, p->width, w->columns, w->mirror, w->scores);
+            add_of_keys(w->of_key, m, p->width, w->k, w->k_rows, w->key_table, rows, first,
+                        w->columns, w->mirror, w->scores);
         }
     }
 
@@ -152,9 +153,9 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     add_to_queries(sums_by_pairs(p), m, p->value_width, w->weights, w->words, w->v, w->v_pairs,
                    w->out + row * values);
     if (p->on_value.weight && !side) {
-        slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows, p->value_width,
-                   lowest + p->on_value.zero, REACH, w->value_slice, values);
-        gather_to_queries(m, w->weights, w->value_slice, values, padded(p->value_width),
+        const REAL *slice = slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows,
+                                       p->value_width, lowest + p->on_value.zero, w->value_slice);
+        gather_to_queries(NUMBERS, m, w->weights, slice, values, padded(p->value_width),
                           w->out + row * values, values);
     }
 }
@@ -221,6 +222,8 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
                     pack_words(p->k, at, p->k_stride[2], k->count, p->width, 1, w->k_words);
                 else
                     transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
+                if (w->of_key == WORDS)
+                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, 0, w->k_rows);
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);
@@ -241,8 +244,8 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
 static void start_head(const struct pe_attention *p, struct forward *w, int64_t h) {
     if (w->head == h) return;
     if (!lone(p)) {
-        transpose_table(&p->on_query, h, p->width, w->query_table);
-        transpose_table(&p->on_key, h, p->width, w->key_table);
+        w->of_query = transpose_table(p, &p->on_query, h, p->width, w->query_table);
+        w->of_key = transpose_table(p, &p->on_key, h, p->width, w->key_table);
         w->finite_table = finite_table(&p->on_value, h, p->value_width);
     }
     network_head(p, &w->network, h);

@@ -54,60 +54,68 @@ static void add_diagonals(const struct pe_attention *p, struct backward *w,
 static void meeting_products(const struct pe_attention *p, struct backward *w,
                              const struct meeting *m, int query_side, int key_side,
                              int value_side) {
-    int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
     multiply_rows(p, m, p->width, w->q, w->q_words, w->k_columns, w->k_words, w->scores);
     multiply_rows(p, m, p->value_width, w->grad_out, w->grad_words, w->v_columns, w->v_words,
                   w->grad_weights);
     if (p->on_query.weight && !query_side) {
-        slice_columns(w->query_table, pitch_of(p->on_query.rows), p->on_query.rows, p->width,
-                      lowest + p->on_query.zero, w->columns);
-        add_of_queries(m, w->q, width, p->width, w->columns, w->scores);
+        add_of_queries(w->of_query, m, p->width, w->q, w->q_words, w->query_table,
+                       p->on_query.rows, lowest + p->on_query.zero, w->columns, w->scores);
     }
     if (p->on_key.weight && !key_side) {
-        slice_columns(w->key_table, pitch_of(p->on_key.rows), p->on_key.rows, p->width,
-                      lowest + p->on_key.zero, w->columns);
-        add_of_keys(m, w->k, width, p->width, w->columns, w->mirror, w->scores);
+        add_of_keys(w->of_key, m, p->width, w->k, w->k_rows, w->key_table, p->on_key.rows,
+                    lowest + p->on_key.zero, w->columns, w->mirror, w->scores);
     }
     if (p->on_value.weight && !value_side) {
-        slice_columns(w->value_table, pitch_of(p->on_value.rows), p->on_value.rows, p->value_width,
-                      lowest + p->on_value.zero, w->columns);
-        add_of_queries(m, w->grad_out, values, p->value_width, w->columns, w->grad_weights);
+        add_of_queries(w->of_value, m, p->value_width, w->grad_out, w->grad_words,
+                       w->value_table, p->on_value.rows, lowest + p->on_value.zero, w->columns,
+                       w->grad_weights);
     }
+}
+
+/* The vectors of a meeting's distances, of head h. */
+static const REAL *slice_factors(enum factors kind, struct backward *w, const struct meeting *m,
+                                 const struct pe_table *x, int64_t h, int64_t width) {
+    int64_t pitch = pitch_of(width), first = m->distance - (m->rows - 1) + x->zero;
+    const REAL *slice = slice_rows(table_of(x, h, width), x->rows, width, first, w->slice);
+    if (kind == NUMBERS) return slice;
+    pair_rows(slice, pitch, REACH, pitch, w->slice_pairs, pitch);
+    return w->slice_pairs;
 }
 
 /* What tables of vectors get and give where a meeting is near. */
 static void meeting_gathers(const struct pe_attention *p, struct backward *w,
                             const struct meeting *m, int64_t h, REAL *q_grad, REAL *k_grad,
                             int query_side, int key_side, int value_side) {
+    const enum factors kind = sums_by_pairs(p) && m->height > 1 ? WORDS : NUMBERS;
+    const REAL *tile = kind == WORDS ? w->tile_words : w->grads;
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1), used = padded(p->width);
     if (p->on_query.weight && !query_side) {
         const struct pe_table *x = &p->on_query;
-        slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
-                   width);
-        gather_to_queries(m, w->grads, w->slice, width, used, q_grad, width);
+        if (kind == WORDS) pair_tile(w->grads, m->rows, 1, w->tile_words);
+        gather_to_queries(kind, m, tile, slice_factors(kind, w, m, x, h, p->width), width, used,
+                          q_grad, width);
         if (x->grad) {
-            sum_of_queries(m, w->grads, w->q, width, used, w->slice_grad, width);
+            sum_of_queries(m, w->grads, w->q, width, used, w->slice_grad);
             scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
                           (REAL)p->scale, grad_of(x, w->slot, h, p->width));
         }
     }
     if (p->on_key.weight && !key_side) {
         const struct pe_table *x = &p->on_key;
-        slice_rows(table_of(x, h, p->width), x->rows, p->width, lowest + x->zero, REACH, w->slice,
-                   width);
-        gather_to_keys(m, w->grads, w->slice, width, used, k_grad, width);
+        if (kind == WORDS) pair_tile(w->grads, m->rows, -PITCH, w->tile_words);
+        gather_to_keys(kind, m, tile, slice_factors(kind, w, m, x, h, p->width), width, used,
+                       k_grad, width);
         if (x->grad) {
-            sum_of_keys(m, w->grads, w->k, width, used, w->slice_grad, width);
+            sum_of_keys(m, w->grads, w->k, width, used, w->slice_grad);
             scatter_slice(m, w->slice_grad, width, p->width, lowest + x->zero, x->rows,
                           (REAL)p->scale, grad_of(x, w->slot, h, p->width));
         }
     }
     if (p->on_value.grad && !value_side) {
         const struct pe_table *x = &p->on_value;
-        sum_of_queries(m, w->weights, w->grad_out, values, padded(p->value_width), w->slice_grad,
-                       values);
+        sum_of_queries(m, w->weights, w->grad_out, values, padded(p->value_width), w->slice_grad);
         scatter_slice(m, w->slice_grad, values, p->value_width, lowest + x->zero, x->rows, 1,
                       grad_of(x, w->slot, h, p->value_width));
     }

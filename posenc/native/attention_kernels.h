@@ -125,6 +125,7 @@ static void attention(const struct pe_attention *p) {
             network_sort(p, &w.network);
             clear(w.scores), clear(w.grad_weights), clear(w.weights), clear(w.grads);
             clear(w.mirror);
+            if (w.tile_words) clear(w.tile_words);
             memset(w.bias, 0, REACH * sizeof(REAL));
             backward_tasks(p, &plan, &w, worker);
         } else {

@@ -51,9 +51,11 @@ static void clear_half(REAL *pairs, int64_t r, int64_t pitch) {
 /* Two vectors, rounded: the words (first[i], second[i]). */
 INLINE vr join_pairs(vr first, vr second) {
 #if HAS_PAIRS
-    __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)first));
-    __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)second));
-    return (vr)_mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+    static const uint16_t alternate[32] = {0,  16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
+                                           21, 6,  22, 7, 23, 8,  24, 9,  25, 10, 26,
+                                           11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    return (vr)_mm512_permutexvar_epi16(_mm512_loadu_si512(alternate), both);
 #else
     return (void)second, first;
 #endif
@@ -69,6 +71,16 @@ static void pair_rows(const REAL *from, int64_t from_pitch, int64_t count, int64
         }
 }
 
+/* Whether words hold these numbers as they are. */
+static int fit_words(const REAL *x, int64_t count) {
+    uint32_t rest = 0, bits;
+    for (int64_t i = 0; i < count && sizeof *x == sizeof bits; i++) {
+        memcpy(&bits, x + i, sizeof bits);
+        rest |= bits & 0xffffu;
+    }
+    return !rest;
+}
+
 /* Words of neighbouring columns, (count, TILE / 2) out of a tile of weights. */
 static void pair_columns(const REAL *from, int64_t count, REAL *to) {
 #if HAS_PAIRS
@@ -80,4 +92,15 @@ static void pair_columns(const REAL *from, int64_t count, REAL *to) {
 #else
     (void)from, (void)count, (void)to;
 #endif
+}
+
+/* Words of each number of a tile and of that `step` on, with zeros around them as the tile has. */
+static void pair_tile(const REAL *tile, int64_t rows, int64_t step, REAL *words) {
+    for (int64_t r = -1; r <= rows; r++)
+        for (int64_t c = -WIDE; c < TILE; c += WIDE) {
+            const REAL *x = tile + r * PITCH + c;
+            put(words + r * PITCH + c, join_pairs(get(x), get(x + step)));
+        }
+    if (rows < TILE)
+        memset(words + (rows + 1) * PITCH - EDGE, 0, (MARGIN - 1) * PITCH * sizeof(REAL));
 }

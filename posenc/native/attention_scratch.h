@@ -46,11 +46,6 @@ static const REAL *table_of(const struct pe_table *x, int64_t head, int64_t widt
     return (const REAL *)x->weight + (x->heads == 1 ? 0 : head) * x->rows * width;
 }
 
-static void transpose_table(const struct pe_table *x, int64_t head, int64_t width, REAL *to) {
-    if (!x->weight) return;
-    transpose(0, table_of(x, head, width), width, x->rows, width, to, pitch_of(x->rows));
-}
-
 /* Whether a head's table of vectors holds no NaN and no infinity, or is not there. */
 static int finite_table(const struct pe_table *x, int64_t head, int64_t width) {
     return !x->weight || all_finite(table_of(x, head, width), x->rows * width);

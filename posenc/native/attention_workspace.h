@@ -9,12 +9,14 @@ struct backward {
        has no gradient: it sees nothing, or nothing was made of its output. */
     REAL *delta, *factor, *finite;
     REAL *query_table, *key_table, *value_table;
+    enum factors of_query, of_key, of_value;
     /* Of each query and far end of a table: what the table adds, and sums of what met it. */
     REAL *query_far, *value_far, *query_sum, *value_sum, *key_far, *key_sum;
     REAL *partial;
     /* Words of bfloat16, where products go by pairs: of neighbours in rows, of neighbouring rows,
        and of weights. */
     REAL *q_words, *k_words, *v_words, *grad_words, *q_pairs, *k_pairs, *grad_pairs, *words;
+    REAL *k_rows, *slice_pairs, *tile_words;
     struct counting counting;
     struct network network;
     struct grid grid;
@@ -79,6 +81,9 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->k_pairs = take(memory, paired(p) ? TILE / 2 * width : 0);
     w->grad_pairs = take(memory, paired(p) ? rows / 2 * values : 0);
     w->words = take(memory, paired(p) ? TILE * TILE / 2 : 0);
+    w->k_rows = take(memory, paired(p) && p->on_key.weight ? TILE * halves(p->width) : 0);
+    w->slice_pairs = take(memory, paired(p) && gathers ? REACH / 2 * wide : 0);
+    w->tile_words = paired(p) && gathers ? take_tile(memory) : 0;
     w->key_sum = take(memory, 2 * TILE);
     count_scratch(p, memory, BLOCK_ROWS,
                   tiles_at_most(&p->k_tokens, p->valid, p->chunk, p->keys), &w->counting);

@@ -15,6 +15,7 @@ from posenc import attend
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.encoding import Encoding
 from posenc.native.library import LIBRARY
+from posenc.terms import GatherTable
 from posenc.testing.fixtures import attends, copy_of
 from tests.support.oracles import drawing
 
@@ -81,6 +82,28 @@ def test_no_rounding_adds_up(encoding: Encoding, dtype: torch.dtype) -> None:
             assert relative(actual, wanted[name]) < ROUNDING[dtype], name
         else:
             assert relative(actual, wanted[name], least) < LEARNED, name
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_vectors_that_bfloat16_holds_are_read_as_they_are(causal: bool) -> None:
+    """Products with them go by pairs, which round them no more than others are rounded."""
+    length, width = 300, 24
+    draw = drawing(8)
+    inputs = [draw(1, 2, length, width).bfloat16() for _ in range(4)]
+    tables = [draw(2, 2 * length - 1, width).bfloat16() for _ in range(2)]
+
+    def results(dtype: torch.dtype, backend: str) -> list[Tensor]:
+        *leaves, grad = (x.to(dtype) for x in inputs)
+        learned = [x.to(torch.promote_types(dtype, torch.float32)) for x in tables]
+        wanted = [x.requires_grad_() for x in (*leaves, *learned)]
+        terms = [GatherTable(x, length - 1, side) for x, side in zip(learned, "qk", strict=True)]
+        out = attend(*leaves, terms, causal=causal, backend=backend)
+        return [out.detach(), *torch.autograd.grad(out, wanted, grad)]
+
+    exact = results(torch.float64, "reference")
+    for n, actual in enumerate(results(torch.bfloat16, "native")):
+        bound = ROUNDING[torch.bfloat16] if n < 4 else LEARNED
+        assert relative(actual, exact[n]) < bound, n
 
 
 @pytest.mark.parametrize("length", [1024, 4096])
