@@ -81,7 +81,7 @@ class ALiBi(Encoding):
         assert self.heads is not None
         below = self.heads
         if self.slopes == "press":
-            below = max(2**n for n in range(32) if 2**n <= self.heads)
+            below = 1 << self.heads.bit_length() - 1
         first = [2.0 ** (-8 * h / below) for h in range(1, below + 1)]
         above = [2.0 ** (-4 * h / below) for h in range(1, 2 * below + 1, 2)]
         return first + above[: self.heads - below]
@@ -110,8 +110,8 @@ class ALiBi(Encoding):
     def _initial(
         self, dtype: torch.dtype, device: torch.device | None = None
     ) -> Float[Tensor, "sides h"]:
-        past = torch.tensor(self.slope_values(), dtype=dtype, device=device)
-        return torch.stack([past] if self.future is None else [past, past * self.future])
+        past = torch.tensor([self.slope_values()], dtype=dtype, device=device)
+        return past if self.future is None else torch.cat([past, past * self.future])
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         def press(n: int) -> list[float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -47,7 +47,8 @@ from posenc.terms import (
 )
 from posenc.torch_modes import autocast_off, device_of, fitting
 
-_T = TypeVar("_T")
+# Terms by their class.
+OfKind = dict[type, list[Any]]
 _ROTATIONS = get_args(Turn)
 _NOTHING_ADDED = (*_ROTATIONS, Transform, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
@@ -62,8 +63,10 @@ def normalise(
     distances that a table does not hold, UnsupportedError for zones that are not causal, and
     ShapeError for tensors that do not fit each other or these positions.
     """
-    causal, rotation = positions.causal, _first(terms, _ROTATIONS)
-    seen = visibility_of(terms, causal) if _all(terms, Mask) else Visibility(causal)
+    of = _by_kind(terms)
+    causal, turns = positions.causal, [term for term in terms if isinstance(term, _ROTATIONS)]
+    rotation = turns[0] if turns else None
+    seen = visibility_of(terms, causal) if Mask in of else Visibility(causal)
     check_distances(terms, positions, seen)
     made_for = sizes_of(terms, positions)
     if isinstance(rotation, (Zones, ChunkZones, Householder)) and not causal:
@@ -76,19 +79,19 @@ def normalise(
             waves = []
             break
         waves.append(waves_of(one, dtype, growth))
-    of_values = [term.rotation for term in _all(terms, RotateValues)]
+    of_values = [term.rotation for term in of.get(RotateValues, ())]
     scale, query_scale = 1.0, cast("Tensor | None", None)
-    for term in _all(terms, Scale):
+    for term in of.get(Scale, ()):
         if isinstance(term.factor, Tensor):
             query_scale = term.factor if query_scale is None else query_scale * term.factor
         else:
             scale = scale * term.factor
-    added = [term for term in terms if not isinstance(term, _NOTHING_ADDED)]
+    adds = [kind for kind in of if kind not in _NOTHING_ADDED]
     return fitting(
         NormalForm,
         positions=positions,
         visibility=seen,
-        transform=_first(terms, Transform),
+        transform=_first(of, Transform),
         rotation=rotation,
         q_waves=waves[0][0] if waves else None,
         k_waves=waves[0][1] if waves else None,
@@ -98,39 +101,48 @@ def normalise(
         scale=scale,
         query_scale=query_scale,
         made_for=made_for,
-        **(_added(added, positions, dtype) if added else {}),
+        **(_added(of, positions, dtype) if adds else {}),
     )
 
 
-def _added(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
+def _added(of: OfKind, positions: Positions, dtype: torch.dtype) -> dict[str, Any]:
     """The fields of what is added to scores and to values."""
     fields: dict[str, Any] = {}
     outside: list[Table] = []
     inside: list[Table] = []
-    for term in _all(terms, DistanceTable):
+    for term in of.get(DistanceTable, ()):
         # Laid out once, not by the kernel in every layer.
         table = Table(_wide(term.values, dtype).contiguous(), term.zero)
         (inside if term.inside else outside).append(table)
-    if len(outside) + len(inside) < len(terms):
-        on_query, query_bias = _vectors(terms, "q", dtype)
-        on_key, key_bias = _vectors(terms, "k", dtype)
+    if GatherTable in of:
+        vectors = of[GatherTable]
+        fields["on_query"], query_bias = _vectors(vectors, "q", dtype)
+        fields["on_key"], key_bias = _vectors(vectors, "k", dtype)
+        fields["own"] = _own(vectors, dtype)
         # (x + bias) . row is x . row, and a number for each distance.
         inside += query_bias + key_bias
-        fields = {
-            "slopes": _slopes(terms, inside=False),
-            "inside_slopes": _slopes(terms, inside=True),
-            "offsets": _offsets(terms),
-            "network": _first(terms, Network),
-            "grid": _first(terms, GridTable),
-            "on_query": on_query,
-            "on_key": on_key,
-            "own": _own(terms, dtype),
-            "on_value": merged([_expanded(term, dtype) for term in _all(terms, ValueTable)]),
-            "counts": _counts(terms, dtype),
-            "dense": _dense(terms, positions, dtype),
-            "sink": _summed([x.values for x in _all(terms, SinkLogit)], torch.logaddexp),
-        }
-    return {"table": merged(outside), "inside_table": merged(inside), **fields}
+    if Slope in of:
+        fields["slopes"] = _slopes(of[Slope], inside=False)
+        fields["inside_slopes"] = _slopes(of[Slope], inside=True)
+    if Offset in of:
+        q, k = [x.q for x in of[Offset]], [x.k for x in of[Offset]]
+        fields["offsets"] = Offsets(reduce(torch.add, q), reduce(torch.add, k))
+    if ValueTable in of:
+        fields["on_value"] = merged([_expanded(term, dtype) for term in of[ValueTable]])
+    if CountTable in of:
+        # Beyond its last row a table stays at it.
+        counts = merged([Table(_wide(term.weight, dtype), 0) for term in of[CountTable]])
+        fields["counts"] = None if counts is None else counts.values
+    if SinkLogit in of:
+        fields["sink"] = reduce(torch.logaddexp, [x.values for x in of[SinkLogit]])
+    return {
+        **fields,
+        "table": merged(outside),
+        "inside_table": merged(inside),
+        "network": _first(of, Network),
+        "grid": _first(of, GridTable),
+        "dense": _dense(of, positions, dtype),
+    }
 
 
 def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[MadeFor, ...]:
@@ -211,11 +223,11 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
 
 
 def _vectors(
-    terms: Sequence[Term], side: Literal["q", "k"], dtype: torch.dtype
+    terms: Sequence[GatherTable], side: Literal["q", "k"], dtype: torch.dtype
 ) -> tuple[Table | None, list[Table]]:
     """The vectors that one side reads, and what a bias beside q or k makes of them."""
     vectors, biases = [], []
-    for term in _all(terms, GatherTable):
+    for term in terms:
         if term.side != side or term.own is not None:
             continue
         vectors.append(own := _expanded(term, dtype))
@@ -226,8 +238,8 @@ def _vectors(
     return merged(vectors), biases
 
 
-def _own(terms: Sequence[Term], dtype: torch.dtype) -> OwnVectors | None:
-    told = [(x.own, _expanded(x, dtype)) for x in _all(terms, GatherTable) if x.own is not None]
+def _own(terms: Sequence[GatherTable], dtype: torch.dtype) -> OwnVectors | None:
+    told = [(x.own, _expanded(x, dtype)) for x in terms if x.own is not None]
     return beside([(_wide(own, dtype), table) for own, table in told]) if told else None
 
 
@@ -237,38 +249,26 @@ def _expanded(term: GatherTable | ValueTable, dtype: torch.dtype) -> Table:
     return Table(rows if term.row_of is None else rows.index_select(1, term.row_of), term.zero)
 
 
-def _slopes(terms: Sequence[Term], inside: bool) -> Slopes | None:
+def _slopes(terms: Sequence[Slope], inside: bool) -> Slopes | None:
     return merged(
         [
             Slopes(term.past, term.past if term.future is None else term.future)
-            for term in _all(terms, Slope)
+            for term in terms
             if term.inside == inside
         ]
     )
 
 
-def _offsets(terms: Sequence[Term]) -> Offsets | None:
-    q = _summed([term.q for term in _all(terms, Offset)])
-    k = _summed([term.k for term in _all(terms, Offset)])
-    return None if q is None or k is None else Offsets(q, k)
-
-
-def _dense(terms: Sequence[Term], positions: Positions, dtype: torch.dtype) -> Tensor | None:
+def _dense(of: OfKind, positions: Positions, dtype: torch.dtype) -> Tensor | None:
     """What has a number for each pair: dense biases, all networks and grids but the first."""
-    parts = [term.values for term in _all(terms, DenseBias)]
-    for network in _all(terms, Network)[1:]:
+    parts = [term.values for term in of.get(DenseBias, ())]
+    for network in of.get(Network, ())[1:]:
         with autocast_off(positions.device):
             wide = torch.promote_types(network.output_weight.dtype, dtype)
             distance = positions.distance()[:, 0]
             parts.append(through_network(network, distance, network.by_query, wide))
-    parts += [by_grid(x.values, x.q_index, x.k_index, x.zero) for x in _all(terms, GridTable)[1:]]
-    return _summed(parts)
-
-
-def _counts(terms: Sequence[Term], dtype: torch.dtype) -> Tensor | None:
-    """The sum of tables by count: beyond its last row, a table stays at it."""
-    total = merged([Table(_wide(term.weight, dtype), 0) for term in _all(terms, CountTable)])
-    return None if total is None else total.values
+    parts += [by_grid(x.values, x.q_index, x.k_index, x.zero) for x in of.get(GridTable, ())[1:]]
+    return reduce(torch.add, parts) if parts else None
 
 
 def _reach(term: DistanceTable | GatherTable | ValueTable | Network) -> tuple[int, int]:
@@ -286,14 +286,13 @@ def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype == dtype else x.to(torch.promote_types(x.dtype, dtype))
 
 
-def _summed(tensors: Sequence[Tensor], add: Any = torch.add) -> Tensor | None:
-    return reduce(add, tensors) if tensors else None
+def _by_kind(terms: Sequence[Term]) -> OfKind:
+    """Terms of each kind that is there, for most calls have one or two of sixteen."""
+    of: OfKind = {}
+    for term in terms:
+        of.setdefault(type(term), []).append(term)
+    return of
 
 
-def _all(terms: Sequence[Term], kind: type[_T]) -> list[_T]:
-    return [cast(_T, term) for term in terms if isinstance(term, kind)]
-
-
-def _first(terms: Sequence[Term], kind: Any) -> Any:
-    # No next(generator, default), which torch 2.7 cannot trace.
-    return (*[term for term in terms if isinstance(term, kind)], None)[0]
+def _first(of: OfKind, kind: type) -> Any:
+    return of[kind][0] if kind in of else None

@@ -120,14 +120,14 @@ class Positions:
     def device(self) -> torch.device:
         return self.keys.position.device
 
-    @property
+    @kept
     def bound(self) -> int | None:
         """A bound on position + 1, or None where nothing static is known."""
         if self.extent is not None:
             return self.extent
         return self.k_len if self.unit_step else None
 
-    @property
+    @kept
     def reach(self) -> tuple[int, int] | None:
         """The farthest distances of pairs, behind and ahead, or None where no bound is known."""
         bound = self.bound
