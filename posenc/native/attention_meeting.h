@@ -21,11 +21,11 @@ INLINE int has_terms(const struct pe_attention *p) {
            p->by_count || p->network.by_distance.weight || p->grid.table.weight || p->sink;
 }
 
-/* Whether sums of weighted rows go by pairs. The output of a call with terms has exact weights: the
-   gradient of a weight is taken against that of its row's output, whose error all pairs of the row
-   would share, and add up in what tables and gates learn. */
+/* Whether sums of weighted rows go by pairs. The output of a call with terms has exact weights where
+   it may get a gradient: that of a weight is taken against that of its row's output, whose error
+   all pairs of the row would share, and add up in what tables and gates learn. */
 INLINE int sums_by_pairs(const struct pe_attention *p) {
-    return paired(p) && (p->backward || !has_terms(p));
+    return paired(p) && (p->backward || !p->learns || !has_terms(p));
 }
 
 /* Adds x times the first or the second half of a word. */

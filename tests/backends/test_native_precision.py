@@ -128,6 +128,22 @@ def test_frequencies_learn_what_float64_says() -> None:
         assert relative(actual, wanted[name]) < (LEARNED if "freq" in name else 5e-3), name
 
 
+def test_an_output_that_gets_no_gradient_rounds_weights() -> None:
+    """As products of 16 bits do; one that may get a gradient has those of float32."""
+    draw = drawing(7)
+    q, k, v = (draw(1, 4, 300, 64).bfloat16() for _ in range(3))
+    encoding = pe.ALiBi(4)
+
+    def error(learns: bool) -> float:
+        leaf = q.clone().requires_grad_(learns)
+        out = attend(leaf, k, v, encoding, causal=True, backend="native").detach()
+        return relative(out, exact)
+
+    wide = (x.double() for x in (q, k, v))
+    exact = attend(*wide, encoding, causal=True, backend="reference")
+    assert error(learns=True) <= error(learns=False) < 1.5 * error(learns=True)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_bfloat16_is_no_coarser_than_that_of_torch(causal: bool) -> None:
     """Which rounds weights too, as products of 16 bits have to."""

@@ -34,6 +34,16 @@ def close(got: list[Tensor], wanted: list[Tensor], dtype: torch.dtype = torch.fl
         torch.testing.assert_close(actual.double(), expected.double(), rtol=0, atol=bound)
 
 
+def learns_alike(learning: Tensor, alone: Tensor) -> None:
+    """An output that may get a gradient has the bits of one that gets none, whose weights are
+    rounded in bfloat16.
+    """
+    if alone.dtype == torch.bfloat16:
+        close([learning], [alone], torch.bfloat16)
+    else:
+        assert torch.equal(learning, alone)
+
+
 def check(s: Sizes, terms: list[t.Term], dtype: torch.dtype = torch.float64, **call) -> None:
     """Output and gradients equal those of the reference in float64, from the same inputs."""
     q, k, v = (x.to(dtype).requires_grad_() for x in inputs(s, drawing(1)))
