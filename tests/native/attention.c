@@ -198,6 +198,7 @@ static int check(const struct shape *s, int64_t type) {
                 by_loops(&p, real, b, n, i, out + ((b * h + n) * s->queries + i) * e, q_grads,
                          k_grads, v_grad, steps_grad, sink_grad);
 
+    p.learns = 1;
     run(&p);
     p.backward = 1;
     run(&p);
