@@ -71,14 +71,14 @@ static void pair_rows(const REAL *from, int64_t from_pitch, int64_t count, int64
         }
 }
 
-/* Whether words hold these numbers as they are. */
+/* Whether words hold these numbers of float32 as they are. */
 static int fit_words(const REAL *x, int64_t count) {
-    uint32_t rest = 0, bits;
-    for (int64_t i = 0; i < count && sizeof *x == sizeof bits; i++) {
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
         memcpy(&bits, x + i, sizeof bits);
-        rest |= bits & 0xffffu;
+        if (bits & 0xffffu) return 0;
     }
-    return !rest;
+    return 1;
 }
 
 /* Words of neighbouring columns, (count, TILE / 2) out of a tile of weights. */

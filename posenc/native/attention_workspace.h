@@ -16,6 +16,7 @@ struct backward {
     /* Words of bfloat16, where products go by pairs: of neighbours in rows, of neighbouring rows,
        and of weights. */
     REAL *q_words, *k_words, *v_words, *grad_words, *q_pairs, *k_pairs, *grad_pairs, *words;
+    /* Of keys by row, as k_words has them by column, and of a slice and a tile that meet. */
     REAL *k_rows, *slice_pairs, *tile_words;
     struct counting counting;
     struct network network;

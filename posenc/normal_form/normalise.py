@@ -47,9 +47,8 @@ from posenc.terms import (
 )
 from posenc.torch_modes import autocast_off, device_of, fitting
 
-# Terms by their class.
 OfKind = dict[type, list[Any]]
-_ROTATIONS = get_args(Turn)
+_KINDS, _ROTATIONS = get_args(Term), get_args(Turn)
 _NOTHING_ADDED = (*_ROTATIONS, Transform, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
@@ -131,8 +130,8 @@ def _added(of: OfKind, positions: Positions, dtype: torch.dtype) -> dict[str, An
         fields["on_value"] = merged([_expanded(term, dtype) for term in of[ValueTable]])
     if CountTable in of:
         # Beyond its last row a table stays at it.
-        counts = merged([Table(_wide(term.weight, dtype), 0) for term in of[CountTable]])
-        fields["counts"] = None if counts is None else counts.values
+        tables = [Table(_wide(term.weight, dtype), 0) for term in of[CountTable]]
+        fields["counts"] = reduce(Table.plus, tables).values
     if SinkLogit in of:
         fields["sink"] = reduce(torch.logaddexp, [x.values for x in of[SinkLogit]])
     return {
@@ -287,10 +286,13 @@ def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _by_kind(terms: Sequence[Term]) -> OfKind:
-    """Terms of each kind that is there, for most calls have one or two of sixteen."""
+    """Terms of each kind that is there; a subclass is read as what it is made from."""
     of: OfKind = {}
     for term in terms:
-        of.setdefault(type(term), []).append(term)
+        kind = type(term)
+        if kind not in _KINDS:
+            kind = next(one for one in _KINDS if isinstance(term, one))
+        of.setdefault(kind, []).append(term)
     return of
 
 

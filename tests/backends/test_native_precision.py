@@ -128,8 +128,8 @@ def test_frequencies_learn_what_float64_says() -> None:
         assert relative(actual, wanted[name]) < (LEARNED if "freq" in name else 5e-3), name
 
 
-def test_an_output_that_gets_no_gradient_rounds_weights() -> None:
-    """As products of 16 bits do; one that may get a gradient has those of float32."""
+def test_an_output_that_gets_no_gradient_rounds_weights_alone() -> None:
+    """Once more than one that may get a gradient is rounded, where products go by pairs."""
     draw = drawing(7)
     q, k, v = (draw(1, 4, 300, 64).bfloat16() for _ in range(3))
     encoding = pe.ALiBi(4)
@@ -141,7 +141,11 @@ def test_an_output_that_gets_no_gradient_rounds_weights() -> None:
 
     wide = (x.double() for x in (q, k, v))
     exact = attend(*wide, encoding, causal=True, backend="reference")
-    assert error(learns=True) <= error(learns=False) < 1.5 * error(learns=True)
+    exact_weights, rounded = error(learns=True), error(learns=False)
+    if LIBRARY.instruction_set == "avx512bf16":
+        assert exact_weights < rounded < 1.5 * exact_weights
+    else:
+        assert rounded == exact_weights
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -167,3 +167,16 @@ def test_the_form_carries_its_positions() -> None:
     positions = Positions.build(7, causal=True)
     lowered = lower(pe.ALiBi(6), positions)
     assert lowered.positions is positions is lowered.form.positions
+
+
+def test_a_class_of_ones_own_is_read_as_the_term_that_it_is_made_from() -> None:
+    """Left out, it would change no score and nobody would hear of it."""
+
+    class OwnTable(t.DistanceTable):
+        pass
+
+    values = torch.arange(5.0)[None]
+    q, k, v = torch.randn(3, 1, 1, 3, 4)
+    own, plain = (kind(values, zero=2) for kind in (OwnTable, t.DistanceTable))
+    assert torch.equal(attend(q, k, v, own), attend(q, k, v, plain))
+    assert not torch.equal(attend(q, k, v, own), attend(q, k, v))
