@@ -21,13 +21,14 @@ EXAMPLES = [example for member in pe.encodings().values() for example in member.
 # mostly numbers: one example is traced of each class and, since these are code, of each scaling.
 TRACES = {"check_compiles", "check_exports"}
 TRACED = {(type(x), type(getattr(x, "scaling", None))): x for x in reversed(EXAMPLES)}
-# What these ask of backends hangs on kinds of terms, not on their numbers, and takes as long as
-# most others together. check_scales and check_negative_orders hold every example to the reference
-# in every backend, and tests/backends/test_native_precision.py to float64 in low precision.
+# What these ask hangs on kinds of terms, not on their numbers, and takes as long as most others
+# together. check_scales and check_negative_orders hold every example to the reference in every
+# backend, and tests/backends/test_native_precision.py to float64 in low precision.
 LONG = {
     "check_backends",
     "check_gradients_in_low_precision",
     "check_hidden_tokens",
+    "check_long_inputs",
     "check_masks_in_backends",
     "check_other_rows",
     "check_wide_windows",
