@@ -6,6 +6,9 @@ import posenc as pe
 from posenc.analysis.diagnose import diagnose
 from tests.support.diagnosed import D, Wrong, both, converted, raw
 
+# Searches of thousands of calls.
+pytestmark = pytest.mark.unchecked
+
 
 def test_two_causes_at_once_are_named_together() -> None:
     q, k, _ = raw()
