@@ -139,6 +139,13 @@ INLINE int counted_out(const struct pe_attention *p, double count) {
     return count >= (double)(p->by_count_steps - 1);
 }
 
+/* The same of the first rows of a block: what they read of their other keys depends on no order. */
+INLINE int all_counted_out(const struct pe_attention *p, const struct counting *c, int64_t rows) {
+    int ended = 1;
+    for (int64_t i = 0; i < rows; i++) ended = ended && counted_out(p, c->count[i]);
+    return ended;
+}
+
 /* The count of a row after the keys of a tile that it sees, from .. to; content in units of log 16. */
 static double count_after(const REAL *content, REAL scale, int64_t from, int64_t to, double count) {
     for (int64_t n = TILE / WIDTH - 1; n >= 0; n--) {

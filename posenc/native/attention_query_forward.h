@@ -100,9 +100,12 @@ static void query_keys(const struct pe_attention *p, struct forward *w, int64_t 
         far_products(&p->on_query, h + r, p->width, w->q + r * pitch, 1, w->far + r, BLOCK_ROWS,
                      w->columns);
     }
-    for (int64_t n = 0; n < k_count; n++) {
-        /* Counts begin at the last key. */
-        const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
+    /* Counts begin at the last key. Once all have ended, the rest is read upwards, as memory is read
+       ahead. */
+    int64_t met = 0, left = k_count;
+    while (met < left) {
+        int down = p->by_count && !all_counted_out(p, &w->counting, heads);
+        const struct tile *k = keys + (down ? --left : met++);
         struct meeting m;
         if (meet(p, q, k, &m)) query_meeting(p, w, &m, q, k, b, h, heads);
     }
