@@ -7,6 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
+from posenc.positions.from_mask import real_span
 from posenc.positions.tokens import check_readable, length_of, reading_values
 
 
@@ -42,9 +43,14 @@ def index_in_document(
     _check_contiguous(rows, valid)
     begin = starts.view(-1).nonzero().view(-1)
     cu = torch.cat((begin, begin.new_tensor([rows.numel()])))
-    ends = cu[1:] if valid is None else valid.view(-1).cumsum(0)[cu[1:] - 1]
+    end = cu[1:]
+    if valid is not None:
+        width = rows.shape[1]
+        of_row = begin.div(width, rounding_mode="floor")
+        first, last = (x[of_row] + of_row * width for x in real_span(valid))
+        begin, end = begin.maximum(first), end.minimum(last)
     order = order_between(cu, rows.numel())
-    length = each_token(ends.diff(prepend=cu[:1]).clamp(min=1), cu, rows.numel())
+    length = each_token((end - begin).clamp(min=1), cu, rows.numel())
     return order.view(documents.shape), length.view(documents.shape)
 
 
@@ -137,9 +143,8 @@ def _check_contiguous(rows: Int[Tensor, "b t"], valid: Bool[Tensor, "b t"] | Non
     if valid is not None:
         # What padding is numbered does not matter: let it go on with its neighbour.
         index = torch.arange(rows.shape[1], device=rows.device)
-        first = valid.long().argmax(-1, keepdim=True)
-        last = (first + valid.sum(-1, keepdim=True) - 1).clamp(min=0)
-        rows = rows.gather(1, index.maximum(first).minimum(last))
+        first, end = (x[:, None] for x in real_span(valid))
+        rows = rows.gather(1, index.maximum(first).minimum((end - 1).clamp(min=0)))
     runs = (rows[:, 1:] != rows[:, :-1]).sum(-1)
     distinct = rows.sort(-1).values.diff(dim=-1).ne(0).sum(-1)
     for row in (runs != distinct).nonzero().view(-1).tolist()[:1]:

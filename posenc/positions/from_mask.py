@@ -1,5 +1,6 @@
 """Padding, read from an attention mask."""
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -33,10 +34,8 @@ def from_mask(
             f"{call} has negative values, as a mask that is added to scores: "
             "give the mask it was made from, nonzero for real tokens, or mask >= 0"
         )
-    # argmax over bytes, because a sum would first widen each to an int64.
-    first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
-    spanned = valid.shape[1] - first - behind
-    holes = valid.any(-1) & (spanned != order[:, -1] + 1)
+    first, end = real_span(valid)
+    holes = end - first != order[:, -1] + 1
     if holes.any():
         raise PositionsError(
             f"{call}: row {int(holes.nonzero()[0])} has a hole: real tokens must be "
@@ -44,3 +43,10 @@ def from_mask(
             "prompt, pad it on the left, or use Positions.static with `past` of each row"
         )
     return valid, order if bool(valid[:, 0].all()) else order.clamp_(min=0)
+
+
+def real_span(valid: Bool[Tensor, "b t"]) -> tuple[Int[Tensor, "b"], Int[Tensor, "b"]]:
+    """Where the real tokens of each row begin, and where they end; 0 and 0 where there are none."""
+    # argmax over bytes, because a sum would first widen each to an int64.
+    first, behind = (x.byte().argmax(-1) for x in (valid, valid.flip(-1)))
+    return first, torch.where(valid.any(-1), valid.shape[1] - behind, first)
