@@ -11,7 +11,7 @@ from posenc.analysis.toy_models import CNNReader, GRUReader, TextCNN, Transforme
 
 TEXTS = {
     "changes": ("Change of what is said of a sentence", "向量的相对变化"),
-    "shuffled": ("shuffled", "随机对调"),
+    "shuffled": ("shuffled", "随机打乱"),
     "exchanged": ("words\nexchanged", "两词对调"),
     "moved": ("moved", "平移"),
     "rnn": ("RNN", "RNN"),

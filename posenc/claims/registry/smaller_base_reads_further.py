@@ -14,7 +14,7 @@ CLAIM = Claim(
     name="smaller_base_reads_further",
     says=(
         "A RoPE base so small that every pair turns round within the training length carries further than 10000.",
-        "底数小到每一对都在训练长度内转完一圈的 RoPE，比 10000 带得更远。",
+        "基数小到每一对都在训练长度内转完一圈的 RoPE，比 10000 带得更远。",
     ),
     source='Liu et al. 2024, "Scaling laws of RoPE-based extrapolation", arXiv:2310.05209',
     differs=ON_BYTES,

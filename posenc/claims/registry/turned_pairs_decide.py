@@ -35,7 +35,7 @@ CLAIM = Claim(
     source="posenc/lab/LOG.md, 2026-11-23 (68 models of other seeds, bases and lengths); one reason why published figures of RoPE at twice the length lie between 1.07 and 18.9 times",
     differs=(
         "Models of 33 thousand parameters read bytes of Python's standard library. Heads of 16 with base 10^6 have no such pair at 40 bytes and one at 64, heads of 8 with base 10^4 none at 100 and one at 32.",
-        "模型只有 3.3 万个参数，读 Python 标准库的字节。16 维的头、底数 10^6，在 40 字节没有这样的对，在 64 字节有一对；8 维的头、底数 10^4，在 100 字节没有，在 32 字节有一对。",
+        "模型只有 3.3 万个参数，读 Python 标准库的字节。16 维的头、基数 10^6，在 40 字节没有这样的对，在 64 字节有一对；8 维的头、基数 10^4，在 100 字节没有，在 32 字节有一对。",
     ),
     agreed=False,
     arms=arms,
