@@ -16,7 +16,7 @@ from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, UnsupportedError
-from posenc.lowering import Lowerable, Lowered, check_fits, check_sizes, flatten, lower
+from posenc.lowering import Lowerable, Lowered, check_fits, check_scale, check_sizes, flatten, lower
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
@@ -88,22 +88,22 @@ def attend(
     backend    "auto", or one by name, which raises rather than fall back
     return_lse  also the log of the sum of exp(score) over the keys that each query sees, a sink
                logit among them, (b, h, tq) in at least float32, before dropout; -inf where it sees
-               none. `merge` joins by it what several calls made of parts of the keys
+               none. `merge` joins by it what calls made of parts of the keys, and has gradients
 
     Rows that see nothing are zero, in the gradient too, and padding is not seen, not even NaN. The
-    output has v's dtype. The log of the sum is the statistic of FlashAttention (arXiv:2205.14135,
-    section 3.1), and gradients flow through it.
+    output has v's dtype. The log of the sum is FlashAttention's (arXiv:2205.14135, section 3.1).
 
     Raises ShapeError for tensors that do not fit together or an encoding of other heads,
     PositionsError for positions of other sizes or that a term cannot read, UnsupportedError for
-    what is no encoding, two rotations, or a backend that cannot compute this, CacheError where
-    decoding could not equal the full forward.
+    what is no encoding, two rotations, a scale that is a tensor, or a backend that cannot compute
+    this, CacheError where decoding could not equal the full forward.
 
     Example:
 
         q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
+    check_scale(scale)
     asks_more = positions is not None or context is not None or dropout or return_lse
     out = layer = None
     if not asks_more and cache is not None:

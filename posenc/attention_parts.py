@@ -11,7 +11,7 @@ from posenc.dispatch_rotation import check_inplace, rotated, rotated_
 from posenc.encoding import Context
 from posenc.equation import scores_of
 from posenc.errors import UnsupportedError
-from posenc.lowering import Lowerable, Lowered
+from posenc.lowering import Lowerable, Lowered, check_scale
 from posenc.positions import Positions, as_positions
 from posenc.rotation import rotate_both
 from posenc.terms import Rotate
@@ -38,6 +38,7 @@ def scores(
         q, k = torch.randn(2, 1, 8, 256, 64).unbind()
         s = posenc.scores(q, k, posenc.ALiBi(heads=8), causal=True)
     """
+    check_scale(scale)
     call = build_call(
         q, k, None, encoding, causal=causal, positions=positions, context=context, scale=scale
     )

@@ -223,11 +223,16 @@ class Encoding(nn.Module):
 def embedding_positions(
     owner: Encoding, x: Float[Tensor, "b t c"], positions: Positions | Tensor | None
 ) -> Positions:
-    """Positions for `embed`, after checking that x has the width that `owner` was made for."""
+    """Positions for `embed`, after checking that x are embeddings of the width of `owner`."""
     if x.ndim != 3 or (owner.model_dim is not None and x.shape[-1] != owner.model_dim):
         raise SettingError(
             f"{type(owner).__name__}(dim={owner.model_dim}).embed got x of shape "
             f"{tuple(x.shape)}: (b, t, {owner.model_dim}) is needed"
+        )
+    if not x.is_floating_point():
+        raise SettingError(
+            f"{type(owner).__name__}.embed got x of {x.dtype}: embeddings are needed, in floating "
+            "point, not the numbers of tokens"
         )
     if isinstance(positions, Positions):
         # While decoding x holds the new tokens only: the queries of these positions.

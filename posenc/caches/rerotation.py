@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.errors import PositionsError, UnsupportedError
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
 from posenc.lowering import lower
 from posenc.positions import Positions, as_positions
 from posenc.rotation import cos_sin, rotate_pairs
@@ -34,8 +34,8 @@ def rerotate(
     changes: it is exact for one layer's keys, not for a model that would have read `new`.
 
     Raises UnsupportedError for an encoding that is not one rotation, for factors that differ by
-    position (XPos, FoPE), and PositionsError where the numbers of keys differ, and for frequencies
-    that depend on a length that bare coordinates do not tell: give
+    position (XPos, FoPE), ShapeError for one of other heads, PositionsError where the numbers of
+    keys differ, and for frequencies that depend on a length that bare coordinates do not tell: give
     Positions.build(ids=..., extent=...).
 
     Example: `rerotate(cache.k, torch.arange(8), torch.arange(8) - 3, Rotary(64))`.
@@ -53,6 +53,10 @@ def rerotate(
 
 def _rotation(k: Tensor, positions: Positions | Tensor, rotary: Encoding, name: str) -> Rotate:
     call = f"rerotate(k of shape {tuple(k.shape)}, ..., {rotary!r})"
+    if rotary.head_dim not in (None, k.shape[-1]):
+        raise ShapeError(
+            f"{call}: it was made for head_dim={rotary.head_dim}: construct it for {k.shape[-1]}"
+        )
     if not isinstance(positions, Positions) and rotary.tags.length_dependent:
         raise PositionsError(
             f"{call}: its frequencies depend on the length, which {name}= does not tell: "

@@ -1,5 +1,6 @@
 """The cache of fixed shapes: one compiled graph serves every step."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,10 @@ class StaticCache(Cache):
         self.position: Tensor | None = None
         # A Python fact: the first call is another graph than the others.
         self.started = False
+
+    def __copy__(self) -> "StaticCache":
+        """With slots of its own, as both are written in place."""
+        return copy.deepcopy(self)
 
     def __len__(self) -> int:
         return int(self._position()) if self.started else 0

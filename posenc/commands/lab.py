@@ -132,7 +132,8 @@ def run(
         _print_arms(found, sayable(language))
     if stopped is not None and not isinstance(stopped, KeyboardInterrupt):
         print(f"posenc: {stopped}", file=sys.stderr)
-    raise typer.Exit(130 if isinstance(stopped, KeyboardInterrupt) else 1 if stopped else 0)
+    failed = stopped is not None or any(arm.failed for arm in found)
+    raise typer.Exit(130 if isinstance(stopped, KeyboardInterrupt) else 1 if failed else 0)
 
 
 @app.command("map")
@@ -225,8 +226,7 @@ def track(
     folder: Annotated[Path, Argument(help="What compare or claims run wrote, as --out.")],
     to: Annotated[Literal["tensorboard", "trackio"], Option(help="Where the rows are shown.")],
     out: Annotated[
-        Path | None,
-        Option(help="Folder of event files.", show_default="FOLDER/tensorboard"),
+        Path | None, Option(help="Folder of event files.", show_default="FOLDER/tensorboard")
     ] = None,
     project: Annotated[
         str | None, Option(help="Project of trackio.", show_default="the folder's name")

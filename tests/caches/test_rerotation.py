@@ -11,6 +11,7 @@ from posenc import (
     CacheError,
     Positions,
     PositionsError,
+    ShapeError,
     UnsupportedError,
     attend,
     rerotate,
@@ -112,3 +113,9 @@ def test_what_cannot_be_undone(name: str) -> None:
 def test_one_position_per_key() -> None:
     with pytest.raises(PositionsError, match=r"new= places 6 keys: give one position per key"):
         rerotate(KEYS, OLD, OLD[1:], pe.Rotary(DIM))
+
+
+def test_keys_of_other_heads() -> None:
+    at = torch.arange(4)
+    with pytest.raises(ShapeError, match=r"was made for head_dim=8: construct it for 16"):
+        pe.rerotate(torch.randn(1, 2, 4, 16), at, at + 3, pe.Rotary(8))

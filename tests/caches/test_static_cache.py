@@ -1,5 +1,6 @@
 """A static cache gives what the full forward gives, in place, and one graph serves every step."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -241,3 +242,16 @@ def test_a_reset_cache_takes_another_batch() -> None:
     got = attend(*one, pe.Rotary(DIM), causal=True, cache=cache)
     torch.testing.assert_close(got, attend(*one, pe.Rotary(DIM), causal=True))
     assert cache.k.shape[0] == 1
+
+
+def test_copies_go_on_apart() -> None:
+    q, k, v = torch.randn(3, 1, 2, 6, 8).unbind()
+    cache, parts = pe.StaticCache(8), [slice(0, 5), slice(5, 6)]
+    with torch.no_grad():
+        pe.attend(*(x[:, :, parts[0]] for x in (q, k, v)), causal=True, cache=cache)
+        other = copy.copy(cache)
+        pe.attend(*(-x[:, :, parts[1]] for x in (q, k, v)), causal=True, cache=other)
+        last = pe.attend(*(x[:, :, parts[1]] for x in (q, k, v)), causal=True, cache=cache)
+        expected = pe.attend(q, k, v, causal=True)[:, :, -1:]
+    assert (len(cache), len(other)) == (6, 6)
+    torch.testing.assert_close(last, expected)

@@ -167,3 +167,11 @@ def test_wrong_input_is_answered_in_one_line(tmp_path: Path, more: list[str], me
     assert ended.exit_code == 2
     assert message in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_runs_that_failed_are_told_by_the_exit_code(tmp_path: Path) -> None:
+    asked = ["lab", "run", "--task", "copy(letters=-1)", "--encodings", "none", "--steps", "1"]
+    asked += ["--train-lengths", "4", "--test-lengths", "4", "--seeds", "1", "--jobs", "1"]
+    ended = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "runs")])
+    assert ended.exit_code == 1
+    assert "failed" in ended.stderr

@@ -1,10 +1,12 @@
 """What attend refuses: backends, tables, heads, shapes and positions that do not fit."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import posenc as pe
 from posenc import (
@@ -173,3 +175,13 @@ def test_positions_of_another_batch_are_not_broadcast() -> None:
     for encoding in (pe.ALiBi(6), pe.NoPE(), pe.Rotary(10)):
         with pytest.raises(PositionsError, match=r"batch of 3, but q has shape \(1, 6, 7, 10\)"):
             attend(q, k, v, encoding, positions=positions)
+
+
+@pytest.mark.parametrize("queries", [1, 4])
+@pytest.mark.parametrize("run", [pe.attend, pe.scores], ids=["attend", "scores"])
+@pytest.mark.usefixtures("unhooked")
+def test_a_scale_that_would_get_no_gradient(run: Callable[..., Tensor], queries: int) -> None:
+    q, k, v = torch.randn(1, 2, queries, 8), *torch.randn(2, 1, 2, 4, 8)
+    given = (q, k, v) if run is pe.attend else (q, k)
+    with pytest.raises(UnsupportedError, match="scale is a tensor: give a number"):
+        run(*given, scale=torch.tensor(0.5, requires_grad=True))

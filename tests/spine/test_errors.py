@@ -112,6 +112,10 @@ EMBEDDING: dict[str, tuple[type[PosencError], Callable[[], object]]] = {
         SettingError,
         lambda: Learned(8, 4).embed(X[0], None),
     ),
+    r"Sinusoidal\.embed got x of torch\.int64: embeddings are needed": (
+        SettingError,
+        lambda: pe.Sinusoidal(8).embed(X.long(), None),
+    ),
     "4 queries and 4 keys, but positions for 5 queries": (
         PositionsError,
         lambda: pe.Sinusoidal(8).embed(X, torch.arange(5)),
