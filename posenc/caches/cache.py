@@ -136,6 +136,8 @@ class Cache:
             if self.placed is not None and self.rotation_signature:
                 check_unmoved(self, self.placed, positions)
         elif self.placed is None or anew:
+            if self.placed is not None and causal is None:
+                causal = self.placed.causal
             positions = as_positions(None, q_len, self.keys(new), causal=causal, device=device)
         else:
             positions = self._following(self.placed, new, q_len, causal)
@@ -246,13 +248,11 @@ class Cache:
         check_counted(self, placed, new)
         return continued(placed, new, q_len, causal, self.length)
 
-    def _told(
-        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
-    ) -> Positions:
+    def _told(self, at: Positions | Tensor, new: int, q_len: int, causal: bool | None) -> Positions:
         """Positions of the keys that are met, from those that the caller gives."""
-        if isinstance(positions, Tensor):
-            check_all_told(self, positions, self.keys(new), new)
-        return as_positions(positions, q_len, self.keys(new), causal=causal)
+        if isinstance(at, Tensor):
+            check_all_told(self, at, self.keys(new), new)
+        return as_positions(at, q_len, self.keys(new), causal=causal)
 
     def _joined(self, k: Tensor, new_k: Tensor, v: Tensor, new_v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values that are held, each with the new ones."""

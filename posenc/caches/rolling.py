@@ -63,14 +63,12 @@ class RollingCache(Cache):
         self.seen = 0
         self.columns: Tensor | None = None
 
-    def _told(
-        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
-    ) -> Positions:
-        of_held = isinstance(positions, Positions) and positions.k_len == self.keys(new)
+    def _told(self, at: Positions | Tensor, new: int, q_len: int, causal: bool | None) -> Positions:
+        of_held = isinstance(at, Positions) and at.k_len == self.keys(new)
         if self.columns is None or of_held:
-            return super()._told(positions, new, q_len, causal)
+            return super()._told(at, new, q_len, causal)
         # They are of all tokens so far, evicted ones too.
-        whole = as_positions(positions, q_len, self.seen + new, causal=causal)
+        whole = as_positions(at, q_len, self.seen + new, causal=causal)
         return selected(whole, self._with_new(self.columns, new))
 
     def append(

@@ -111,8 +111,7 @@ class StaticCache(Cache):
             self.reset()
         elif self.position is not None:
             self.position.fill_(length)
-            if self.payload is not None:
-                self.payload[..., length:] = 0
+            self._clear(length)
 
     def saved(self) -> dict[str, Any]:
         state = super().saved()
@@ -122,10 +121,17 @@ class StaticCache(Cache):
         position = self.position
         super().restore(state)
         if position is not None and self.position is not None:
-            # In place, as a graph knows it; what was written behind it is hidden, or zero.
+            # In place, as a graph knows it.
             self.position = position.copy_(self.position)
+        self._clear(len(self))
+
+    def _clear(self, length: int) -> None:
+        """Zeros from there on: what is hidden has a weight of 0, which leaves NaN what it is."""
         if self.payload is not None:
-            self.payload[..., len(self) :] = 0
+            self.payload[..., length:] = 0
+        for held in (self.k, self.v):
+            if held is not None:
+                held[:, :, length:] = 0
 
     def _check_room(self, new: int, q_len: int) -> None:
         if self.started and q_len != new:
@@ -154,20 +160,16 @@ class StaticCache(Cache):
         causal = placed.causal if causal is None else causal
         return self._hiding_unwritten(replace(placed, queries=queries, causal=causal), new)
 
-    def _told(
-        self, positions: Positions | Tensor, new: int, q_len: int, causal: bool | None
-    ) -> Positions:
+    def _told(self, at: Positions | Tensor, new: int, q_len: int, causal: bool | None) -> Positions:
         if not self.started:
-            return super()._told(positions, new, q_len, causal)
-        if not isinstance(positions, Positions) or positions.queries.order is None:
+            return super()._told(at, new, q_len, causal)
+        if not isinstance(at, Positions) or at.queries.order is None:
             raise CacheError(
                 f"{self!r}: the new tokens are not the last of the slots, so positions= must tell "
                 "their order: give Positions(Tokens(..., order=...), Tokens(..., order=...)) of "
                 f"{new} queries and {self.capacity} keys, or none where tokens just count on"
             )
-        return self._hiding_unwritten(
-            as_positions(positions, new, self.capacity, causal=causal), new
-        )
+        return self._hiding_unwritten(as_positions(at, new, self.capacity, causal=causal), new)
 
     def _hiding_unwritten(self, positions: Positions, new: int) -> Positions:
         written = torch.arange(self.capacity, device=positions.device) < self._position() + new

@@ -37,6 +37,11 @@ def features_of(
     k may hold only the last of the keys that the positions tell of.
     """
     dtype = arithmetic(q, k)
+    valid = positions.keys.valid
+    if valid is not None:
+        # A weight of 0 leaves NaN what it is.
+        padding = ~valid[:, None, -k.shape[2] :, None]
+        k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
     q, k = _mapped("q", q.to(dtype), feature_map), _mapped("k", k.to(dtype), feature_map)
     lowered = _one_rotation(rotary, positions, q)
     rotated_q, rotated_k, v = q, k, v.to(dtype)

@@ -286,12 +286,11 @@ def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _by_kind(terms: Sequence[Term]) -> OfKind:
-    """Terms of each kind that is there; a subclass is read as what it is made from."""
+    """Terms of each kind that is there. Much is looked up by kind, of which none may be derived."""
     of: OfKind = {}
     for term in terms:
-        kind = type(term)
-        if kind not in _KINDS:
-            kind = next(one for one in _KINDS if isinstance(term, one))
+        if (kind := type(term)) not in _KINDS:
+            raise UnsupportedError(f"{kind.__name__} is derived: terms are a closed set, give one")
         of.setdefault(kind, []).append(term)
     return of
 

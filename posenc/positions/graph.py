@@ -58,7 +58,7 @@ def graph(
             f"{_CALL}(eigenvectors={eigenvectors}, steps={steps}): a node needs one coordinate at "
             "least: give how many of each kind, none below 0"
         )
-    valid = None if attention_mask is None else from_mask(attention_mask, _CALL)[0]
+    valid, order = (None, None) if attention_mask is None else from_mask(attention_mask, _CALL)
     edges = _checked(adjacency, valid)
     rows, nodes = edges.shape[:2]
     real = torch.ones(rows, nodes, dtype=torch.bool, device=edges.device)
@@ -74,7 +74,7 @@ def graph(
             drawn = uniform((rows, 1, eigenvectors), generator, edges.device)
             vectors = torch.where(drawn < 0.5, -vectors, vectors)
         parts.insert(0, vectors)
-    tokens = Tokens(torch.cat(parts, dim=-1), valid=valid)
+    tokens = Tokens(torch.cat(parts, dim=-1), order, valid=valid)
     # All coordinates are at most 1.
     return make(tokens, tokens, False, 2)
 

@@ -46,7 +46,7 @@ def tree(
     """
     up, which = _checked(parents, branches, degree, depth)
     rows, nodes = up.shape
-    valid = None if attention_mask is None else from_mask(attention_mask, _CALL)[0]
+    valid, order = (None, None) if attention_mask is None else from_mask(attention_mask, _CALL)
     if valid is not None:
         _check_padding(up, valid)
     # One node more, beyond all roots and its own parent, from which no branch leads.
@@ -59,7 +59,7 @@ def tree(
     for _ in range(depth):
         path.append(branch.gather(1, at))
         at = up.gather(1, at)
-    tokens = Tokens(torch.stack(path, dim=-1), valid=valid)
+    tokens = Tokens(torch.stack(path, dim=-1), order, valid=valid)
     return make(tokens, tokens, causal, degree + 1)
 
 

@@ -155,3 +155,13 @@ def test_a_prefix_comes_whole() -> None:
         torch.testing.assert_close(decoded(q, k, v, parts, Cache(), chunks), expected)
     with pytest.raises(CacheError, match="only a part of a prefix of 4 tokens"):
         decoded(q, k, v, parts, Cache(), (3, 6))
+
+
+def test_documents_go_on_as_causal_as_they_began() -> None:
+    q, k, v = torch.randn(3, 1, 2, 6, 8).unbind()
+    encoding = [pe.Rotary(8), pe.Documents(torch.zeros(6, dtype=torch.int64))]
+    expected, cache = pe.attend(q, k, v, encoding[0], causal=True), pe.Cache()
+    begun = [pe.Rotary(8), pe.Documents(torch.zeros(3, dtype=torch.int64))]
+    pe.attend(q[:, :, :3], k[:, :, :3], v[:, :, :3], begun, causal=True, cache=cache)
+    out = pe.attend(q[:, :, 3:], k[:, :, 3:], v[:, :, 3:], encoding, cache=cache)
+    torch.testing.assert_close(out, expected[:, :, 3:])

@@ -255,3 +255,18 @@ def test_copies_go_on_apart() -> None:
         expected = pe.attend(q, k, v, causal=True)[:, :, -1:]
     assert (len(cache), len(other)) == (6, 6)
     torch.testing.assert_close(last, expected)
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "reference"])
+def test_nan_that_was_taken_back_is_gone(backend: str) -> None:
+    q, k, v = torch.randn(3, 1, 2, 6, 8).unbind()
+    cache = pe.StaticCache(8)
+    with torch.no_grad():
+        for x in (q[:, :, :3], torch.full((1, 2, 2, 8), torch.nan), q[:, :, 3:4]):
+            if x.shape[2] == 1:
+                cache.truncate(3)
+            tokens = slice(len(cache), len(cache) + x.shape[2])
+            held = x if x.isnan().any() else v[:, :, tokens]
+            out = pe.attend(x, k[:, :, tokens], held, causal=True, cache=cache, backend=backend)
+        expected = pe.attend(q[:, :, 3:4], k[:, :, :4], v[:, :, :4], causal=True)
+    torch.testing.assert_close(out, expected)

@@ -248,3 +248,15 @@ def test_lowered_terms_and_lists_serve_as_well() -> None:
     close(found, linear_attention(q, k, v, rope, positions=at))
     with pytest.raises(PositionsError, match=r"6 queries and 6 keys, but positions for 7"):
         linear_attention(*(x[:, :, 1:] for x in (q, k, v)), lowered)
+
+
+@pytest.mark.parametrize("form", ["parallel", "chunked", "recurrent"])
+def test_nan_of_padding_reaches_nobody(form: str) -> None:
+    q, k, v = torch.randn(3, 1, 2, 6, 8).unbind()
+    mask = torch.tensor([[1, 1, 1, 1, 0, 0]])
+    positions = pe.Positions.build(attention_mask=mask, causal=True)
+    clean = pe.linear_attention(q, k, v, pe.Rotary(8), positions=positions, form=form)
+    for x in (k, v):
+        x[:, :, 4:] = torch.nan
+    out = pe.linear_attention(q, k, v, pe.Rotary(8), positions=positions, form=form)
+    assert torch.equal(out[:, :, :4], clean[:, :, :4])

@@ -172,8 +172,8 @@ MUTANTS = [
     ),
     Mutant(
         "native/attention_query_forward.h",
-        "(p->by_count ? k_count - 1 - n : n)",
-        "n",
+        "(down ? --left : met++)",
+        "(down ? met++ : met++)",
         f"{BACKENDS}_attention.py",
     ),
     Mutant(

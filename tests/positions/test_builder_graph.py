@@ -114,3 +114,11 @@ WRONG = {
 def test_what_is_no_graph_says_so(said: str) -> None:
     with pytest.raises(PositionsError, match=said):
         WRONG[said]()
+
+
+def test_padding_on_the_left_counts_in_no_order() -> None:
+    mask = torch.tensor([[0, 1, 1]])
+    edges = torch.zeros(1, 3, 3)
+    edges[0, 1, 2] = edges[0, 2, 1] = 1
+    graph = Positions.graph(edges, steps=2, attention_mask=mask)
+    assert torch.equal(graph.keys.order, Positions.build(attention_mask=mask).keys.order)

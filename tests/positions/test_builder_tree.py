@@ -78,3 +78,9 @@ WRONG = {
 def test_what_is_no_tree_says_so(said: str) -> None:
     with pytest.raises(PositionsError, match=said):
         WRONG[said]()
+
+
+def test_padding_on_the_left_counts_in_no_order() -> None:
+    mask = torch.tensor([[0, 1, 1, 1]])
+    tree = Positions.tree(torch.tensor([[-1, -1, 1, 1]]), degree=2, depth=3, attention_mask=mask)
+    assert torch.equal(tree.keys.order, Positions.build(attention_mask=mask).keys.order)

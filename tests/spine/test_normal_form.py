@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import posenc as pe
-from posenc import Positions, PositionsError, ShapeError, attend, lower
+from posenc import Positions, PositionsError, ShapeError, UnsupportedError, attend, lower
 from posenc import terms as t
 from posenc.attention import build_call
 from posenc.backends.backend import Call
@@ -169,14 +169,11 @@ def test_the_form_carries_its_positions() -> None:
     assert lowered.positions is positions is lowered.form.positions
 
 
-def test_a_class_of_ones_own_is_read_as_the_term_that_it_is_made_from() -> None:
-    """Left out, it would change no score and nobody would hear of it."""
+def test_a_class_derived_from_a_term_is_refused() -> None:
+    """Its sizes would be checked nowhere, and the kernels would read beyond its table."""
 
     class OwnTable(t.DistanceTable):
         pass
 
-    values = torch.arange(5.0)[None]
-    q, k, v = torch.randn(3, 1, 1, 3, 4)
-    own, plain = (kind(values, zero=2) for kind in (OwnTable, t.DistanceTable))
-    assert torch.equal(attend(q, k, v, own), attend(q, k, v, plain))
-    assert not torch.equal(attend(q, k, v, own), attend(q, k, v))
+    with pytest.raises(UnsupportedError, match="OwnTable is derived: terms are a closed set"):
+        lower(OwnTable(torch.zeros(2, 5), zero=2), 3)

@@ -48,8 +48,10 @@ class LayerCache(CacheLayerMixin):
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last tokens, of which transformers gives the count below zero."""
-        self.seen -= abs(tokens_to_remove)
-        self.own.truncate(self.seen)
+        if tokens_to_remove:
+            # Which may refuse it.
+            self.own.truncate(self.seen - abs(tokens_to_remove))
+            self.seen -= abs(tokens_to_remove)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         self._take(beam_idx)

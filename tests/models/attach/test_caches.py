@@ -7,6 +7,7 @@ import torch
 
 import posenc as pe
 from posenc.errors import PosencError
+from posenc.models.attach.caches import LayerCache
 from tests.support.families import FAMILIES
 
 transformers = pytest.importorskip("transformers")
@@ -108,3 +109,14 @@ def test_learned_sinks_stand_beside_what_posencs_caches_hold(raw_keys: bool) -> 
         tokens, scores = generated(ours, prompt, **settings)
         assert torch.equal(tokens, expected)
         torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
+
+
+def test_a_crop_that_is_refused_changes_no_count() -> None:
+    x = torch.randn(1, 2, 12, 8)
+    layer = LayerCache(pe.RollingCache(4))
+    pe.attend(x, x, x, pe.SlidingWindow(4), causal=True, cache=layer.own)
+    layer.seen = 12
+    layer.crop(0)
+    with pytest.raises(PosencError):
+        layer.crop(-1)
+    assert layer.seen == 12

@@ -114,3 +114,14 @@ def test_what_no_file_holds_is_to_be_given_again(model: Any, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="give the encoding to posenc"):
         pe.attach(again)
     pe.attach(again, pe.ALiBi(2))
+
+
+def test_a_second_attach_reads_what_was_saved_again(model: Any, tmp_path: Path) -> None:
+    attachment = pe.attach(model, pe.ALiBi(2))
+    expected = logits(model)
+    model.save_pretrained(tmp_path)
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path).eval()
+    pe.attach(again)
+    pe.detach(again)
+    assert str(pe.attach(again)) == str(attachment)
+    torch.testing.assert_close(logits(again), expected, atol=1e-6, rtol=0)

@@ -171,7 +171,7 @@ ALONE = [
         "padding on the right counted before the tokens",
         "posenc.positions.from_mask:from_mask",
         "return valid, order if bool(valid[:, 0].all()) else order.clamp_(min=0)",
-        "return valid, order.clamp_(min=0) + behind[:, None]",
+        "return valid, order.clamp_(min=0) + (valid.shape[1] - end)[:, None]",
         sinusoid,
         "check_padding",
         alone=True,
