@@ -232,7 +232,7 @@ def embedding_positions(
     if not x.is_floating_point():
         raise SettingError(
             f"{type(owner).__name__}.embed got x of {x.dtype}: embeddings are needed, in floating "
-            "point, not the numbers of tokens"
+            "point, not ids of tokens"
         )
     if isinstance(positions, Positions):
         # While decoding x holds the new tokens only: the queries of these positions.

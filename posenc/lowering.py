@@ -239,7 +239,7 @@ def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -
 def check_scale(scale: float | None) -> None:
     """Raise UnsupportedError for a tensor, of which not every backend would have a gradient."""
     if isinstance(scale, Tensor):
-        raise UnsupportedError("scale is a tensor: give a number, and multiply q by what learns")
+        raise UnsupportedError(f"scale={scale!r}: give a number, and multiply q by what learns")
 
 
 def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> None:

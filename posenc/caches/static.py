@@ -110,8 +110,8 @@ class StaticCache(Cache):
         if length == 0:
             self.reset()
         elif self.position is not None:
+            self._clear(length, len(self))
             self.position.fill_(length)
-            self._clear(length)
 
     def saved(self) -> dict[str, Any]:
         state = super().saved()
@@ -123,15 +123,19 @@ class StaticCache(Cache):
         if position is not None and self.position is not None:
             # In place, as a graph knows it.
             self.position = position.copy_(self.position)
-        self._clear(len(self))
+        # A call that failed may have written before it counted.
+        self._clear(len(self), self.capacity)
 
-    def _clear(self, length: int) -> None:
-        """Zeros from there on: what is hidden has a weight of 0, which leaves NaN what it is."""
+    def _clear(self, start: int, end: int) -> None:
+        """Zeros in these slots: what is hidden has a weight of 0, which leaves NaN what it is.
+
+        A payload is written whole, and so cleared to its end.
+        """
         if self.payload is not None:
-            self.payload[..., length:] = 0
+            self.payload[..., start:] = 0
         for held in (self.k, self.v):
             if held is not None:
-                held[:, :, length:] = 0
+                held[:, :, start:end] = 0
 
     def _check_room(self, new: int, q_len: int) -> None:
         if self.started and q_len != new:

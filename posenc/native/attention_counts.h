@@ -139,7 +139,7 @@ INLINE int counted_out(const struct pe_attention *p, double count) {
     return count >= (double)(p->by_count_steps - 1);
 }
 
-/* The same of the first rows of a block: what they read of their other keys depends on no order. */
+/* Whether the counts of the first rows of a block all are: the order of their other keys is free. */
 INLINE int all_counted_out(const struct pe_attention *p, const struct counting *c, int64_t rows) {
     int ended = 1;
     for (int64_t i = 0; i < rows; i++) ended = ended && counted_out(p, c->count[i]);

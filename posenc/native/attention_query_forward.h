@@ -100,8 +100,8 @@ static void query_keys(const struct pe_attention *p, struct forward *w, int64_t 
         far_products(&p->on_query, h + r, p->width, w->q + r * pitch, 1, w->far + r, BLOCK_ROWS,
                      w->columns);
     }
-    /* Counts begin at the last key. Once all have ended, the rest is read upwards, as memory is read
-       ahead. */
+    /* Counts begin at the last key. When they have ended, other keys may come in any order, and are
+       read upwards, which is faster. */
     int64_t met = 0, left = k_count;
     while (met < left) {
         int down = p->by_count && !all_counted_out(p, &w->counting, heads);

@@ -286,11 +286,11 @@ def _wide(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _by_kind(terms: Sequence[Term]) -> OfKind:
-    """Terms of each kind that is there. Much is looked up by kind, of which none may be derived."""
+    """Terms of each kind that is there. Sizes too are looked up by it, so that none is derived."""
     of: OfKind = {}
     for term in terms:
         if (kind := type(term)) not in _KINDS:
-            raise UnsupportedError(f"{kind.__name__} is derived: terms are a closed set, give one")
+            raise UnsupportedError(f"{kind.__name__} is derived from a term: give the term itself")
         of.setdefault(kind, []).append(term)
     return of
 

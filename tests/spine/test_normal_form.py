@@ -175,5 +175,7 @@ def test_a_class_derived_from_a_term_is_refused() -> None:
     class OwnTable(t.DistanceTable):
         pass
 
-    with pytest.raises(UnsupportedError, match="OwnTable is derived: terms are a closed set"):
+    with pytest.raises(
+        UnsupportedError, match="OwnTable is derived from a term: give the term itself"
+    ):
         lower(OwnTable(torch.zeros(2, 5), zero=2), 3)
