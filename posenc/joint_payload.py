@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -22,8 +23,7 @@ def joined(payloads: Sequence[Tensor]) -> Tensor | None:
 
 def own_contexts(parts: Sequence[object], context: Context) -> list[Context | None]:
     """The context of each part, with what is its own of a payload that `joined` made."""
-    keepers = [part for part in parts if keeps(part)]
-    if len(keepers) < 2:
+    if sum(map(keeps, parts)) < 2:
         return [context] * len(parts)
     assert context.payload is not None
     found: list[Context | None] = []
@@ -32,7 +32,6 @@ def own_contexts(parts: Sequence[object], context: Context) -> list[Context | No
         if not keeps(part):
             found.append(context)
             continue
-        assert isinstance(part, Encoding)
         # Of no token, for its shape alone.
         width = part.model_dim
         made = None if width is None else part.payload(context.payload.new_zeros(1, 0, width))
@@ -48,6 +47,6 @@ def own_contexts(parts: Sequence[object], context: Context) -> list[Context | No
     return found
 
 
-def keeps(part: object) -> bool:
+def keeps(part: object) -> TypeGuard[Encoding]:
     """Whether a part of an encoding keeps a payload of every token."""
     return isinstance(part, Encoding) and type(part).payload is not Encoding.payload

@@ -13,7 +13,7 @@ from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
 from posenc.normal_form.shapes import DEVICE, refuse_call
-from posenc.positions import Documents, Positions, as_positions
+from posenc.positions import Documents, Positions, as_positions, checked
 from posenc.terms import (
     ChunkZones,
     Rotate,
@@ -161,13 +161,13 @@ def lower(
             )
         return encoding
     parts = flatten(encoding)
-    if positions is None:
-        raise PositionsError("lower needs positions: give Positions, or the number of tokens")
     if isinstance(positions, (int, torch.SymInt)):
-        positions = Positions.build(positions, causal=bool(causal), device=device)
+        positions = as_positions(None, positions, causal=causal, device=device)
     elif isinstance(positions, Tensor):
-        length = positions.shape[0] if positions.ndim == 1 else positions.shape[1]
-        positions = as_positions(positions, length, causal=causal)
+        tokens = positions.numel() if positions.ndim < 2 else positions.shape[1]
+        positions = as_positions(positions, tokens, causal=causal)
+    else:
+        positions = checked(positions, causal)
     for part in parts:
         if isinstance(part, Documents):
             positions = part.place(positions)

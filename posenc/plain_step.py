@@ -92,6 +92,9 @@ def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) ->
     form, positions = lowered.form, lowered.positions
     if lowered.length_dependent or causal not in (None, positions.causal):
         return None
+    if isinstance(cache, StaticCache):
+        # Its queries meet all slots, for which terms are to be lowered.
+        return None
     if positions.q_len != 1 or positions.k_len != len(cache) + 1 or not positions.in_order:
         return None
     if positions.batch != 1 or not (form.features <= _TURNS and _turns_alike(form, cache)):
@@ -122,7 +125,7 @@ def _of_parts(
                 ahead = None
                 if not _counts_slots(placed):
                     return None
-        elif placed.k_len != number or not _counts_tokens(placed):
+        elif placed.k_len != number or not _counts_tokens(placed, cache.length):
             return None
         was_causal = placed.causal
     causal = was_causal if causal is None else causal
@@ -133,10 +136,12 @@ def _of_parts(
     return ahead.step(number) if ahead.plain and not learns else None
 
 
-def _counts_tokens(placed: Positions) -> bool:
+def _counts_tokens(placed: Positions, length: int | None) -> bool:
     """Whether tokens that are held count from 0."""
-    counts = placed.in_order and placed.unit_step and placed.extent is None
-    return counts and placed.keys.position.ndim == 1
+    position = placed.keys.position
+    counts = placed.in_order and placed.unit_step and placed.extent == length
+    # Without an extent positions are less than the number of keys.
+    return counts and position.ndim == 1 and (length is None or int(position[0]) == 0)
 
 
 def _counts_slots(placed: Positions) -> bool:
@@ -156,7 +161,7 @@ def _looking_ahead(
     scale, dtype, _, causal = settings
     numbers = torch.arange(first + AHEAD, device=q.device)
     held = Tokens(numbers)
-    positions = Positions(held, held, causal, unit_step=True)
+    positions = Positions(held, held, causal, cache.length, unit_step=True)
     learned = learned_by(parts)
     slots = cache.placed if isinstance(cache, StaticCache) else None
     ahead = Ahead(parts, learned, versions_of(learned), settings, first, positions, slots)

@@ -6,6 +6,7 @@ may differ in their last bits.
 """
 
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 from unittest import mock
 
@@ -20,6 +21,8 @@ from posenc.torch_modes import arithmetic, named
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
+# Settings of torch that all threads share: two that overlap would leave them changed.
+_SWITCHING = RLock()
 
 CAN = frozenset(
     {
@@ -116,7 +119,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Any:
     from torch.nn.attention.flex_attention import flex_attention
 
     limits = {"recompile_limit": 256, "accumulated_recompile_limit": 4096}
-    with torch._dynamo.config.patch(**limits):
+    with _SWITCHING, torch._dynamo.config.patch(**limits):
         return torch.compile(flex_attention, fullgraph=True, dynamic=False)(q, k, v, **settings)
 
 
@@ -131,7 +134,7 @@ def _eager(q: Tensor, k: Tensor, v: Tensor, **settings: Any) -> Any:
     switch = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
     if not hasattr(module, switch):
         return module.flex_attention(q, k, v, **settings)
-    with mock.patch.object(module, switch, True):
+    with _SWITCHING, mock.patch.object(module, switch, True):
         return module.flex_attention(q, k, v, **settings)
 
 

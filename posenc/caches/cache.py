@@ -17,6 +17,7 @@ from posenc.caches.checks import (
     check_payload_fits,
     check_prefix,
     check_reads_rotated,
+    check_rows,
     check_unmoved,
     parts_of,
     signature_of_all,
@@ -185,12 +186,9 @@ class Cache:
     def reorder(self, rows: Tensor) -> None:
         """Take these rows of the batch, int64 (b_new,), as a beam search does after each step.
 
-        Raises CacheError for rows of another shape or dtype.
+        Raises CacheError for rows of another shape or dtype, and, on the CPU, for those it has not.
         """
-        if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
-            raise CacheError(
-                f"{self!r}.reorder({rows!r}): rows of the batch, int64 (b,), are needed"
-            )
+        check_rows(self, rows, self.k)
         if self.k is None or self.v is None:
             return
         self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
@@ -229,7 +227,7 @@ class Cache:
         vars(self).update(state)
 
     def _check_kept(self, length: int) -> None:
-        if length != int(length) or not 0 <= length <= len(self):
+        if isinstance(length, (bool, float)) or not 0 <= length <= len(self):
             raise CacheError(f"{self!r}.truncate({length}): it can keep 0 to {len(self)} of them")
 
     def _check_room(self, new: int, q_len: int) -> None:

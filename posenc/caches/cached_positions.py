@@ -24,20 +24,20 @@ def continued(
     keys = held.keys if held.in_order else held.ordered().keys
     step = torch.arange(1, new + 1, device=held.device)
 
-    def last(x: Tensor) -> Tensor:
+    def last(x: Tensor, before: int = -1) -> Tensor:
         if keys.valid is None:
             return x[..., -1:]
         rows = x.view(-1, held.k_len).expand(held.batch, -1)
         real = keys.valid.expand(held.batch, -1)
         newest = (real * torch.arange(held.k_len, device=held.device)).argmax(-1, keepdim=True)
-        # A row of padding alone has no token yet: its first one is at 0.
-        return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, newest), -1)
+        # A row of padding alone has no token yet: its first one is the next.
+        return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, newest), before)
 
     def repeated(x: Tensor) -> Tensor:
         return x.expand(*x.shape[:-1], new)
 
     tokens = Tokens(
-        last(keys.position) + step,
+        last(keys.position, held.start - 1) + step,
         order=None if keys.order is None else last(keys.order) + step,
         document=None if keys.document is None else repeated(last(keys.document)),
         valid=None if keys.valid is None else keys.valid.new_ones(keys.valid.shape[0], new),
@@ -45,15 +45,12 @@ def continued(
     extent = held.extent
     if extent is not None and length is None:
         extent = extent + new
-    return Positions(tokens.last(q_len), keys + tokens, causal, extent, unit_step=True)
+    return Positions(tokens.last(q_len), keys + tokens, causal, extent, True, held.start)
 
 
 def bounded(positions: Positions, length: int) -> Positions:
-    """Positions whose extent is `length`, or as far beyond it as they do not start at 0."""
-    extent, beyond = positions.extent, 0
-    if extent is not None and extent < length and positions.unit_step:
-        beyond = max(0, extent - positions.k_len)
-    return positions.with_extent(length + beyond)
+    """Positions whose extent is that of `length` tokens, or the larger one that was asked for."""
+    return positions.with_extent(length + positions.start)
 
 
 def selected(positions: Positions, columns: Tensor) -> Positions:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.equation import mask_rules
-from posenc.errors import CacheError
+from posenc.errors import CacheError, shown
+from posenc.joint_payload import keeps
 from posenc.lowering import Lowerable, Lowered, Part, flatten
 from posenc.mask_rules import Prefix
 from posenc.normal_form.form import NormalForm
@@ -120,6 +121,19 @@ def _with_axes(position: Tensor) -> Tensor:
     return position if position.ndim == 3 else position.view(-1, position.shape[-1], 1)
 
 
+def check_rows(cache: object, rows: Tensor, k: Tensor | None) -> None:
+    """Raise CacheError for what are no rows of its batch."""
+    if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
+        raise CacheError(
+            f"{cache!r}.reorder({shown(rows)}): rows of the batch, int64 (b,), are needed"
+        )
+    # A GPU is not waited for.
+    if k is not None and rows.is_cpu and ((rows < 0) | (rows >= k.shape[0])).any():
+        raise CacheError(
+            f"{cache!r}.reorder({shown(rows)}): its batch has {k.shape[0]} rows, counted from 0"
+        )
+
+
 def check_complete(cache: object, encoding: Lowerable) -> None:
     """Raise CacheError for what reads all tokens, where a cache leaves some out or adds slots."""
     for part in parts_of(encoding):
@@ -129,8 +143,7 @@ def check_complete(cache: object, encoding: Lowerable) -> None:
                 "or has slots for more: give Positions.build(documents=...) with the first call, "
                 "and none later"
             )
-        keeps = isinstance(part, Encoding) and type(part).payload is not Encoding.payload
-        if keeps and not part.payload_adds:
+        if keeps(part) and not part.payload_adds:
             raise CacheError(
                 f"{part!r} keeps a payload of every token, and does not say that payloads of "
                 f"neighbours may be summed (payload_adds), but {cache!r} leaves tokens out or "

@@ -1,15 +1,17 @@
 """The cache that the masks of a layer allow."""
 
+from collections.abc import Sequence
+
 from posenc.caches.cache import Cache, Policy
 from posenc.caches.rolling import RollingCache
 from posenc.equation import mask_rules
-from posenc.lowering import Lowerable, lower
+from posenc.lowering import Part, lower
 from posenc.mask_rules import Chunk, Sink, Window
 from posenc.positions import Positions
 
 
 def fitting_cache(
-    encoding: Lowerable, policy: Policy = "rotated", length: int | None = None
+    encoding: Sequence[Part], policy: Policy = "rotated", length: int | None = None
 ) -> Cache:
     """A cache that holds what later tokens of a layer can see, and no more."""
     one = Positions.build(1, causal=True, extent=length)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from posenc.encoding import Context, Encoding
 from posenc.errors import ShapeError, UnsupportedError
+from posenc.joint_payload import keeps
 from posenc.lowering import Lowerable, flatten
 from posenc.parallel.communication import Communicator, exchange
 from posenc.parallel.sharded import Sharded
@@ -19,7 +20,11 @@ from posenc.positions.shard import unshard
 
 
 def carried(
-    comm: Communicator, encoding: Lowerable, contexts: Sequence[Context | None], sharded: Sharded
+    comm: Communicator,
+    encoding: Lowerable,
+    contexts: Sequence[Context | None],
+    sharded: Sharded,
+    batch: int,
 ) -> list[Context | None]:
     """The contexts of each rank here, with payloads that hold what is before each token.
 
@@ -29,7 +34,7 @@ def carried(
 
     Raises UnsupportedError for payloads that do not add up.
     """
-    told = _with_payloads(comm, encoding, contexts, sharded)
+    told = _with_payloads(comm, encoding, contexts, sharded, batch)
     parts = [context.payload for context in told if context and context.payload is not None]
     if not parts:
         return told
@@ -53,13 +58,17 @@ def carried(
 
 
 def gathered(
-    comm: Communicator, encoding: Lowerable, contexts: Sequence[Context | None], sharded: Sharded
+    comm: Communicator,
+    encoding: Lowerable,
+    contexts: Sequence[Context | None],
+    sharded: Sharded,
+    batch: int,
 ) -> list[Context | None]:
     """The contexts of each rank here, with the payloads of all tokens in their order.
 
     The layer's input of all tokens is there only for an encoding that keeps nothing of it.
     """
-    told = _with_payloads(comm, encoding, contexts, sharded)
+    told = _with_payloads(comm, encoding, contexts, sharded, batch)
     payloads = [context.payload for context in told if context and context.payload is not None]
     inputs = [context.x for context in told if context and context.x is not None]
     if payloads:
@@ -67,7 +76,7 @@ def gathered(
         told = [x and replace(x, payload=own) for x, own in zip(told, whole, strict=True)]
     if inputs:
         reads = any(
-            isinstance(part, Encoding) and part.tags.needs_context and not _keeps(part)
+            isinstance(part, Encoding) and part.tags.needs_context and not keeps(part)
             for part in flatten(encoding)
         )
         of_all = _of_all(comm, inputs, sharded, dim=1) if reads else [None] * len(told)
@@ -83,7 +92,11 @@ def _of_all(
 
 
 def _with_payloads(
-    comm: Communicator, encoding: Lowerable, contexts: Sequence[Context | None], sharded: Sharded
+    comm: Communicator,
+    encoding: Lowerable,
+    contexts: Sequence[Context | None],
+    sharded: Sharded,
+    batch: int,
 ) -> list[Context | None]:
     made: list[Context | None] = []
     tokens = sharded.tokens.shape[1]
@@ -95,7 +108,6 @@ def _with_payloads(
                 f"{tokens} tokens: give the input of this rank's tokens"
             )
         if context is not None:
-            batch = 1 if x is None else x.shape[0]
             context = with_payload(encoding, context, batch, tokens, None)
         made.append(context)
     return made
@@ -109,13 +121,8 @@ def _without(payload: Tensor, valid: Tensor) -> Tensor:
 
 def _check_adds(encoding: Lowerable) -> None:
     for part in flatten(encoding):
-        if isinstance(part, Encoding) and _keeps(part) and not part.payload_adds:
+        if keeps(part) and not part.payload_adds:
             raise UnsupportedError(
                 f"ring attention with {part!r}: it keeps something of every token that does not "
                 "add up, so tokens of other ranks cannot be left out; use ulysses_attend"
             )
-
-
-def _keeps(encoding: Encoding) -> bool:
-    """Whether it keeps something of every token."""
-    return type(encoding).payload is not Encoding.payload

@@ -153,7 +153,7 @@ def _lowered(
         )
     made = []
     for rank, x, context in zip(
-        comm.ranks, q, carried(comm, encoding, contexts, sharded), strict=True
+        comm.ranks, q, carried(comm, encoding, contexts, sharded, q[0].shape[0]), strict=True
     ):
         mine = sharded.parts[rank]
         if context is not None and context.payload is not None:

@@ -99,7 +99,7 @@ def ulysses(
         check_shapes(*own)
         check_part(own[0], sharded)
     contexts = [None] * len(comm.ranks) if contexts is None else contexts
-    contexts = gathered(comm, encoding, contexts, sharded)
+    contexts = gathered(comm, encoding, contexts, sharded, q[0].shape[0])
     of_queries, of_keys = _shared_out(q[0].shape[1], k[0].shape[1], comm.size)
     wholes = [
         [unshard(parts, sharded.plan, dim=2) for parts in _to_heads(comm, x, ranges)]

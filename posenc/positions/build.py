@@ -19,6 +19,7 @@ from posenc.positions.from_mask import from_mask
 from posenc.positions.tokens import (
     Tokens,
     check_sizes,
+    check_whole,
     device_of,
     length_of,
     reading_values,
@@ -68,6 +69,7 @@ def build(
     different batches or devices.
     """
     call = "Positions.build"
+    check_whole(call, q_len=q_len, k_len=k_len, past=past, start=start, extent=extent)
     packed = {"documents": documents, "lengths": lengths, "cu_seqlens": cu_seqlens}
     named = [name for name, value in packed.items() if value is not None]
     if len(named) > 1:
@@ -83,12 +85,12 @@ def build(
     if cu is not None:
         tensors[named[0]] = documents = documents_between(cu, k_len or q_len, call)
     told = {name: value for name, value in tensors.items() if value is not None}
-    q_len, k_len = _sizes(told, q_len, k_len, past)
     device = device_of(call, told, device)
+    q_len, k_len = _sizes(told, q_len, k_len, past)
     keys, bound = keys_from(
         k_len, attention_mask, documents, ids, start=start, extent=extent, device=device
     )
-    made = make(keys.last(q_len), keys, causal, bound, unit_step=ids is None)
+    made = make(keys.last(q_len), keys, causal, bound, unit_step=ids is None, start=start)
     if documents is not None and attention_mask is None and reading_values():
         # Documents lie one after the other, each counted from 0: nobody has to read that again.
         vars(made)["_aligned"] = True
@@ -115,7 +117,7 @@ def keys_from(
         order, length = index_in_document(documents, valid)
     if ids is not None:
         position = whole_or_double(ids)
-        bound = _extent_of(position)
+        bound = extent_of(position, "Positions.build(ids=...)")
         length = length_of(position, documents, valid) if extent is None else None
     else:
         position = torch.arange(k_len, device=device) if order is None else order
@@ -181,15 +183,13 @@ def _sizes(
     return q_len, k_len
 
 
-def _extent_of(ids: Tensor) -> int | None:
+def extent_of(ids: Tensor, call: str) -> int | None:
     """A bound on ids + 1; None where a traced graph may not read them."""
     if not reading_values() or ids.numel() == 0:
         return None
     if ids.is_floating_point() and not torch.isfinite(ids).all():
-        raise PositionsError("Positions.build(ids=...): ids must be finite")
+        raise PositionsError(f"{call}: ids must be finite")
     least, largest = (value.item() for value in ids.aminmax())
     if least < 0:
-        raise PositionsError(
-            f"Positions.build(ids=...): the smallest id is {least}: ids must be >= 0"
-        )
+        raise PositionsError(f"{call}: the smallest id is {least}: ids must be >= 0")
     return math.ceil(largest) + 1

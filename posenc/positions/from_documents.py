@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.from_mask import real_span
-from posenc.positions.tokens import check_readable, length_of, reading_values
+from posenc.positions.tokens import check_tensors, length_of, reading_values
 
 
 def document_numbers(documents: Tensor, valid: Bool[Tensor, "b t"] | None) -> Int[Tensor, "*#b t"]:
@@ -76,7 +76,7 @@ def summed(lengths: Sequence[int] | Tensor, device: torch.device | str | None) -
     """Cumulative lengths, from 0 to the number of tokens, of documents of these lengths."""
     if not isinstance(lengths, Tensor):
         lengths = torch.tensor(list(lengths), device=device)
-    check_readable("Positions.build", lengths=lengths)
+    check_tensors("Positions.build", lengths=lengths)
     whole = not lengths.dtype.is_floating_point and lengths.dtype != torch.bool
     if lengths.ndim != 1 or not whole or lengths.shape[0] == 0:
         raise PositionsError(
@@ -116,7 +116,7 @@ def cumulative(
     Raises PositionsError where they do not start at 0 or are not sorted.
     """
     cu = torch.as_tensor(cu_seqlens, device=None if isinstance(cu_seqlens, Tensor) else device)
-    check_readable(call, **{name: cu})
+    check_tensors(call, **{name: cu})
     if cu.ndim != 1 or cu.shape[0] < 2 or cu.dtype not in (torch.int32, torch.int64):
         raise PositionsError(
             f"{call}({name}=...) has shape {tuple(cu.shape)} and {cu.dtype}: cumulative lengths "

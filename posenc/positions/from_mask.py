@@ -5,7 +5,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
-from posenc.positions.tokens import check_readable, reading_values
+from posenc.positions.tokens import check_tensors, reading_values
 
 
 def from_mask(
@@ -15,7 +15,7 @@ def from_mask(
 
     Raises PositionsError for another shape, an additive mask, and a row with a hole.
     """
-    check_readable(call, attention_mask=attention_mask)
+    check_tensors(call, attention_mask=attention_mask)
     call = f"{call}(attention_mask=...)"
     if attention_mask.ndim != 2 or attention_mask.shape[1] == 0:
         raise PositionsError(

@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc.errors import PositionsError
 from posenc.positions.drawing import uniform
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import Tokens, check_readable
+from posenc.positions.tokens import Tokens, check_tensors
 
 P = TypeVar("P")
 _CALL = "Positions.graph"
@@ -109,7 +109,7 @@ def _checked(adjacency: Tensor, valid: Bool[Tensor, "b n"] | None) -> Float64[Te
         )
     if adjacency.is_complex():
         raise PositionsError(f"{_CALL}: an adjacency of {adjacency.dtype}: give real weights")
-    check_readable(_CALL, adjacency=adjacency)
+    check_tensors(_CALL, adjacency=adjacency)
     edges = adjacency.double().view(-1, *shape[-2:])
     if not bool((torch.isfinite(edges) & (edges >= 0)).all()):
         raise PositionsError(f"{_CALL}: weights of edges must be finite and at least 0")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, shown
+from posenc.positions.at import at
 from posenc.positions.build import build
 from posenc.positions.graph import graph
 from posenc.positions.grid import grid
@@ -24,7 +25,6 @@ from posenc.positions.static import static
 from posenc.positions.tokens import (
     Tokens,
     check_sizes,
-    length_of,
     more_queries,
     one_axis,
     reading_values,
@@ -59,6 +59,7 @@ class Positions:
     causal         a query sees no key of a higher order
     extent         a bound on position + 1, where it is not the number of keys
     unit_step      for every visible pair k - q equals k_order - q_order; fast paths ask this
+    start          the position of the first token of each sequence, as far as they are counted
 
     Example: `Positions(Tokens(torch.arange(3)), Tokens(torch.arange(5)))`, cross-attention.
 
@@ -71,6 +72,7 @@ class Positions:
     causal: bool = False
     extent: int | None = None
     unit_step: bool = False
+    start: int = 0
 
     build = classmethod(build)
     varlen = classmethod(varlen)
@@ -86,6 +88,7 @@ class Positions:
     shard = shard_positions
     unshard = classmethod(unshard_positions)
     with_keys = with_keys
+    at = at
     planes = planes
     visible = visible
 
@@ -95,6 +98,9 @@ class Positions:
                 raise PositionsError(
                     f"Positions({name}=...) is a {type(side).__name__}: give Tokens(position, ...)"
                 )
+        # No more than this: torch.export puts a thing of its own in the place of a bool.
+        if isinstance(self.causal, str):
+            raise PositionsError(f"causal={self.causal!r}: causal is True or False")
         if (self.queries.document is None) != (self.keys.document is None):
             raise PositionsError(
                 "Positions(queries, keys): the document of one side is missing, so nobody's "
@@ -208,24 +214,6 @@ class Positions:
             extent=self.bound,
         )
 
-    def at(self, ids: Tensor) -> "Positions":
-        """The same tokens at coordinates (t,), (b, t) or (b, t, axes); who sees whom stays.
-
-        Raises PositionsError where the queries are not all of the keys.
-        """
-        if self.q_len != self.k_len:
-            raise PositionsError(
-                f"Positions.at of {self.q_len} queries and {self.k_len} keys: one row of "
-                "coordinates says where both are only where they are the same tokens"
-            )
-        held, ids = self.ordered(), whole_or_double(ids)
-        length = length_of(ids, held.keys.document, held.keys.valid)
-        queries, keys = (
-            replace(side, position=ids, length=length) for side in (held.queries, held.keys)
-        )
-        extent = int(ids.max()) + 1 if reading_values() else None
-        return Positions(queries, keys, self.causal, extent)
-
     def lengths(self) -> tuple[Tensor, Tensor]:
         """How far the own sequence of each query and key reaches, int64 (1|b, 1|t).
 
@@ -278,20 +266,31 @@ def as_positions(
         if q_len != k_len:
             # No slice, which would bind a graph to its length.
             queries = Tokens(torch.arange(k_len - q_len, k_len, device=device))
-        return Positions(queries, keys, bool(causal), unit_step=True)
+        return Positions(queries, keys, False if causal is None else causal, unit_step=True)
     if isinstance(positions, Tensor):
         check_sizes("Positions.build", q_len, k_len)
         keys = Tokens(whole_or_double(positions))
         queries = keys if q_len == k_len else keys[k_len - q_len :]
-        positions = Positions(queries, keys, bool(causal))
-    elif causal is not None and causal != positions.causal:
-        raise PositionsError(
-            f"causal={causal}, but the positions were built with causal={positions.causal}: "
-            "leave causal away, or build them alike"
-        )
+        positions = Positions(queries, keys, False if causal is None else causal)
+    else:
+        positions = checked(positions, causal)
     if positions.q_len != q_len or positions.k_len != k_len:
         raise PositionsError(
             f"{q_len} queries and {k_len} keys, but positions for {positions.q_len} queries "
             f"and {positions.k_len} keys"
+        )
+    return positions
+
+
+def checked(positions: Positions | None, causal: bool | None) -> Positions:
+    """Raise PositionsError for what is none, and for positions that were built otherwise."""
+    if not isinstance(positions, Positions):
+        raise PositionsError(
+            f"positions={shown(positions)}: give Positions, or a tensor of the keys' coordinates"
+        )
+    if causal is not None and causal != positions.causal:
+        raise PositionsError(
+            f"causal={causal}, but the positions were built with causal={positions.causal}: "
+            "leave causal away, or build them alike"
         )
     return positions

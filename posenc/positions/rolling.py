@@ -8,7 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import PositionsError
-from posenc.positions.tokens import Tokens, reading_values
+from posenc.positions.tokens import Tokens, check_whole, reading_values
 
 P = TypeVar("P")
 
@@ -39,6 +39,7 @@ def rolling(
     Raises PositionsError for sizes below these, and positions beyond the extent.
     Source: Xiao et al. 2024, arXiv:2309.17453, section 3.2.
     """
+    check_whole("Positions.rolling", q_len=q_len, past=past, window=window, sinks=sinks)
     if q_len < 1 or past < 0 or window < 1 or sinks < 0:
         raise PositionsError(
             f"Positions.rolling({q_len}, past={past}, window={window}, sinks={sinks}): "

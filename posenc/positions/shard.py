@@ -85,7 +85,7 @@ def unshard_positions(
     queries, keys = (
         _joined([getattr(part, side) for part in parts], plan) for side in ("queries", "keys")
     )
-    return make(queries, keys, first.causal, first.extent, first.unit_step)
+    return make(queries, keys, first.causal, first.extent, first.unit_step, first.start)
 
 
 def with_keys(self: "Positions", keys: Tokens) -> "Positions":

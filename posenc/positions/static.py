@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import PositionsError
-from posenc.positions.tokens import Tokens, check_readable, check_sizes, reading_values
+from posenc.positions.tokens import Tokens, check_sizes, check_tensors, reading_values
 
 P = TypeVar("P")
 
@@ -32,7 +32,7 @@ def static(make: Callable[..., P], q_len: int, slots: int, past: Tensor | int) -
             "before is needed, a whole number, () for all rows or (b,) for each"
         )
     check_sizes(call, q_len, slots)
-    check_readable("Positions.static", past=past)
+    check_tensors("Positions.static", past=past)
     if reading_values():
         least, most = (int(value) for value in past.aminmax())
         if least < 0 or most + q_len > slots:

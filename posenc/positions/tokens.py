@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, shown
 
 _PER_TOKEN = ("order", "document", "length", "valid")
 
@@ -153,9 +153,11 @@ def reading_values() -> bool:
     return not torch.compiler.is_compiling()
 
 
-def check_readable(call: str, **tensors: Tensor) -> None:
-    """Raise PositionsError for tensors of the meta device, whose values nobody could check."""
+def check_tensors(call: str, **tensors: Tensor) -> None:
+    """Raise PositionsError for what is no tensor, and for tensors of the meta device."""
     for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise PositionsError(f"{call}({name}={shown(tensor)}): give a tensor")
         if tensor.is_meta and reading_values():
             raise PositionsError(
                 f"{call}({name}=...) is on the meta device, where tensors have no values: give it "
@@ -184,6 +186,14 @@ def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tens
     return longest.gather(1, segment).view(reach.shape)
 
 
+def check_whole(call: str, **numbers: int | None) -> None:
+    """Raise PositionsError for numbers of tokens that are not whole."""
+    for name, number in numbers.items():
+        counts = number is None or isinstance(number, (int, torch.SymInt))
+        if not counts and not hasattr(number, "__index__"):
+            raise PositionsError(f"{call}({name}={shown(number)}): give a whole number")
+
+
 def check_sizes(call: str, q_len: int, k_len: int) -> None:
     """Raise PositionsError where there is no token, or more queries than keys."""
     if q_len < 1:
@@ -204,6 +214,8 @@ def more_queries(q_len: int, k_len: int) -> str:
 
 def whole_or_double(coordinates: Tensor) -> Tensor:
     """Coordinates as int64 or float64; half precision has lost the odd ones beyond 256 or 2048."""
+    if not isinstance(coordinates, Tensor):
+        raise PositionsError(f"positions={shown(coordinates)}: give a tensor of coordinates")
     if coordinates.ndim not in (1, 2, 3):
         raise PositionsError(
             f"positions of shape {tuple(coordinates.shape)}: (t,), (b, t) or (b, t, axes) is needed"
@@ -225,11 +237,11 @@ def device_of(
     call: str, told: dict[str, Tensor], otherwise: torch.device | str | None = None
 ) -> torch.device | str | None:
     """The one device of all tensors, which can be read."""
-    devices = {tensor.device for tensor in told.values()}
+    devices = {tensor.device for tensor in told.values() if isinstance(tensor, Tensor)}
     if len(devices) > 1:
         places = ", ".join(f"{name} on {tensor.device}" for name, tensor in told.items())
         raise PositionsError(f"{call}: {places}: move them to one device")
-    check_readable(call, **told)
+    check_tensors(call, **told)
     return devices.pop() if devices else otherwise
 
 

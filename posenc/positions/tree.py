@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import Tokens, check_readable
+from posenc.positions.tokens import Tokens, check_tensors
 
 P = TypeVar("P")
 _CALL = "Positions.tree"
@@ -77,7 +77,7 @@ def _checked(
                 f"{_CALL}({name}=...) has shape {tuple(given.shape)} and {given.dtype}: whole "
                 "numbers (t,) or (b, t), one for each token, are needed"
             )
-        check_readable(_CALL, **{name: given})
+        check_tensors(_CALL, **{name: given})
     if parents.ndim not in (1, 2) or not parents.numel():
         raise PositionsError(f"{_CALL}: parents of shape {tuple(parents.shape)}: (t,) or (b, t)")
     up = parents.long().view(-1, parents.shape[-1])

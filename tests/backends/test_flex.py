@@ -1,5 +1,8 @@
 """The FlexAttention backend: equal to the reference where it computes, clear where it does not."""
 
+import threading
+from typing import Any
+
 import pytest
 import torch
 
@@ -61,6 +64,33 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
     expected = attend(q, k, v, far, positions=positions, backend="reference")
     assert (out[:, :, :2] == 0).all()
     torch.testing.assert_close(out, expected)
+
+
+def test_threads_leave_the_settings_of_torch_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the second begins before the first is done, and ends after it."""
+    from torch.nn.attention import flex_attention as module
+
+    if not hasattr(module, switch := "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):
+        pytest.skip("this torch has no such setting")
+    real, entered, left = module.flex_attention, threading.Event(), threading.Event()
+
+    def slow(*given: Any, **settings: Any) -> Any:
+        if threading.current_thread() is second:
+            entered.set()
+            left.wait(10)
+        else:
+            second.start()
+            entered.wait(0.2)
+        return real(*given, **settings)
+
+    monkeypatch.setattr(module, "flex_attention", slow)
+    q = torch.randn(1, 1, 4, 8)
+    second = threading.Thread(target=lambda: attend(q, q, q, backend="flex"))
+    attend(q, q, q, backend="flex")
+    left.set()
+    second.join()
+    assert entered.is_set()
+    assert not getattr(module, switch)
 
 
 def test_it_says_that_it_cannot_train_on_cpu() -> None:

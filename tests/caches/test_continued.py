@@ -122,6 +122,47 @@ def test_beams_are_reordered() -> None:
     assert len(empty) == 0
 
 
+# Prompts that end before the length, at it and beyond it, and extents below and above it.
+@pytest.mark.parametrize("prompt", [4, 7, 8])
+@pytest.mark.parametrize("extent", [None, 12, 30])
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_length_is_that_of_all_tokens_wherever_they_start(
+    prompt: int, extent: int | None, start: int
+) -> None:
+    (q, k, v), length = qkv(), 16
+    encoding = pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, 4))
+    reach = max(length + start, extent or 0)
+    at = Positions.build(9, start=start, extent=reach, causal=True)
+    expected = attend(q, k, v, encoding, positions=at)
+    cache = Cache(length=length)
+    first = Positions.build(prompt, start=start, extent=extent, causal=True)
+    given = [x[:, :, :prompt] for x in (q, k, v)]
+    outs = [attend(*given, encoding, positions=first, cache=cache)]
+    for n in range(prompt, 9):
+        outs.append(attend(*(x[:, :, n : n + 1] for x in (q, k, v)), encoding, cache=cache))
+    torch.testing.assert_close(torch.cat(outs, dim=2), expected)
+
+
+def test_a_prompt_longer_than_the_length_less_its_start() -> None:
+    (q, k, v), encoding = qkv(), pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, 4))
+    expected = attend(q, k, v, encoding, positions=Positions.build(9, start=2, causal=True))
+    cache, first = Cache(length=9), Positions.build(8, start=2, causal=True)
+    attend(*(x[:, :, :8] for x in (q, k, v)), encoding, positions=first, cache=cache)
+    got = attend(*(x[:, :, 8:] for x in (q, k, v)), encoding, cache=cache)
+    torch.testing.assert_close(got, expected[:, :, 8:])
+
+
+@pytest.mark.parametrize("length", [None, LENGTH])
+def test_a_row_of_padding_alone_begins_at_the_start(length: int | None) -> None:
+    (q, k, v), mask = qkv(), torch.ones(2, 4, dtype=torch.bool)
+    mask[1] = False
+    first = Positions.build(attention_mask=mask, start=2, causal=True)
+    cache = Cache(length=length)
+    attend(*(x[:, :, :4] for x in (q, k, v)), pe.Rotary(DIM), positions=first, cache=cache)
+    attend(*(x[:, :, 4:6] for x in (q, k, v)), pe.Rotary(DIM), cache=cache)
+    assert cache.placed.queries.position.tolist() == [[6, 7], [2, 3]]
+
+
 @pytest.mark.parametrize("length", [None, LENGTH, 20])
 def test_positions_that_start_elsewhere_go_on_from_there(length: int | None) -> None:
     q, k, v = qkv()

@@ -75,6 +75,29 @@ def test_slots_that_do_not_count_from_zero_go_the_long_way(
     torch.testing.assert_close(*outs)
 
 
+def test_terms_are_lowered_for_all_slots() -> None:
+    steps = Steps(pe.Rotary(DIM), pe.StaticCache(16))
+    steps.prompt()
+    for keys in (6, 16):
+        steps.encoding = pe.lower(pe.Rotary(DIM), pe.Positions.build(1, keys, causal=True))
+        if keys == 6:
+            with pytest.raises(pe.PositionsError, match="1 queries and 16 keys"):
+                steps.step()
+    assert steps.step().shape == (2, HEADS, 1, DIM)
+
+
+@pytest.mark.parametrize("settings", [{"start": 3}, {"extent": 12}, {"extent": 30}])
+def test_an_extent_that_was_asked_for_is_carried_on_the_long_way(
+    settings: dict[str, int], taken: list[bool]
+) -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache(length=20))
+    positions = pe.Positions.build(5, **settings, causal=True)
+    attention.attend(*steps.tokens(5), steps.encoding, positions=positions, cache=steps.cache)
+    steps.step()
+    assert taken == [settings == {"extent": 12}]
+    assert steps.cache.placed.extent == {3: 23, 12: 20, 30: 30}[next(iter(settings.values()))]
+
+
 @pytest.mark.graph
 def test_a_graph_goes_on_where_steps_ended() -> None:
     """Where the tokens are that steps have counted is told inside of it."""

@@ -17,6 +17,7 @@ from posenc.parallel.simulator import Simulator
 from posenc.parallel.ulysses import ulysses
 from posenc.positions import Positions
 from posenc.testing.fixtures import attends
+from tests.support.oracles import drawing
 from tests.support.rings import (
     WAYS,
     arrangements,
@@ -104,6 +105,24 @@ def test_fewer_key_heads_than_ranks() -> None:
             got = with_gradients(out, leaves_of(encoding, qkv, None))
             for one, wanted in zip(got, expected, strict=True):
                 torch.testing.assert_close(one, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_kept_of_every_token_goes_without_the_input(name: str) -> None:
+    """Though there is a row of it for each of the batch."""
+    way, plan = WAYS[name]
+    gate, positions, draw = pe.ForgetGate(8, heads=4), Positions.build(12, causal=True), drawing(0)
+    x, qkv = draw(2, 12, 8), [draw(2, 4, 12, 8) for _ in range(3)]
+    payload = gate.double().payload(x)
+    expected = pe.attend(*qkv, gate, positions=positions, context=pe.Context(payload=payload))
+    sharded = Sharded(positions, 2, plan)
+    parts = [[pe.shard(t, rank, 2, plan, dim=2) for rank in range(2)] for t in qkv]
+    told = [pe.Context(payload=pe.shard(payload, rank, 2, plan, dim=-1)) for rank in range(2)]
+    outs = way(Simulator(2), *parts, gate, positions=sharded, contexts=told)
+    torch.testing.assert_close(joined(outs, sharded), expected)
+    told = [pe.Context(pe.shard(x, rank, 2, plan)[:1].repeat(3, 1, 1)) for rank in range(2)]
+    with pytest.raises(ShapeError, match="but q has a batch of 2"):
+        way(Simulator(2), *parts, gate, positions=sharded, contexts=told)
 
 
 def test_ranks_that_see_nothing_of_each_other_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:

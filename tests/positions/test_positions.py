@@ -258,6 +258,12 @@ def test_positions_are_a_pytree(said: dict[str, Any]) -> None:
     assert again.keys.position is built.keys.position
 
 
+def test_other_places_are_bounded_above_their_fractions() -> None:
+    at = Positions.build(3, causal=True).at(torch.tensor([0.5, 2.5, 3.5]))
+    assert at.bound == 5
+    assert int(at.lengths()[0].max()) == 5
+
+
 def test_lengths_are_those_of_the_own_sequence() -> None:
     mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
     q, k = Positions.build(2, attention_mask=mask).lengths()

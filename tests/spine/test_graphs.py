@@ -122,13 +122,13 @@ def test_an_exported_program_keeps_its_length_open(family: str) -> None:
 def test_an_exported_program_takes_positions() -> None:
     model, sizes = built([pe.Rotary(8), pe.T5Bias(4)]), dynamic()
     # One entry per field that is told, of Positions and of its sides; what is no tensor is a
-    # constant: causal and unit_step.
+    # constant: causal, unit_step and start.
     positions = padded(2, 9)
     sides = [
         [sizes if isinstance(x, Tensor) else None for x in pytree.tree_leaves(side)]
         for side in (positions.queries, positions.keys)
     ]
-    shapes = {"tokens": sizes, "positions": [*sides, None, None]}
+    shapes = {"tokens": sizes, "positions": [*sides, None, None, None]}
     program = torch.export.export(model, (tokens_of(2, 9), padded(2, 9)), dynamic_shapes=shapes)
     # torch 2.13 writes its guards as text and takes the name of a field for a part of another.
     unguarded = "check_guards" in inspect.signature(program.module).parameters

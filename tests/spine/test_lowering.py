@@ -169,7 +169,7 @@ def test_lowered_terms_keep_their_positions() -> None:
 
 
 def test_lower_needs_positions() -> None:
-    with refused(PositionsError, "lower needs positions"):
+    with refused(PositionsError, "positions=None: give Positions"):
         lower(pe.Rotary(4))
 
 

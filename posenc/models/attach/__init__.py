@@ -3,5 +3,5 @@
 from posenc.models.attach.attaching import attach as attach
 from posenc.models.attach.attaching import detach as detach
 from posenc.models.attach.attachment import Attachment as Attachment
-from posenc.models.attach.interface import register as register
+from posenc.models.attach.registration import register as register
 from posenc.models.attach.watch import watch as watch

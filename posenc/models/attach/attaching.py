@@ -1,6 +1,7 @@
 """`attach` and `detach`: posenc under a transformers model, and the model as it was."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -14,9 +15,9 @@ from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.attach.entry import entry
 from posenc.models.attach.given import ReadGiven
-from posenc.models.attach.interface import register
 from posenc.models.attach.once import left_to_model, own_temperature
 from posenc.models.attach.record import load_parameters, recorded, restored
+from posenc.models.attach.registration import register
 from posenc.models.attach.sight import Given, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
@@ -94,8 +95,9 @@ def _check_device(model: Any) -> None:
 
 def detach(model: Any) -> None:
     """Give a model its own positions and attention back; one without posenc stays as it is."""
-    attachment = model.__dict__.pop("_posenc", None)
+    attachment = getattr(model, "_posenc", None)
     if attachment is not None:
+        del model._posenc
         attachment.leave()
 
 
@@ -188,7 +190,7 @@ def _put_into_layers(
         rest = tuple(part for part in parts if part is not before)
         plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
         module.posenc_plan = plan
-        attachment.at_leaving(lambda module=module: delattr(module, "posenc_plan"))
+        attachment.at_leaving(partial(delattr, module, "posenc_plan"))
         attachment.routes.append(_route(before, rest, own_temperature(layer)))
     hook = body.backbone.register_forward_pre_hook(
         ReadGiven(given, body.backbone), with_kwargs=True
@@ -224,7 +226,7 @@ def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, sa
     if saved:
         load_parameters(learned, Path(model.config._name_or_path))
     model.posenc = learned.to(model.device)
-    attachment.at_leaving(lambda: delattr(model, "posenc"))
+    attachment.at_leaving(partial(delattr, model, "posenc"))
 
 
 def _route(turned: Encoding | None, rest: _Parts, tempered: Encoding | None) -> str:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from posenc.models.attach.body import Place
+from posenc.models.attach.registration import register
 from posenc.models.spec import ModelSpec
 
 
@@ -28,20 +30,26 @@ class Attachment:
         """Another module in this place, until `leave`."""
         before = place.module
         setattr(place.owner, place.name, module)
-        self.at_leaving(lambda: setattr(place.owner, place.name, before))
+        self.at_leaving(partial(setattr, place.owner, place.name, before))
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Another value of this attribute, or another method, until `leave`."""
         own = vars(owner)
         if name in own:
             before = own[name]
-            self.at_leaving(lambda: setattr(owner, name, before))
+            self.at_leaving(partial(setattr, owner, name, before))
         else:
-            self.at_leaving(lambda: delattr(owner, name))
+            self.at_leaving(partial(delattr, owner, name))
         setattr(owner, name, value)
 
     def at_leaving(self, undo: Callable[[], None]) -> None:
+        """What `leave` calls: no closure, so that a copy of the model, or a file, has its own."""
         self._undo.append(undo)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # Transformers does not know the name in a process that reads the model from a file.
+        register()
 
     def leave(self) -> None:
         """Make the model what it was."""

@@ -1,32 +1,14 @@
 """The way into models that ask transformers' AttentionInterface."""
 
+from functools import partial
 from typing import Any
 
 from posenc.encoding import Encoding
 from posenc.models.attach.attachment import Attachment
-from posenc.models.attach.attention import posenc_attention
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
-from posenc.models.attach.mask import posenc_mask
+from posenc.models.attach.registration import NAME
 from posenc.models.spec import EncodingSpec
-
-NAME = "posenc"
-
-
-def register() -> None:
-    """Make "posenc" a value of `attn_implementation`, with a mask function of the same name.
-
-    Without the second transformers passes no mask, and padding and documents would be forgotten.
-
-    Example:
-
-        posenc.models.attach.register()
-        model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="posenc")
-    """
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(NAME, posenc_attention)
-    AttentionMaskInterface.register(NAME, posenc_mask)
 
 
 def _rotations(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
@@ -49,7 +31,7 @@ def _choose(body: Body, attachment: Attachment) -> None:
     """Make transformers' code call posenc, by the name that `register` gave it."""
     before = _implementations(body.model.config)
     body.model.set_attn_implementation(NAME)
-    attachment.at_leaving(lambda: body.model.set_attn_implementation(before))
+    attachment.at_leaving(partial(body.model.set_attn_implementation, before))
 
 
 def _implementations(config: Any) -> dict[str, str]:

@@ -1,5 +1,8 @@
 """A model gets posenc, loses it, and is saved: nothing of it stays behind."""
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,37 @@ def test_detached_it_is_as_before_to_the_bit(name: str) -> None:
     assert _hooks(model) == hooks
     assert model.config._attn_implementation == FAMILIES[name].truth
     # Nothing is left to take away.
+    detach(model)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "through", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_copy_is_detached_alone(
+    name: str, through: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FAMILIES[name].build()
+    plain = logits(model, text())
+    attachment = pe.attach(model)
+    attached, settings = logits(model, text()), str(model.config)
+    monkeypatch.delitem(transformers.AttentionInterface._global_mapping, "posenc")
+    copied = through(model)
+    assert str(copied._posenc) == str(attachment)
+    assert torch.equal(logits(copied, text()), attached)
+    detach(copied)
+    assert torch.equal(logits(copied, text()), plain)
+    assert _hooks(copied) == _hooks(FAMILIES[name].build())
+    assert str(model.config) == settings
+    assert model._posenc is attachment
+    assert torch.equal(logits(model, text()), attached)
+
+
+@pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)])
+def test_what_is_no_model_is_refused(model: Any) -> None:
+    with pytest.raises(pe.UnsupportedError, match="a model of transformers, with its config"):
+        pe.attach(model)
     detach(model)
 
 

@@ -1,5 +1,6 @@
 """posenc under models with attention code of their own computes what transformers computes."""
 
+import pickle
 from copy import deepcopy
 from typing import Any
 
@@ -100,13 +101,18 @@ def test_detaching_leaves_no_trace(name: str) -> None:
 
 @torch.no_grad()
 def test_a_copy_goes_on_by_itself(name: str) -> None:
-    model = MODELS[name].build()
+    model, told = MODELS[name].build(), inputs(name, text())
+    plain = output(model, **told)
     pe.attach(model)
-    expected = output(model, **inputs(name, text()))
-    copied = deepcopy(model)
+    expected = output(model, **told)
+    copies = deepcopy(model), pickle.loads(pickle.dumps(model))
     for parameter in model.parameters():
         parameter.zero_()
-    assert torch.equal(output(copied, **inputs(name, text())), expected)
+    for copied in copies:
+        assert torch.equal(output(copied, **told), expected)
+        pe.detach(copied)
+        assert torch.equal(output(copied, **told), plain)
+    assert model.config._attn_implementation == "posenc"
 
 
 # Transformers cannot checkpoint XLNet.

@@ -9,7 +9,7 @@ from torch import nn
 from posenc.encoding import Encoding
 from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body, Place
-from posenc.models.attach.interface import NAME
+from posenc.models.attach.registration import NAME
 from posenc.models.spec import LayerSpec, ModelSpec
 
 
