@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc.encoding import Encoding
 from posenc.encodings import members
-from posenc.errors import SettingError, UnknownNameError
+from posenc.errors import SettingError, UnknownNameError, given, one_of, whole
 
 # What the literature calls them besides. A name stands for one encoding with its own settings:
 # deberta_v2 and nezha are settings of others, "absolute" and "relative" are kinds of which there
@@ -87,6 +87,9 @@ def make(
     Example: `make("t5", model_dim=512, heads=8, buckets=64)`.
     """
     member = find(name)
+    optional = given(head_dim=head_dim, train_length=train_length)
+    whole("make", model_dim=model_dim, heads=heads, max_length=max_length, **optional)
+    one_of("make", (False, True), causal=causal)
     if head_dim is None:
         if model_dim % heads:
             raise SettingError(

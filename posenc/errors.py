@@ -16,7 +16,12 @@ Each message says what was called, with which shapes and values, and what to do.
 """
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
+
+# The end of float64.
+LARGEST = sys.float_info.max
 
 
 class PosencError(Exception):
@@ -72,9 +77,27 @@ class LabError(PosencError):
     """Text, folders or results that the lab cannot work with."""
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an int; truth values are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is an int or float that float64 holds; truth values are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= LARGEST
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those values that are not None: `whole("CoPE", **given(heads=heads))`."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def even(owner: str, name: str, value: int) -> int:
     """`value` if it is a positive even number, else a SettingError that says who wanted it."""
-    if value < 2 or value % 2:
+    whole(owner, **{name: value})
+    if value % 2:
         raise SettingError(
             f"{owner}({name}={value}): dimensions turn in pairs, so {name} must be even and >= 2"
         )
@@ -84,17 +107,33 @@ def even(owner: str, name: str, value: int) -> int:
 def whole(owner: str, least: int = 1, **values: int) -> None:
     """Raise SettingError for the first value that is no whole number of at least `least`."""
     for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not is_whole(value) or value < least:
             raise SettingError(
                 f"{owner}({name}={value!r}): {name} must be a whole number (int), {least} or more"
             )
 
 
-def positive(owner: str, **values: float | None) -> None:
-    """Raise SettingError for the first value that is not greater than zero; None is left out."""
+def finite(owner: str, **values: float) -> None:
+    """Raise SettingError for the first value that is no finite number."""
     for name, value in values.items():
-        if value is not None and not value > 0:
-            raise SettingError(f"{owner}({name}={value}): {name} must be greater than 0")
+        if not is_finite(value):
+            raise SettingError(f"{owner}({name}={value!r}): {name} must be a finite number")
+
+
+def positive(owner: str, **values: float) -> None:
+    """Raise SettingError for the first value that is no finite number above 0."""
+    for name, value in values.items():
+        if not is_finite(value) or value <= 0:
+            raise SettingError(
+                f"{owner}({name}={value!r}): {name} must be greater than 0, a finite number"
+            )
+
+
+def probability(owner: str, **values: float) -> None:
+    """Raise SettingError for the first value that is no number in [0, 1)."""
+    for name, value in values.items():
+        if not is_finite(value) or not 0 <= value < 1:
+            raise SettingError(f"{owner}({name}={value!r}): {name} must be a number in [0, 1)")
 
 
 def one_of(owner: str, known: Sequence[object], **values: object) -> None:

@@ -13,9 +13,9 @@ from posenc.attention import attend, lower_for, without_padding
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Encoding
-from posenc.errors import SettingError, UnsupportedError, positive
+from posenc.encoding_lists import fitting, owned
+from posenc.errors import UnsupportedError, given, one_of, positive, probability, whole
 from posenc.lowering import Lowerable, Lowered
-from posenc.model import fitting, owned
 from posenc.positions import Positions
 from posenc.terms import (
     DenseBias,
@@ -81,9 +81,10 @@ class LatentAttention(nn.Module):
         super().__init__()
         sizes = {"latent_dim": latent_dim, "content_dim": content_dim, "rope_dim": rope_dim}
         sizes |= {"dim": dim, "heads": heads, "value_dim": value_dim}
-        positive("LatentAttention", **sizes, query_latent_dim=query_latent_dim)
-        if scale is not None and scale <= 0:
-            raise SettingError(f"LatentAttention(scale={scale}): a number above 0 is needed")
+        whole("LatentAttention", **sizes, **given(query_latent_dim=query_latent_dim))
+        positive("LatentAttention", eps=eps, **given(scale=scale))
+        one_of("LatentAttention", (False, True), causal=causal)
+        probability("LatentAttention", dropout=dropout)
         self.heads, self.latent_dim, self.content_dim = heads, latent_dim, content_dim
         self.rope_dim, self.value_dim, self.causal = rope_dim, value_dim, causal
         head_dim = content_dim + rope_dim

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, bound_for
-from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finite
 from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
@@ -237,8 +237,8 @@ def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -
 
 
 def check_scale(scale: float | None) -> None:
-    """Raise UnsupportedError for a tensor, of which not every backend would have a gradient."""
-    if isinstance(scale, Tensor):
+    """Raise UnsupportedError for what is no finite number; not every backend learns a tensor."""
+    if scale is not None and not isinstance(scale, torch.SymFloat) and not is_finite(scale):
         raise UnsupportedError(f"scale={scale!r}: give a number, and multiply q by what learns")
 
 

@@ -9,10 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.encoding import Encoding
+from posenc.encoding_lists import fitting, owned
 from posenc.encodings import Learned
-from posenc.errors import positive
+from posenc.errors import given, probability, whole
 from posenc.lowering import Lowerable, Lowered, Part, flatten, lower
-from posenc.model import Block, fitting, owned
+from posenc.model import Block
 from posenc.positions import Positions, as_positions
 from posenc.torch_modes import arithmetic
 
@@ -48,7 +49,9 @@ class EnhancedMaskDecoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        positive("EnhancedMaskDecoder", passes=passes)
+        sizes = {"dim": dim, "heads": heads, "max_length": max_length, "passes": passes}
+        whole("EnhancedMaskDecoder", **sizes, **given(kv_heads=kv_heads))
+        probability("EnhancedMaskDecoder", dropout=dropout)
         self.passes = passes
         self.position = Learned(dim, max_length)
         self.block = Block(dim, heads, kv_heads, causal=False, dropout=dropout)

@@ -5,7 +5,7 @@ Letters: b batch, t tokens, c model dimension, h heads, g key heads, d head dime
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,8 @@ from posenc.attention import attend
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, SettingError
+from posenc.encoding_lists import fitting, owned
+from posenc.errors import PositionsError, SettingError, given, one_of, probability, whole
 from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in
 from posenc.positions import Positions
 from posenc.shared_terms import SharedTerms, check_caches
@@ -49,6 +50,9 @@ class TransformerEmbedding(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        optional = given(max_length=max_length)
+        whole("TransformerEmbedding", vocab_size=vocab_size, dim=dim, **optional)
+        probability("TransformerEmbedding", dropout=dropout)
         self.dim, self.max_length = dim, max_length
         self.token = nn.Embedding(vocab_size, dim)
         nn.init.normal_(self.token.weight, std=dim**-0.5)
@@ -77,21 +81,6 @@ class TransformerEmbedding(nn.Module):
         return self.dropout(self.project(x))
 
 
-def fitting(
-    encoding: Encoding | Sequence[Encoding] | None, owner: str, heads: int, head_dim: int
-) -> nn.ModuleList:
-    """The encodings that `owner` was given, if they suit its heads."""
-    parts = encodings_in(encoding, owner)
-    for part in parts:
-        check_fits(part, heads=heads, head_dim=head_dim)
-    return nn.ModuleList(parts)
-
-
-def owned(encodings: nn.ModuleList) -> list[Encoding]:
-    """The members of a list that holds encodings only, which ModuleList's type does not tell."""
-    return cast(list[Encoding], list(encodings))
-
-
 class Attention(nn.Module):
     """Multi-head attention with any encoding: project, attend, project back.
 
@@ -114,6 +103,9 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
+        whole("Attention", dim=dim, heads=heads, kv_heads=kv_heads)
+        one_of("Attention", (False, True), causal=causal)
+        probability("Attention", dropout=dropout)
         if dim % heads or heads % kv_heads:
             raise SettingError(
                 f"Attention(dim={dim}, heads={heads}, kv_heads={kv_heads}): "
@@ -243,6 +235,11 @@ class Transformer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        optional = given(kv_heads=kv_heads, max_length=max_length)
+        whole("Transformer", vocab_size=vocab_size, dim=dim, heads=heads, **optional)
+        whole("Transformer", 0, depth=depth)
+        one_of("Transformer", (False, True), causal=causal)
+        probability("Transformer", dropout=dropout)
         self.causal = causal
         self.differ = callable(encoding) and not isinstance(encoding, Encoding)
         if callable(encoding) and not isinstance(encoding, Encoding):

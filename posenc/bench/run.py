@@ -17,7 +17,7 @@ from posenc.bench.page import write_page
 from posenc.bench.result import Result
 from posenc.bench.verdict import headline, lines, noise
 from posenc.bench.worker import answer
-from posenc.errors import positive
+from posenc.errors import positive, whole
 from posenc.lab.hardware import cores
 
 VERSION = 2
@@ -50,7 +50,8 @@ def bench(
     SettingError for settings that are not positive, OSError where nothing can be written.
     """
     threads = cores() if options.threads is None else options.threads
-    positive("bench", seconds=options.seconds, threads=threads)
+    positive("bench", seconds=options.seconds)
+    whole("bench", threads=threads)
     cases = chosen(options.only, options.quick)
     options.out.mkdir(parents=True, exist_ok=True)
     about = {

@@ -25,7 +25,7 @@ from posenc.caches.checks import (
 )
 from posenc.caches.growing_buffer import GrowingBuffer, joined
 from posenc.dispatch_rotation import rotated
-from posenc.errors import CacheError, positive
+from posenc.errors import CacheError, given, whole
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Documents, Positions, as_positions
 from posenc.tokens_ahead import Ahead
@@ -69,7 +69,7 @@ class Cache:
         kind = type(self).__name__
         if policy not in POLICIES:
             raise CacheError(f"{kind}(policy={policy!r}): policy is 'rotated' or 'raw'")
-        positive(kind, length=length)
+        whole(kind, **given(length=length))
         self.policy, self.length = policy, length
         self.k: Tensor | None = None
         self.v: Tensor | None = None

@@ -6,7 +6,7 @@ from torch import Tensor
 from posenc.caches.cache import Cache, Policy
 from posenc.caches.cached_positions import selected
 from posenc.equation import mask_rules
-from posenc.errors import CacheError, SettingError, positive
+from posenc.errors import CacheError, SettingError, given, whole
 from posenc.lowering import Lowered
 from posenc.mask_rules import Chunk, Sink, Window
 from posenc.positions import Positions, as_positions
@@ -29,7 +29,7 @@ class RollingCache(Cache):
     tokens of each row, and of the last document. A payload is evicted alike where it adds up.
 
     Raises CacheError for an encoding that could see evicted keys, SettingError for window < 1,
-    chunk < 1 and neither of them.
+    chunk < 1 and neither of them, and for sinks < 0.
 
     Example: `attend(q, k, v, [Rotary(64), SlidingWindow(256), Sinks(4)], causal=True,
     cache=RollingCache(256, sinks=4))`.
@@ -48,16 +48,13 @@ class RollingCache(Cache):
         chunk: int | None = None,
     ) -> None:
         super().__init__(policy, length)
-        widths = {"window": window, "chunk": chunk}
-        given = {name: width for name, width in widths.items() if width is not None}
-        if not given:
+        whole("RollingCache", **given(window=window, chunk=chunk))
+        if window is None and chunk is None:
             raise SettingError(
                 "RollingCache() of no size: give the window or the chunk that a query sees, "
                 "RollingCache(256) or RollingCache(chunk=8192), or take Cache() for all tokens"
             )
-        positive("RollingCache", **given)
-        if sinks < 0:
-            raise CacheError(f"RollingCache(sinks={sinks}): sinks must be at least 0")
+        whole("RollingCache", 0, sinks=sinks)
         self.window, self.sinks, self.chunk = window, sinks, chunk
         # Tokens so far, and which of them are held; None: all of them.
         self.seen = 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc.caches.cache import Cache, Policy
 from posenc.caches.cached_positions import continued
 from posenc.caches.checks import alike, check_counted
-from posenc.errors import CacheError
+from posenc.errors import CacheError, whole
 from posenc.lowering import Lowered
 from posenc.positions import Positions, as_positions
 
@@ -39,6 +39,8 @@ class StaticCache(Cache):
     complete = False
 
     def __init__(self, length: int, policy: Policy = "rotated") -> None:
+        # Others may be without a length.
+        whole("StaticCache", length=length)
         super().__init__(policy, length)
         self.capacity = length
         self.position: Tensor | None = None

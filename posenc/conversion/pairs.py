@@ -7,7 +7,7 @@ With r = rotary_dim / 2, pair i is (start + i, start + r + i) in layout "half" a
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from posenc.errors import SettingError, even
+from posenc.errors import SettingError, even, is_whole, whole
 
 if TYPE_CHECKING:
     from posenc.terms import Layout
@@ -31,7 +31,8 @@ class FusedHeads:
     order: Literal["concatenated", "grouped"] = "concatenated"
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self._keys < 1 or self.heads % self._keys:
+        whole("FusedHeads", heads=self.heads, kv_heads=self._keys)
+        if self.heads % self._keys:
             raise SettingError(f"{self!r}: heads must be a positive multiple of kv_heads")
         if self.order not in ORDERS:
             raise SettingError(f"{self!r}: order is 'concatenated' or 'grouped'")
@@ -67,7 +68,8 @@ class Change:
                 raise SettingError(f"{self!r}: {name} is 'half' or 'interleaved'")
         named = "head_dim" if self.rotary_dim is None else "rotary_dim"
         count = even("convert_layout", named, self._count)
-        if self._first < 0 or self._first + count > self.head_dim:
+        whole("convert_layout", head_dim=self.head_dim)
+        if not is_whole(self.start) or self._first < 0 or self._first + count > self.head_dim:
             raise SettingError(
                 f"{self!r}: {count} dimensions from {self.start} on do not fit into a head of "
                 f"{self.head_dim}"

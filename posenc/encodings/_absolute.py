@@ -8,7 +8,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding, bound_for, embedding_positions
-from posenc.errors import PositionsError, one_of, positive
+from posenc.errors import PositionsError, one_of, whole
 from posenc.positions import Positions, one_axis
 
 Merge = Literal["add", "multiply", "hadamard", "concat"]
@@ -96,7 +96,7 @@ class Table(Absolute):
 
     def __init__(self, dim: int, max_length: int, merge: Merge = "add") -> None:
         super().__init__(dim, merge)
-        positive(type(self).__name__, dim=dim, max_length=max_length)
+        whole(type(self).__name__, dim=dim, max_length=max_length)
         self.dim, self.max_length = dim, max_length
 
     def rows(self, length: int, layer: int = 0) -> Float[Tensor, "rows e"]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import rotated_dot
-from posenc.errors import PositionsError, SettingError, ShapeError, even, positive
+from posenc.errors import PositionsError, SettingError, ShapeError, even, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate, Term
 
@@ -30,7 +30,7 @@ class CumulatedRotary(Encoding):
     def __init__(self, dim: int, heads: int, head_dim: int, rotary_dim: int | None) -> None:
         super().__init__()
         kind = type(self).__name__
-        positive(kind, dim=dim, heads=heads)
+        whole(kind, dim=dim, heads=heads)
         self.head_dim = even(kind, "head_dim", head_dim)
         self.rotated_dim = head_dim if rotary_dim is None else even(kind, "rotary_dim", rotary_dim)
         if self.rotated_dim > head_dim:

@@ -14,7 +14,7 @@ from posenc.encoding import (
     Tags,
     reach_for,
 )
-from posenc.errors import positive
+from posenc.errors import whole
 from posenc.positions import Positions
 from posenc.terms import DenseBias, DistanceTable, Term
 
@@ -40,7 +40,7 @@ class DistanceBias(Encoding):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
-        positive(type(self).__name__, heads=heads)
+        whole(type(self).__name__, heads=heads)
         self.heads = heads
 
     def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:

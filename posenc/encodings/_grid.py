@@ -8,19 +8,21 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.errors import PositionsError, SettingError
+from posenc.errors import PositionsError, SettingError, is_whole
 
 Grid = tuple[int, ...]
 
 
 def grid_of(owner: str, axes: int, grid: Sequence[int] | None) -> Grid | None:
     """The sizes of the axes as they are kept; SettingError where they are not one for each."""
-    if grid is not None and (len(grid) != axes or min(grid) < 1):
+    if grid is None:
+        return None
+    if len(grid) != axes or not all(is_whole(size) and size >= 1 for size in grid):
         raise SettingError(
             f"{owner}(axes={axes}, grid={tuple(grid)}): grid gives the size of each axis, "
-            f"{axes} numbers >= 1"
+            f"{axes} numbers >= 1 (int)"
         )
-    return None if grid is None else tuple(grid)
+    return tuple(grid)
 
 
 def grid_for(max_length: int) -> Grid:

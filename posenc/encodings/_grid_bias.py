@@ -17,7 +17,7 @@ from posenc.encoding import (
     bound_for,
 )
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
-from posenc.errors import PositionsError, SettingError, positive
+from posenc.errors import PositionsError, SettingError, whole
 from posenc.positions import Positions
 from posenc.terms import GridTable, Term
 
@@ -39,7 +39,7 @@ class GridBias(Encoding):
     def __init__(self, heads: int, grid: Sequence[int]) -> None:
         super().__init__()
         kind = type(self).__name__
-        positive(kind, heads=heads)
+        whole(kind, heads=heads)
         sizes = grid_of(kind, 2, grid)
         if sizes is None:
             raise SettingError(f"{kind}(grid=None): give the rows and columns of a window")

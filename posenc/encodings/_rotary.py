@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import PositionsError, SettingError, even, one_of, positive
+from posenc.errors import PositionsError, SettingError, even, is_whole, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Term, Zones
 
@@ -90,13 +90,13 @@ class RotaryEncoding(Encoding):
         super().__init__()
         kind = type(self).__name__
         self.dim = self.head_dim = even(kind, "dim", dim)
-        self.start, self.first = start, start + dim if start < 0 else start
-        rest = dim - self.first
-        if not 0 < rest <= dim:
+        if not is_whole(start) or not -dim <= start < dim:
             raise SettingError(
                 f"{kind}(dim={dim}, start={start}): start is a dimension of the head, "
                 f"0 to {dim - 1}, or -1 to {-dim} from its end"
             )
+        self.start, self.first = start, start + dim if start < 0 else start
+        rest = dim - self.first
         self.rotated_dim = (
             even(kind, "dim - start", rest)
             if rotary_dim is None

@@ -4,12 +4,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, given, whole
 
 
 def head_dim_of(owner: str, dim: int, heads: int, head_dim: int | None) -> int:
     """`head_dim`, or dim // heads where it is None; SettingError where that leaves a rest."""
-    positive(owner, dim=dim, heads=heads, head_dim=head_dim)
+    whole(owner, dim=dim, heads=heads, **given(head_dim=head_dim))
     if head_dim is None and dim % heads:
         raise SettingError(
             f"{owner}(dim={dim}, heads={heads}): dim is not a multiple of heads; give head_dim"

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import PositionsError, SettingError, positive
+from posenc.errors import PositionsError, SettingError, given, is_finite, one_of, positive, whole
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Slope, Term
 
@@ -48,7 +48,9 @@ class ALiBi(Encoding):
         axes: int = 1,
     ) -> None:
         super().__init__()
-        positive("ALiBi", heads=heads, axes=axes, future=future)
+        whole("ALiBi", heads=heads, axes=axes)
+        positive("ALiBi", **given(future=future))
+        one_of("ALiBi", (False, True), learned=learned, inside=inside)
         if axes > 1 and (future is not None or inside):
             raise SettingError(
                 f"ALiBi(axes={axes}, future={future}, inside={inside}): with several axes no key "
@@ -60,7 +62,9 @@ class ALiBi(Encoding):
         if isinstance(self.slopes, str):
             known = self.slopes in ("press", "geometric")
         else:
-            known = len(self.slopes) == heads and all(slope > 0 for slope in self.slopes)
+            known = len(self.slopes) == heads and all(
+                is_finite(slope) and slope > 0 for slope in self.slopes
+            )
         if not known:
             raise SettingError(
                 f"ALiBi(slopes={slopes!r}): slopes are 'press' or 'geometric', or {heads} numbers "

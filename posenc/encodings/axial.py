@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
 from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, finite, positive, whole
 from posenc.terms import Layout
 
 
@@ -52,7 +52,8 @@ class AxialRotary(RotaryEncoding):
         radians: float = 1.0,
     ) -> None:
         super().__init__(dim, base, layout)
-        positive("AxialRotary", axes=axes, radians=radians)
+        whole("AxialRotary", axes=axes)
+        positive("AxialRotary", radians=radians)
         if dim % (2 * axes):
             raise SettingError(
                 f"AxialRotary(dim={dim}, axes={axes}): each axis turns as many pairs, "
@@ -63,6 +64,8 @@ class AxialRotary(RotaryEncoding):
                 f"AxialRotary(dim={dim}) got {len(frequencies)} frequencies: "
                 f"one for each pair is needed, {dim // 2} numbers, axis after axis"
             )
+        for frequency in frequencies or ():
+            finite("AxialRotary", frequencies=frequency)
         self.axes, self.radians = axes, radians
         self.grid = grid_of("AxialRotary", axes, grid)
         self.frequencies = None if frequencies is None else tuple(frequencies)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Tags, bound_for
 from posenc.encodings._absolute import Absolute, Merge
-from posenc.errors import PositionsError, positive
+from posenc.errors import PositionsError, whole
 from posenc.positions import Positions
 
 
@@ -34,7 +34,7 @@ class Binary(Absolute):
     tags = Tags(needs_extent=True)
 
     def __init__(self, dim: int, merge: Merge = "add") -> None:
-        positive("Binary", dim=dim)
+        whole("Binary", dim=dim)
         super().__init__(dim, merge)
         self.dim = dim
         # From 63 digits on every int64 position has its own.

@@ -10,7 +10,7 @@ from posenc.encodings._grid import by_axis, grid_of
 from posenc.encodings._rotary import Angles, RotaryEncoding
 from posenc.encodings._skew import reference_skew, skew
 from posenc.encodings._waves import angles_of, reference_angles_of, spectrum
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Term, Transform
 
@@ -54,7 +54,7 @@ class CayleySTRING(RotaryEncoding):
         layout: Layout = "half",
     ) -> None:
         super().__init__(dim, base, layout)
-        positive("CayleySTRING", heads=heads, axes=axes)
+        whole("CayleySTRING", heads=heads, axes=axes)
         if 2 * axes > dim:
             raise SettingError(
                 f"CayleySTRING(dim={dim}, axes={axes}): as many pairs as axes are needed, "

@@ -10,7 +10,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.encodings._grid import by_axis, grid_of, reference_along
 from posenc.encodings._rotary import Angles, RotaryEncoding
 from posenc.encodings._waves import angles_of, spectrum
-from posenc.errors import SettingError, even, positive
+from posenc.errors import SettingError, even, whole
 from posenc.positions import Positions
 from posenc.terms import Term, Transform
 
@@ -52,7 +52,7 @@ class CirculantSTRING(RotaryEncoding):
         base: float = 10_000.0,
     ) -> None:
         super().__init__(dim, base, "interleaved")
-        positive("CirculantSTRING", heads=heads, axes=axes, block=block)
+        whole("CirculantSTRING", heads=heads, axes=axes)
         if 2 * axes > dim:
             raise SettingError(
                 f"CirculantSTRING(dim={dim}, axes={axes}): as many pairs as axes are needed, "

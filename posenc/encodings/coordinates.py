@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import PositionsError, positive
+from posenc.errors import PositionsError, whole
 from posenc.positions import Positions
 from posenc.torch_modes import autocast_off
 
@@ -37,7 +37,7 @@ class Coordinates(Absolute):
     tags = Tags(comparable="text has no graph, and a map of the count alone grows without bound")
 
     def __init__(self, dim: int, axes: int = 1, merge: Merge = "add") -> None:
-        positive("Coordinates", dim=dim, axes=axes)
+        whole("Coordinates", dim=dim, axes=axes)
         super().__init__(dim, merge)
         self.dim, self.axes = dim, axes
         self.projection = nn.Linear(axes, dim)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, given, whole
 from posenc.positions import Positions
 from posenc.terms import CountTable, Term
 
@@ -34,7 +34,7 @@ class CoPE(Encoding):
 
     def __init__(self, dim: int, max_position: int = 64, heads: int | None = None) -> None:
         super().__init__()
-        positive("CoPE", dim=dim, heads=heads)
+        whole("CoPE", dim=dim, max_position=max_position, **given(heads=heads))
         if max_position < 2:
             raise SettingError(
                 f"CoPE(max_position={max_position}): it is the number of rows, and one row holds "

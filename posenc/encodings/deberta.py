@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import head_dim_of, linear_in_dtype
-from posenc.errors import PositionsError, SettingError, one_of, positive
+from posenc.errors import PositionsError, SettingError, given, one_of, whole
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Scale, Term
 from posenc.torch_modes import autocast_off
@@ -63,7 +63,7 @@ class DeBERTa(Encoding):
         norm: bool = False,
     ) -> None:
         super().__init__()
-        positive("DeBERTa", span=span)
+        whole("DeBERTa", span=span, **given(buckets=buckets))
         head_dim = head_dim_of("DeBERTa", dim, heads, head_dim)
         if buckets is not None and (buckets % 2 or buckets < 4 or span <= buckets // 2 + 1):
             raise SettingError(
@@ -73,6 +73,7 @@ class DeBERTa(Encoding):
         if not terms or len(set(terms)) < len(terms) or set(terms) - {"c2p", "p2c"}:
             raise SettingError(f"DeBERTa(terms={terms!r}): terms are 'c2p', 'p2c' or both")
         one_of("DeBERTa", ("layer", "own"), projections=projections)
+        one_of("DeBERTa", (False, True), norm=norm)
         self.dim = self.model_dim = dim
         self.heads, self.head_dim, self.span, self.buckets = heads, head_dim, span, buckets
         self.terms, self.projections, self.norm = tuple(terms), projections, norm

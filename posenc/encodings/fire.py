@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import positive
+from posenc.errors import positive, whole
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Network, Term
 from posenc.torch_modes import autocast_off
@@ -43,8 +43,8 @@ class FIRE(Encoding):
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
-        positive("FIRE", heads=heads, width=width, initial_c=initial_c, eps=eps)
-        positive("FIRE", initial_threshold=initial_threshold)
+        whole("FIRE", heads=heads, width=width)
+        positive("FIRE", initial_c=initial_c, initial_threshold=initial_threshold, eps=eps)
         self.heads, self.width, self.eps = heads, width, eps
         self.initial_c, self.initial_threshold = initial_c, initial_threshold
         self.c = nn.Parameter(torch.tensor(float(initial_c)))

@@ -11,7 +11,7 @@ from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Merge, Table, working
 from posenc.encodings._weights import linear_in_dtype
 from posenc.encodings.learned import Learned
-from posenc.errors import SettingError, installing, one_of, positive
+from posenc.errors import SettingError, installing, one_of, positive, whole
 from posenc.torch_modes import autocast_off
 
 Activation = Literal["tanh", "relu"]
@@ -101,7 +101,9 @@ class FLOATER(Table):
         merge: Merge = "add",
     ) -> None:
         super().__init__(dim, max_length, merge)
-        positive("FLOATER", layers=layers, delta=delta, steps=steps, tolerance=tolerance)
+        whole("FLOATER", layers=layers, steps=steps)
+        positive("FLOATER", delta=delta, tolerance=tolerance)
+        one_of("FLOATER", (False, True), share=share)
         one_of("FLOATER", get_args(Solver), solver=solver)
         one_of("FLOATER", get_args(Activation), activation=activation)
         if solver != "rk4" and find_spec("torchdiffeq") is None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import RotaryEncoding, angle, geometric
-from posenc.errors import SettingError, one_of, positive
+from posenc.errors import SettingError, finite, given, one_of, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
 
@@ -59,7 +59,9 @@ class FoPE(RotaryEncoding):
         seed: int = 0,
     ) -> None:
         super().__init__(dim, base, layout)
-        positive("FoPE", length=length, heads=heads, key_heads=key_heads, series=series)
+        whole("FoPE", length=length, **given(heads=heads, key_heads=key_heads, series=series))
+        whole("FoPE", 0, seed=seed)
+        finite("FoPE", gain=gain)
         one_of("FoPE", get_args(Below), below=below)
         self.length, self.heads, self.key_heads = length, heads, key_heads
         self.series, self.gain, self.seed = series, gain, seed
@@ -76,7 +78,7 @@ class FoPE(RotaryEncoding):
             raise SettingError(
                 f"FoPE(heads={heads}, key_heads={key_heads}): heads must be a multiple of key_heads"
             )
-        if not gain >= 0:
+        if gain < 0:
             raise SettingError(f"FoPE(gain={gain}): 0 or more is needed")
         shape = (heads if key_heads is None else key_heads) or 1, kept, width
         drawn = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import PositionsError, ShapeError, positive
+from posenc.errors import PositionsError, ShapeError, finite, whole
 from posenc.positions import Positions
 from posenc.terms import Offset, Term
 from posenc.torch_modes import autocast_off
@@ -40,7 +40,8 @@ class ForgetGate(Encoding):
 
     def __init__(self, dim: int, heads: int, bias: float = 0.0) -> None:
         super().__init__()
-        positive(type(self).__name__, dim=dim, heads=heads)
+        whole(type(self).__name__, dim=dim, heads=heads)
+        finite(type(self).__name__, bias=bias)
         self.dim, self.heads, self.bias = dim, heads, bias
         self.model_dim = dim
         self.gate = nn.Linear(dim, heads)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import Angles
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, positive, whole
 from posenc.positions import Positions, one_axis
 from posenc.terms import Rotate, Term, Transform
 
@@ -38,7 +38,8 @@ class GRAPE(Encoding):
 
     def __init__(self, dim: int, heads: int, base: float = 10_000.0) -> None:
         super().__init__()
-        positive("GRAPE", dim=dim, heads=heads, base=base)
+        whole("GRAPE", dim=dim, heads=heads)
+        positive("GRAPE", base=base)
         if dim < 2:
             raise SettingError(f"GRAPE(dim={dim}): a plane has two dimensions")
         self.dim = self.head_dim = dim

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Tags, bound_for
 from posenc.encodings._absolute import Absolute, Merge
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
-from posenc.errors import PositionsError, SettingError, one_of, positive
+from posenc.errors import PositionsError, SettingError, is_whole, one_of, whole
 from posenc.positions import Positions
 
 Join = Literal["sum", "concat"]
@@ -57,7 +57,7 @@ class GridLearned(Absolute):
         order: Sequence[int] | None = None,
         merge: Merge = "add",
     ) -> None:
-        positive("GridLearned", dim=dim, max_length=max_length, axes=axes)
+        whole("GridLearned", dim=dim, max_length=max_length, axes=axes)
         super().__init__(dim, merge)
         one_of("GridLearned", get_args(Join), join=join)
         self.dim, self.max_length, self.axes = dim, max_length, axes
@@ -65,7 +65,7 @@ class GridLearned(Absolute):
         self.grid = grid_of("GridLearned", axes, grid)
         self.order = None if order is None else tuple(order)
         self._read = tuple(range(axes)) if self.order is None else self.order
-        if sorted(self._read) != list(range(axes)):
+        if not all(map(is_whole, self._read)) or sorted(self._read) != list(range(axes)):
             raise SettingError(
                 f"GridLearned(axes={axes}, order={order}): each axis stands once, "
                 f"a permutation of {tuple(range(axes))}"

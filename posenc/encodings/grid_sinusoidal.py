@@ -9,7 +9,7 @@ from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
 from posenc.encodings.sinusoidal import Sinusoidal
-from posenc.errors import SettingError, one_of, positive
+from posenc.errors import SettingError, is_whole, one_of, positive, whole
 from posenc.positions import Positions
 
 Waves = Literal["half", "interleaved", "apart"]
@@ -57,7 +57,8 @@ class GridSinusoidal(Absolute):
         denominator: Literal["paper", "tensor2tensor"] = "paper",
         merge: Merge = "add",
     ) -> None:
-        positive("GridSinusoidal", dim=dim, axes=axes, base=base)
+        whole("GridSinusoidal", dim=dim, axes=axes)
+        positive("GridSinusoidal", base=base)
         super().__init__(dim, merge)
         one_of("GridSinusoidal", get_args(Waves), layout=layout)
         self.dim, self.axes, self.base = dim, axes, base
@@ -73,13 +74,14 @@ class GridSinusoidal(Absolute):
     def _checked(self) -> list[tuple[int, int]]:
         """The axis and the width of each block of columns."""
         order = tuple(range(self.axes)) if self.order is None else self.order
-        if sorted(order) != list(range(self.axes)):
+        if not all(map(is_whole, order)) or sorted(order) != list(range(self.axes)):
             raise SettingError(
                 f"GridSinusoidal(axes={self.axes}, order={order}): each axis stands once, "
                 f"a permutation of {tuple(range(self.axes))}"
             )
         widths = self.widths or (self.dim // self.axes,) * self.axes
-        if len(widths) != self.axes or sum(widths) != self.dim or any(n % 2 for n in widths):
+        even = all(is_whole(width) and width % 2 == 0 for width in widths)
+        if len(widths) != self.axes or not even or sum(widths) != self.dim:
             raise SettingError(
                 f"GridSinusoidal(dim={self.dim}, axes={self.axes}, widths={widths}): widths are "
                 f"{self.axes} even numbers, one for each axis, that add up to dim"

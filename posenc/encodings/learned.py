@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Merge, Table
-from posenc.errors import SettingError, one_of
+from posenc.errors import SettingError, finite, is_whole, one_of, whole
 
 
 class Learned(Table):
@@ -34,7 +34,8 @@ class Learned(Table):
         self, dim: int, max_length: int, merge: Merge = "add", padding_idx: int | None = None
     ) -> None:
         super().__init__(dim, max_length, merge)
-        if padding_idx is not None and not 0 <= padding_idx < max_length:
+        inside = is_whole(padding_idx) and 0 <= padding_idx < max_length
+        if padding_idx is not None and not inside:
             raise SettingError(
                 f"Learned(max_length={max_length}, padding_idx={padding_idx}): rows are 0 to "
                 f"{max_length - 1}; give one of them, or None"
@@ -95,6 +96,8 @@ class Learned(Table):
         """
         rows, n = self.weight.detach(), self.max_length
         call = f"Learned(max_length={n}).extended({length}, {method!r})"
+        whole("Learned.extended", length=length)
+        finite("Learned.extended", alpha=alpha)
         if length < n:
             raise SettingError(f"{call}: length must be at least max_length")
         if method == "random":
@@ -161,7 +164,10 @@ class Learned(Table):
         arXiv:2010.11929, section 3.2; and the code of each.
         """
         call = f"Learned(max_length={self.max_length}).resized({grid}, {to}, leading={leading})"
-        if min(*grid, *to) < 1 or leading < 0 or leading + grid[0] * grid[1] != self.max_length:
+        whole("Learned.resized", 0, leading=leading)
+        finite("Learned.resized", offset=offset)
+        counted = all(is_whole(size) and size >= 1 for size in (*grid, *to))
+        if not counted or leading + grid[0] * grid[1] != self.max_length:
             raise SettingError(
                 f"{call}: sizes of 1 or more are needed, and a grid that fills the table: "
                 f"{leading} + {grid[0]} * {grid[1]} rows of {self.max_length}"

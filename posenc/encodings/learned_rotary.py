@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._rotary import Angles, RotaryEncoding, angle, geometric
-from posenc.errors import positive
+from posenc.errors import given, whole
 from posenc.positions import one_axis
 from posenc.terms import Layout
 
@@ -40,7 +40,7 @@ class LearnedRotary(RotaryEncoding):
         start: int = 0,
     ) -> None:
         super().__init__(dim, base, layout, rotary_dim, start)
-        positive("LearnedRotary", heads=heads)
+        whole("LearnedRotary", **given(heads=heads))
         self.heads, self.rotary_dim = heads, rotary_dim
         # Frequencies span decades: a step of the logarithm moves each by the same share.
         log = geometric(base, self.rotated_dim, None).log().float()

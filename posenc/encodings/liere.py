@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._grid import by_axis, grid_of, reference_along
 from posenc.encodings._skew import reference_skew, skew
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, given, positive, whole
 from posenc.positions import Positions
 from posenc.terms import Term, Transform
 
@@ -53,7 +53,8 @@ class LieRE(Encoding):
         unit: float = 1.0,
     ) -> None:
         super().__init__()
-        positive("LieRE", dim=dim, heads=heads, axes=axes, unit=unit)
+        whole("LieRE", dim=dim, axes=axes, **given(heads=heads, block=block))
+        positive("LieRE", unit=unit)
         size = dim if block is None else block
         if not 2 <= size <= dim:
             raise SettingError(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding
 from posenc.encodings._grid_bias import GridBias
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import positive
+from posenc.errors import whole
 from posenc.torch_modes import autocast_off
 
 
@@ -35,7 +35,7 @@ class LogCPB(GridBias):
 
     def __init__(self, heads: int, grid: Sequence[int], width: int = 512) -> None:
         super().__init__(heads, grid)
-        positive("LogCPB", width=width)
+        whole("LogCPB", width=width)
         self.width = width
         self.hidden = nn.Linear(2, width)
         self.output = nn.Linear(width, heads, bias=False)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding
 from posenc.encodings._cumulated import CumulatedRotary
 from posenc.encodings._weights import linear_in_dtype
+from posenc.errors import even
 from posenc.terms import Layout
 from posenc.torch_modes import autocast_off
 
@@ -37,7 +38,7 @@ class Mamba3Rotary(CumulatedRotary):
     layout: Layout = "interleaved"
 
     def __init__(self, dim: int, heads: int, head_dim: int, rotary_dim: int | None = None) -> None:
-        half = max(2, head_dim // 4 * 2)
+        half = max(2, even("Mamba3Rotary", "head_dim", head_dim) // 4 * 2)
         super().__init__(dim, heads, head_dim, half if rotary_dim is None else rotary_dim)
         self.time = nn.Linear(dim, heads)
         self.turn = nn.Linear(dim, self.rotated_dim // 2, bias=False)

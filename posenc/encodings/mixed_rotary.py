@@ -7,7 +7,7 @@ from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._grid import by_axis, grid_for, grid_of
 from posenc.encodings._rotary import Angles, RotaryEncoding
 from posenc.encodings._waves import angles_of, reference_angles_of, spectrum
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, whole
 from posenc.terms import Layout
 
 
@@ -44,7 +44,7 @@ class MixedRotary(RotaryEncoding):
         layout: Layout = "interleaved",
     ) -> None:
         super().__init__(dim, base, layout)
-        positive("MixedRotary", heads=heads, axes=axes)
+        whole("MixedRotary", heads=heads, axes=axes)
         if dim % (2 * axes):
             raise SettingError(
                 f"MixedRotary(dim={dim}, axes={axes}): each axis starts with as many pairs, "

@@ -9,7 +9,7 @@ from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._rotary import Angles, angle_by_axis
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.scaling import Scaling, YaRN
-from posenc.errors import SettingError, one_of
+from posenc.errors import SettingError, one_of, whole
 from posenc.terms import Layout
 
 
@@ -57,6 +57,8 @@ class MRoPE(Rotary):
         self.sections, self.interleaved = tuple(sections), interleaved
         self.axes, pairs = len(self.sections), self.rotated_dim // 2
         call = f"MRoPE(dim={dim}, sections={self.sections}, interleaved={interleaved!r})"
+        for count in self.sections:
+            whole("MRoPE", 0, sections=count)
         if min(self.sections, default=0) < 1 or sum(self.sections) != pairs:
             half = "dim/2" if rotary_dim is None else "rotary_dim/2"
             raise SettingError(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import head_dim_of, linear_in_dtype
-from posenc.errors import PositionsError, SettingError, ShapeError, UnsupportedError, positive
+from posenc.errors import PositionsError, SettingError, ShapeError, UnsupportedError, given, whole
 from posenc.positions import Positions
 from posenc.terms import Householder, Term
 from posenc.torch_modes import autocast_off
@@ -59,7 +59,7 @@ class PaTH(Encoding):
     ) -> None:
         super().__init__()
         self.width = self.head_dim = head_dim_of("PaTH", dim, heads, head_dim)
-        positive("PaTH", key_heads=key_heads, rank=rank)
+        whole("PaTH", **given(key_heads=key_heads, rank=rank))
         if key_heads is not None and heads % key_heads:
             raise SettingError(
                 f"PaTH(heads={heads}, key_heads={key_heads}): heads must be a multiple, for as "

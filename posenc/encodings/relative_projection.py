@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import PositionsError, ShapeError, positive
+from posenc.errors import PositionsError, ShapeError, whole
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term
 from posenc.torch_modes import autocast_off
@@ -36,7 +36,7 @@ class RelativeProjection(Encoding):
 
     def __init__(self, dim: int, heads: int, extent: int = 1024, rank: int = 16) -> None:
         super().__init__()
-        positive("RelativeProjection", dim=dim, heads=heads, extent=extent, rank=rank)
+        whole("RelativeProjection", dim=dim, heads=heads, extent=extent, rank=rank)
         self.dim, self.heads, self.extent, self.rank = dim, heads, extent, rank
         self.model_dim = dim
         self.project = nn.Linear(dim, heads * rank, bias=False)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs
 from posenc.encodings._rotary import TwoZones
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, finite, given, whole
 from posenc.terms import Layout
 
 
@@ -41,8 +41,9 @@ class ReRoPE(TwoZones):
         layout: Layout = "half",
     ) -> None:
         super().__init__(dim, window, base, layout)
-        positive("ReRoPE", window=window)
-        if leak is not None and not leak >= 1:
+        whole("ReRoPE", window=window)
+        finite("ReRoPE", **given(leak=leak))
+        if leak is not None and leak < 1:
             raise SettingError(
                 f"ReRoPE(leak={leak}): distances beyond the window shrink by it, so leak must be "
                 "at least 1 (1 is plain RoPE, None clips them)"

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.scaling import Scaling, YaRN
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, is_whole, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
 
@@ -46,12 +46,12 @@ class RoPEPlusPlus(Rotary):
         scaling: Scaling | None = None,
     ) -> None:
         super().__init__(dim, base, layout, scaling=scaling)
-        positive("RoPEPlusPlus", heads=heads)
+        whole("RoPEPlusPlus", heads=heads)
         self.heads = heads
         self.imaginary = None if imaginary is None else tuple(imaginary)
         self._turned = tuple(range(1, heads, 2)) if self.imaginary is None else self.imaginary
         known = set(self._turned) & set(range(heads))
-        if len(known) < len(self._turned):
+        if len(known) < len(self._turned) or not all(map(is_whole, self._turned)):
             raise SettingError(
                 f"RoPEPlusPlus(heads={heads}, imaginary={imaginary!r}): give each head once, "
                 f"0 to {heads - 1}"

@@ -7,7 +7,7 @@ from torch import Tensor
 from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias, Distances
 from posenc.encodings._rotary import geometric
-from posenc.errors import even, positive
+from posenc.errors import even, one_of, positive
 
 
 class Sandwich(DistanceBias):
@@ -34,6 +34,7 @@ class Sandwich(DistanceBias):
     ) -> None:
         super().__init__(heads)
         positive("Sandwich", base=base)
+        one_of("Sandwich", (False, True), centered=centered)
         self.dim, self.base, self.centered = even("Sandwich", "dim", dim), base, centered
 
     @classmethod

@@ -9,7 +9,7 @@ from posenc.encoding import Context, Encoding
 from posenc.encodings._cumulated import CumulatedRotary
 from posenc.encodings._rotary import geometric
 from posenc.encodings._weights import linear_in_dtype
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, one_of, positive, whole
 from posenc.positions import Positions
 from posenc.torch_modes import autocast_off
 
@@ -48,7 +48,9 @@ class SelectiveRotary(CumulatedRotary):
         base: float = 500_000.0,
     ) -> None:
         super().__init__(dim, heads, head_dim, None)
-        positive("SelectiveRotary", rank=rank, conv=conv, base=base)
+        whole("SelectiveRotary", rank=rank, conv=conv)
+        positive("SelectiveRotary", base=base)
+        one_of("SelectiveRotary", (False, True), gate=gate)
         if dim % heads:
             raise SettingError(
                 f"SelectiveRotary(dim={dim}, heads={heads}): dim must be a multiple of heads"

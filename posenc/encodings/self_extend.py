@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._rotary import TwoZones
-from posenc.errors import positive
+from posenc.errors import whole
 from posenc.terms import Layout
 
 
@@ -41,7 +41,7 @@ class SelfExtend(TwoZones):
         layout: Layout = "half",
     ) -> None:
         super().__init__(dim, window, base, layout)
-        positive("SelfExtend", window=window, group=group)
+        whole("SelfExtend", window=window, group=group)
         self.group = group
 
     @classmethod

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import geometric
-from posenc.errors import SettingError, even, one_of, positive
+from posenc.errors import even, given, one_of, whole
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term, ValueTable
 
@@ -45,10 +45,10 @@ class Shaw(Encoding):
         future: int | None = None,
     ) -> None:
         super().__init__()
-        positive("Shaw", dim=dim, clip=clip)
+        whole("Shaw", dim=dim, clip=clip)
+        whole("Shaw", 0, **given(future=future))
         one_of("Shaw", ("learned", "sinusoidal", "nezha"), table=table)
-        if future is not None and future < 0:
-            raise SettingError(f"Shaw(future={future}): future must be at least 0, or None")
+        one_of("Shaw", (False, True), values=values)
         self.dim = dim if table == "learned" else even("Shaw", "dim", dim)
         self.clip, self.values, self.table, self.future = clip, values, table, future
         self.head_dim = dim

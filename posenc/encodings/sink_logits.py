@@ -1,4 +1,3 @@
-import math
 from collections.abc import Iterator
 
 import torch
@@ -6,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Scores, Tags
-from posenc.errors import SettingError, whole
+from posenc.errors import finite, one_of, whole
 from posenc.positions import Positions
 from posenc.terms import SinkLogit, Term
 
@@ -42,8 +41,8 @@ class SinkLogits(Encoding):
     def __init__(self, heads: int, value: float = 0.0, learned: bool = True) -> None:
         super().__init__()
         whole("SinkLogits", heads=heads)
-        if not math.isfinite(value):
-            raise SettingError(f"SinkLogits(value={value}): a finite number is needed")
+        finite("SinkLogits", value=value)
+        one_of("SinkLogits", (False, True), learned=learned)
         self.heads, self.value, self.learned = heads, value, learned
         self.logit = nn.Parameter(self._initial(torch.float32)) if learned else None
 

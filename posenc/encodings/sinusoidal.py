@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
-from posenc.errors import SettingError, one_of, positive
+from posenc.errors import SettingError, one_of, positive, whole
 from posenc.positions import Positions
 
 
@@ -42,7 +42,8 @@ class Sinusoidal(Absolute):
         denominator: Literal["paper", "tensor2tensor"] = "paper",
         merge: Merge = "add",
     ) -> None:
-        positive("Sinusoidal", dim=dim, base=base)
+        whole("Sinusoidal", dim=dim)
+        positive("Sinusoidal", base=base)
         super().__init__(dim, merge)
         one_of("Sinusoidal", ("interleaved", "half"), layout=layout)
         one_of("Sinusoidal", ("paper", "tensor2tensor"), denominator=denominator)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding
 from posenc.encodings._grid_bias import GridBias
+from posenc.errors import one_of
 
 
 class SwinBias(GridBias):
@@ -32,6 +33,7 @@ class SwinBias(GridBias):
 
     def __init__(self, heads: int, grid: Sequence[int], class_token: bool = False) -> None:
         super().__init__(heads, grid)
+        one_of("SwinBias", (False, True), class_token=class_token)
         self.class_token = class_token
         self.rows = (2 * self.grid[0] - 1) * (2 * self.grid[1] - 1)
         self.weight = nn.Parameter(torch.randn(self.rows + 3 * class_token, heads) * 0.02)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._distance import DistanceBias
-from posenc.errors import SettingError
+from posenc.errors import SettingError, one_of, whole
 
 
 class T5Bias(DistanceBias):
@@ -34,6 +34,8 @@ class T5Bias(DistanceBias):
         self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
         super().__init__(heads)
+        whole("T5Bias", buckets=buckets, max_distance=max_distance)
+        one_of("T5Bias", (False, True), bidirectional=bidirectional)
         exact = buckets // 4 if bidirectional else buckets // 2
         if buckets % 2 or exact < 1:
             least = 4 if bidirectional else 2

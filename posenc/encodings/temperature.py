@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import SettingError, one_of, positive
+from posenc.errors import SettingError, given, is_finite, one_of, positive, whole
 from posenc.positions import Positions, one_axis
 from posenc.terms import Scale, Term
 
@@ -91,10 +91,12 @@ class Temperature(Encoding):
         bound.apply_defaults()
         for name, value in bound.kwargs.items():
             setattr(self, name, value)
-            least = {"original_length": 2, "factor": 1}.get(name)
-            if least is not None and not value >= least:
-                raise SettingError(f"Temperature({name}={value}): {name} must be at least {least}")
-        positive("Temperature", strength=self.strength)
+        whole("Temperature", 2, **given(original_length=self.original_length))
+        if self.factor is not None and (not is_finite(self.factor) or self.factor < 1):
+            raise SettingError(
+                f"Temperature(factor={self.factor!r}): factor must be at least 1, a finite number"
+            )
+        positive("Temperature", **given(strength=self.strength))
         self.tags = replace(self.tags, translation_invariant=kind == "yarn")
 
     @classmethod

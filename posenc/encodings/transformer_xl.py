@@ -7,7 +7,7 @@ from torch import nn
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
 from posenc.encodings._rotary import geometric
 from posenc.encodings._weights import head_dim_of
-from posenc.errors import even, positive
+from posenc.errors import even, given, positive, whole
 from posenc.positions import Positions
 from posenc.terms import GatherTable, Term
 from posenc.torch_modes import autocast_off
@@ -44,7 +44,8 @@ class TransformerXL(Encoding):
         base: float = 10_000.0,
     ) -> None:
         super().__init__()
-        positive("TransformerXL", base=base, clamp=clamp)
+        positive("TransformerXL", base=base)
+        whole("TransformerXL", **given(clamp=clamp))
         head_dim = head_dim_of("TransformerXL", dim, heads, head_dim)
         self.dim = self.model_dim = even("TransformerXL", "dim", dim)
         self.heads, self.head_dim, self.clamp, self.base = heads, head_dim, clamp, base

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge, working
-from posenc.errors import PositionsError, SettingError, positive
+from posenc.errors import PositionsError, SettingError, whole
 from posenc.positions import Positions
 
 
@@ -37,7 +37,7 @@ class TreePath(Absolute):
     tags = Tags(comparable="text is no tree, and as a chain it is told apart up to depth alone")
 
     def __init__(self, dim: int, degree: int = 2, depth: int = 16, merge: Merge = "add") -> None:
-        positive("TreePath", dim=dim, degree=degree, depth=depth)
+        whole("TreePath", dim=dim, degree=degree, depth=depth)
         super().__init__(dim, merge)
         if dim % (degree * depth):
             raise SettingError(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
-from posenc.errors import SettingError, ShapeError, one_of, positive
+from posenc.errors import SettingError, ShapeError, is_finite, one_of, positive, whole
 from posenc.positions import Positions
 
 Wave = Literal["sine", "triangle", "square", "sawtooth"] | Callable[[Tensor], Tensor]
@@ -82,7 +82,8 @@ class Waveform(Absolute):
         base: float = 10_000.0,
         merge: Merge = "add",
     ) -> None:
-        positive("Waveform", dim=dim, base=base)
+        whole("Waveform", dim=dim)
+        positive("Waveform", base=base)
         super().__init__(dim, merge)
         if not callable(wave) and wave not in WAVES:
             raise SettingError(f"Waveform(wave={wave!r}): {', '.join(WAVES)} or a function")
@@ -105,14 +106,14 @@ class Waveform(Absolute):
                     f"Waveform(frequencies={frequencies!r}): 'geometric', 'one' or a sequence"
                 )
             return frequencies
-        numbers = tuple(float(frequency) for frequency in frequencies)
+        numbers = tuple(frequencies)
         need = (self.dim + 1) // 2 if self.pairing == "quadrature" else self.dim
-        if len(numbers) != need or not all(0 < frequency < math.inf for frequency in numbers):
+        if len(numbers) != need or not all(is_finite(x) and x > 0 for x in numbers):
             raise SettingError(
                 f"Waveform(dim={self.dim}, pairing={self.pairing!r}, frequencies={numbers}): "
                 f"{need} positive numbers of radians per token are needed"
             )
-        return numbers
+        return tuple(map(float, numbers))
 
     @classmethod
     def for_model(cls, *, model_dim: int, **_: object) -> Encoding:

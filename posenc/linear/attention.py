@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.backends.backend import check_shapes
-from posenc.errors import SettingError
+from posenc.errors import one_of, whole
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import Place, absorb, both_ways, divided, read, scan, within
 from posenc.lowering import Lowerable, Lowered, lower
@@ -57,11 +57,8 @@ def linear_attention(
     Source: Su et al. 2021, arXiv:2104.09864, equation 19; phi: Katharopoulos et al. 2020,
     arXiv:2006.16236, equation 7.
     """
-    if form not in ("parallel", "chunked", "recurrent") or chunk < 1:
-        raise SettingError(
-            f"linear_attention(form={form!r}, chunk={chunk}): form is 'parallel', 'chunked' or "
-            "'recurrent', and chunk at least 1"
-        )
+    one_of("linear_attention", ("parallel", "chunked", "recurrent"), form=form)
+    whole("linear_attention", chunk=chunk)
     check_shapes(q, k, v)
     if isinstance(rotary, Lowered):
         positions, causal = lower(rotary, positions, causal=causal).positions, None

@@ -10,12 +10,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.backends.backend import check_shapes
-from posenc.errors import CacheError, PositionsError, ShapeError
+from posenc.errors import CacheError, PositionsError, ShapeError, whole
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan
 from posenc.lowering import Lowerable, Lowered
 from posenc.positions import Positions, Tokens, as_positions
-from posenc.torch_modes import autocast_off
+from posenc.torch_modes import arithmetic, autocast_off
 
 
 def linear_step(
@@ -43,14 +43,17 @@ def linear_step(
     Example: `out, state = linear_step(q, k, v, Rotary(64), state)`.
     """
     check_shapes(q, k, v)
+    whole("linear_step", chunk=chunk)
     t = k.shape[2]
-    if q.shape[2] != t or chunk < 1:
+    if q.shape[2] != t:
         raise ShapeError(
-            "linear_step takes queries and keys of the same new tokens, in chunks of 1 or more: "
-            f"got {q.shape[2]} queries, {t} keys and chunk={chunk}"
+            "linear_step takes queries and keys of the same new tokens: "
+            f"got {q.shape[2]} queries, {t} keys"
         )
     if positions is None and isinstance(rotary, Lowered):
         positions = rotary.positions
+    if state is not None:
+        _check_alike(state.numerator, arithmetic(q, k), q.device)
     counting = positions is None
     placed = _counted_on(state, t, q.device) if positions is None else _ending_with(positions, t)
     with autocast_off(q.device):
@@ -110,6 +113,14 @@ def _following(
     end = end.amax(dim=-1)
     # Where all new tokens of a row are padding, it stays where it was.
     return end if before is None else torch.maximum(end, before)
+
+
+def _check_alike(held: Tensor, dtype: torch.dtype, device: torch.device) -> None:
+    if held.dtype != dtype or held.device != device:
+        raise CacheError(
+            f"linear_step got a state of {held.dtype} on {held.device}, but these tokens make one "
+            f"of {dtype} on {device}: use one state per layer and per batch"
+        )
 
 
 def _check_state(state: LinearState, empty: LinearState, place: Place) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from posenc.errors import PositionsError, positive
+from posenc.errors import PositionsError, whole
 from posenc.positions import Positions
 from posenc.positions.plans import Plan, tokens_of_ranks
 
@@ -31,7 +31,7 @@ class Layer:
     width: int = 2
 
     def __post_init__(self) -> None:
-        positive("Layer", **vars(self))
+        whole("Layer", **vars(self))
 
     @property
     def sum_width(self) -> int:

@@ -15,9 +15,10 @@ from torch.distributed.tensor.parallel import (
 )
 
 from posenc.encoding import Context
+from posenc.encoding_lists import owned
 from posenc.errors import ShapeError
 from posenc.lowering import Lowered, lower
-from posenc.model import Attention, Transformer, owned
+from posenc.model import Attention, Transformer
 from posenc.parallel.heads import heads_of
 from posenc.terms import Term, turns_in
 from posenc.torch_modes import altered

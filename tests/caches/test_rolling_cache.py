@@ -251,7 +251,7 @@ def test_a_payload_that_does_not_add_up_is_refused() -> None:
 def test_its_settings_and_length() -> None:
     with pytest.raises(SettingError, match="window=0"):
         RollingCache(0)
-    with pytest.raises(CacheError, match="sinks=-1"):
+    with pytest.raises(SettingError, match="sinks=-1"):
         RollingCache(4, -1)
     cache, masks = RollingCache(3, length=8), [SlidingWindow(3)]
     stream(masks, cache, (5, 2))

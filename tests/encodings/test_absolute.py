@@ -146,7 +146,10 @@ def test_binary_of_every_int64_needs_no_extent() -> None:
 
 
 REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
-    r"Sinusoidal\(dim=0\): dim must be greater than 0": (SettingError, lambda: Sinusoidal(0)),
+    r"Sinusoidal\(dim=0\): dim must be a whole number": (
+        SettingError,
+        lambda: Sinusoidal(0),
+    ),
     r"Sinusoidal\(denominator='fairseq'\): denominator is 'paper' or 'tensor2tensor'": (
         SettingError,
         lambda: Sinusoidal(8, denominator="fairseq"),

@@ -40,7 +40,7 @@ def tables(encoding: Encoding, length: int = 4, context: Context | None = None) 
     [
         (lambda: Shaw(0), r"Shaw\(dim=0\)"),
         (lambda: Shaw(8, clip=0), r"Shaw\(clip=0\)"),
-        (lambda: Shaw(8, future=-1), r"Shaw\(future=-1\).*at least 0"),
+        (lambda: Shaw(8, future=-1), r"Shaw\(future=-1\).*0 or more"),
         (lambda: Shaw(8, table="fixed"), "'learned', 'sinusoidal' or 'nezha'"),
         (lambda: Shaw(7, table="sinusoidal"), r"Shaw\(dim=7\).*even"),
         (lambda: TransformerXL(15, 3), r"TransformerXL\(dim=15\).*even"),

@@ -31,8 +31,8 @@ def qkv() -> tuple[Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"dim": 0}, r"CoPE\(dim=0\): dim must be greater than 0"),
-        ({"dim": 8, "heads": 0}, r"CoPE\(heads=0\): heads must be greater than 0"),
+        ({"dim": 0}, r"CoPE\(dim=0\): dim must be a whole number"),
+        ({"dim": 8, "heads": 0}, r"CoPE\(heads=0\): heads must be a whole number"),
         ({"dim": 8, "max_position": 1}, r"CoPE\(max_position=1\): it is the number of rows"),
     ],
 )

@@ -167,7 +167,7 @@ def test_relu_grows_where_tanh_does_not() -> None:
     ("settings", "message"),
     [
         ({"max_length": 0}, r"FLOATER\(max_length=0\)"),
-        ({"layers": 0}, r"FLOATER\(layers=0\): layers must be greater than 0"),
+        ({"layers": 0}, r"FLOATER\(layers=0\): layers must be a whole number"),
         ({"delta": 0.0}, r"FLOATER\(delta=0\.0\)"),
         ({"steps": 0}, r"FLOATER\(steps=0\)"),
         ({"tolerance": -1.0}, r"FLOATER\(tolerance=-1\.0\)"),

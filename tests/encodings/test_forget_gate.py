@@ -48,7 +48,7 @@ def inputs(length: int = LENGTH, batch: int = 2) -> tuple[Tensor, Tensor, Tensor
 
 @pytest.mark.parametrize(("dim", "heads"), [(0, 4), (16, 0)])
 def test_bad_settings(dim: int, heads: int) -> None:
-    with pytest.raises(SettingError, match=r"ForgetGate\((dim|heads)=0\): .* greater than 0"):
+    with pytest.raises(SettingError, match=r"ForgetGate\((dim|heads)=0\): .* 1 or more"):
         ForgetGate(dim, heads)
 
 

@@ -32,7 +32,7 @@ def test_beside_a_rotation_and_a_temperature(backend: str, scale: float | None) 
 
 
 def test_wrong_settings_and_inputs() -> None:
-    with pytest.raises(SettingError, match=r"extent=0.* greater than 0"):
+    with pytest.raises(SettingError, match=r"extent=0.* 1 or more"):
         RelativeProjection(16, 4, extent=0)
     q = torch.zeros(1, 4, 5, 8)
     with pytest.raises(ShapeError, match=r"\(batch, tokens, 16\) is needed, the layer's input"):

@@ -165,7 +165,7 @@ def test_settings_decide_what_is_claimed() -> None:
         (lambda: pe.YaRN(4.0, 64, attention_factor=0.0), r"attention_factor must be greater"),
         (lambda: pe.LongRoPE([1.0], [1.0], 1, 4.0), r"ln\(original_length\)"),
         (lambda: pe.LongRoPE([1.0], [1.0], 8, 0.5), r"factor=0.5.*at least 1"),
-        (lambda: pe.LongRoPE([1.0, 0.0], [1.0, 1.0], 8, 4.0), r"min\(short\)=0.0"),
+        (lambda: pe.LongRoPE([1.0, 0.0], [1.0, 1.0], 8, 4.0), r"LongRoPE\(short=0.0\)"),
         (lambda: pe.LongRoPE([1.0], [1.0], 8, 4.0, -1.0), r"attention_factor=-1.0"),
         (lambda: pe.Llama3(8.0, 4.0, 1.0, 64), r"0 < low_freq_factor <= high_freq_factor"),
         (lambda: Rotary(2, scaling=pe.NTK(2.0)), r"turns 2 dimensions: .* needs 4 or more"),

@@ -210,14 +210,14 @@ def test_zones_are_causal_and_read_keys_that_were_not_turned(name: str) -> None:
 
 BAD: dict[str, Callable[[], Encoding]] = {
     r"ReRoPE\(dim=7\).*even": lambda: ReRoPE(7, 3),
-    r"ReRoPE\(window=0\): window must be greater than 0": lambda: ReRoPE(8, 0),
+    r"ReRoPE\(window=0\): window must be a whole number": lambda: ReRoPE(8, 0),
     r"ReRoPE\(base=-1.0\)": lambda: ReRoPE(8, 3, base=-1.0),
     r"ReRoPE\(layout='meta'\): layout is 'half' or": lambda: ReRoPE(8, 3, layout="meta"),
     r"ReRoPE\(leak=0.5\).*at least 1": lambda: ReRoPE(8, 3, leak=0.5),
     r"ReRoPE\(leak=nan\)": lambda: ReRoPE(8, 3, leak=float("nan")),
     r"SelfExtend\(dim=9\)": lambda: SelfExtend(9, 3, 2),
     r"SelfExtend\(window=-1\)": lambda: SelfExtend(8, -1, 2),
-    r"SelfExtend\(group=0\): group must be greater than 0": lambda: SelfExtend(8, 3, 0),
+    r"SelfExtend\(group=0\): group must be a whole number": lambda: SelfExtend(8, 3, 0),
     r"SelfExtend\(layout='meta'\)": lambda: SelfExtend(8, 3, 2, layout="meta"),
     r"LMInfinite\(dim=0\)": lambda: LMInfinite(0, 3),
     r"LMInfinite\(window=0\)": lambda: LMInfinite(8, 0),

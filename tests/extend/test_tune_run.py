@@ -225,7 +225,7 @@ def test_a_method_whose_training_breaks_down_is_told_and_the_others_measured(
         (("--tune", "2", "--tune-length", "501"), "within the farthest length of --to, 500"),
         (("--tune", "2", "--tune-lr", "0"), "rate must be greater than 0"),
         (("--tune", "2", "--tune-lr", "nan"), "rate must be greater than 0"),
-        (("--tune", "2", "--tune-lr", "inf"), "a finite rate is needed"),
+        (("--tune", "2", "--tune-lr", "inf"), "rate must be greater than 0, a finite number"),
         (("--tune-rank", "4"), "give --tune STEPS too"),
         (("--tune", "2", "--methods", "dynamic"), "dynamic: it turns by the length of the input"),
         (("--tune", "2", "--methods", "rerope,sinks"), "sinks: it tells tokens apart by their"),

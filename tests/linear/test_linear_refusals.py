@@ -103,6 +103,11 @@ def test_bad_calls_say_what_to_do() -> None:
     _, state = linear_step(q, k, v, rope)
     with pytest.raises(CacheError, match=r"\(2, 3, 10, 4\).*\(2, 3, 10, 3\).*one state per layer"):
         linear_step(q, k, v[..., :3], rope, state)
+    for other in (torch.float32, torch.bfloat16):
+        with pytest.raises(CacheError, match=r"a state of torch\.float64 on cpu, .*torch\.float32"):
+            linear_step(*(x.to(other) for x in (q, k, v)), rope, state)
+    with pytest.raises(CacheError, match=r"a state of .* on cpu, .* on meta"):
+        linear_step(*(x.to("meta") for x in (q, k, v)), rope, state)
     packed = Positions.build(documents=torch.zeros(7).long(), causal=True)
     with pytest.raises(CacheError, match="the state is of tokens without"):
         linear_step(q, k, v, rope, state, positions=packed)

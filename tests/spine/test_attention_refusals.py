@@ -1,5 +1,6 @@
 """What attend refuses: backends, tables, heads, shapes and positions that do not fit."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -185,3 +186,6 @@ def test_a_scale_that_would_get_no_gradient(run: Callable[..., Tensor], queries:
     given = (q, k, v) if run is pe.attend else (q, k)
     with pytest.raises(UnsupportedError, match=r"scale=tensor\(0.5.*: give a number"):
         run(*given, scale=torch.tensor(0.5, requires_grad=True))
+    for scale in (math.nan, math.inf, "2", True):
+        with pytest.raises(UnsupportedError, match=rf"scale={scale!r}: give a number"):
+            run(*given, scale=scale)

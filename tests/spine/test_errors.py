@@ -50,7 +50,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
         8, 8, padding_idx=8
     ),
     r"Learned\(max_length=8, padding_idx=-1\)": lambda: Learned(8, 8, padding_idx=-1),
-    r"ALiBi\(heads=0\): heads must be greater than 0": lambda: pe.ALiBi(0),
+    r"ALiBi\(heads=0\): heads must be a whole number \(int\), 1 or more": lambda: pe.ALiBi(0),
     r"ALiBi\(slopes='bloom'\): slopes are 'press' or 'geometric'": lambda: pe.ALiBi(
         8, slopes="bloom"
     ),

@@ -187,7 +187,7 @@ def test_it_compiles_and_exports_at_any_length() -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "said"),
     [
-        ((16, 2, 0), {}, "max_length must be greater than 0"),
+        ((16, 2, 0), {}, "max_length must be a whole number"),
         ((16, 2, 8), {"passes": 0}, r"EnhancedMaskDecoder\(passes=0\)"),
         ((15, 2, 8), {}, "dim must be a multiple of heads"),
     ],

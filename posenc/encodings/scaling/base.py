@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from posenc.errors import SettingError
+from posenc.errors import SettingError, finite, is_finite, is_whole
 from posenc.frequencies import FREQUENCIES, GAINS, default, no_gain
 
 Theta = Float64[Tensor, "r"]
@@ -27,11 +27,13 @@ class Scaling:
     fewest_pairs: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not getattr(self, "factor", 1.0) >= 1:
+        factor, length = getattr(self, "factor", 1.0), getattr(self, "original_length", 1)
+        if not is_finite(factor) or factor < 1:
             raise SettingError(
-                f"{self!r}: factor is how many times farther to reach, and must be at least 1"
+                f"{self!r}: factor is how many times farther to reach, and must be at least 1, "
+                "a finite number"
             )
-        if getattr(self, "original_length", 1) < 1:
+        if not is_whole(length) or length < 1:
             raise SettingError(
                 f"{self!r} needs original_length: how many tokens the model was trained on"
             )
@@ -74,5 +76,7 @@ def by_turns(theta: Theta, original_length: int, low: float, high: float) -> The
 
 
 def check_ramp(scaling: Scaling, slow: str, fast: str) -> None:
-    if not 0 < getattr(scaling, slow) <= getattr(scaling, fast):
+    turns = {name: getattr(scaling, name) for name in (slow, fast)}
+    finite(type(scaling).__name__, **turns)
+    if not 0 < turns[slow] <= turns[fast]:
         raise SettingError(f"{scaling!r}: 0 < {slow} <= {fast} is needed")

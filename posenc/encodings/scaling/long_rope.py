@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, given, positive
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class LongRoPE(Scaling):
         for name in ("short", "long"):
             # As tuples the value can be hashed, and shows itself alike however it was given.
             object.__setattr__(self, name, tuple(getattr(self, name)))
-            positive("LongRoPE", **{f"min({name})": min(getattr(self, name), default=0.0)})
-        positive("LongRoPE", attention_factor=self.attention_factor)
+            for divisor in getattr(self, name):
+                positive("LongRoPE", **{name: divisor})
+        positive("LongRoPE", **given(attention_factor=self.attention_factor))
 
     def check(self, base: float, dim: int) -> None:
         super().check(base, dim)

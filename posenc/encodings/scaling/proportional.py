@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
-from posenc.errors import SettingError
+from posenc.errors import SettingError, finite
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,10 @@ class Proportional(Scaling):
     """
 
     fraction: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        finite("Proportional", fraction=self.fraction)
 
     def check(self, base: float, dim: int) -> None:
         super().check(base, dim)

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta, by_turns, check_ramp
-from posenc.errors import SettingError, positive
+from posenc.errors import SettingError, given, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class YaRN(Scaling):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ramp(self, "beta_slow", "beta_fast")
-        if self.ramp not in ("code", "paper"):
-            raise SettingError(f"YaRN(ramp={self.ramp!r}): ramp is 'code' or 'paper'")
+        one_of("YaRN", ("code", "paper"), ramp=self.ramp)
         if (self.mscale is None) != (self.mscale_all_dim is None):
             raise SettingError(
                 f"{self!r}: libraries differ on what mscale or mscale_all_dim alone means; "
                 "give both, or attention_factor"
             )
         gains = {"mscale": self.mscale, "mscale_all_dim": self.mscale_all_dim}
-        positive("YaRN", attention_factor=self.attention_factor, **gains)
+        positive("YaRN", **given(attention_factor=self.attention_factor, **gains))
+        one_of("YaRN", (False, True), truncate=self.truncate)
 
     def check(self, base: float, dim: int) -> None:
         super().check(base, dim)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from posenc.errors import SettingError, positive, whole
+from posenc.errors import SettingError, given, positive, whole
 
 RANK = 8
 # What a few cores train in seconds a step.
@@ -40,14 +40,10 @@ class Tuning:
 
     def __post_init__(self) -> None:
         whole("extend --tune", steps=self.steps)
-        if self.length is not None:
-            # A window of two chunks predicts one token at least.
-            whole("extend --tune-length", 3, length=self.length)
-        if self.rank is not None:
-            whole("extend --tune-rank", rank=self.rank)
-        positive("extend --tune-lr", rate=self.rate)
-        if self.rate is not None and not math.isfinite(self.rate):
-            raise SettingError(f"extend --tune-lr {self.rate}: a finite rate is needed")
+        # A window of two chunks predicts one token at least.
+        whole("extend --tune-length", 3, **given(length=self.length))
+        whole("extend --tune-rank", **given(rank=self.rank))
+        positive("extend --tune-lr", **given(rate=self.rate))
 
     def settled(self, trained: int, target: int) -> "Tuning":
         """The same with every default filled in, for a model and the farthest length to reach.

@@ -1,0 +1,24 @@
+"""Lists of encodings, as modules own them."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from torch import nn
+
+from posenc.encoding import Encoding
+from posenc.lowering import check_fits, encodings_in
+
+
+def fitting(
+    encoding: Encoding | Sequence[Encoding] | None, owner: str, heads: int, head_dim: int
+) -> nn.ModuleList:
+    """The encodings that `owner` was given, if they suit its heads."""
+    parts = encodings_in(encoding, owner)
+    for part in parts:
+        check_fits(part, heads=heads, head_dim=head_dim)
+    return nn.ModuleList(parts)
+
+
+def owned(encodings: nn.ModuleList) -> list[Encoding]:
+    """The members of a list that holds encodings only, which ModuleList's type does not tell."""
+    return cast(list[Encoding], list(encodings))
