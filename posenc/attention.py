@@ -15,7 +15,7 @@ from posenc.backends.backend import Call, check_shapes
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, UnsupportedError, is_finite
+from posenc.errors import PositionsError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, check_scale, check_sizes, flatten, lower
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
@@ -220,7 +220,7 @@ def build_call(
     """What a backend is given, by what `posenc.attend` is; where v is None, keys stand for it."""
     values, v = v, k if v is None else v
     check_shapes(q, k, v)
-    if not is_finite(dropout) or not 0 <= dropout < 1:
+    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
         raise UnsupportedError(f"attend(dropout={dropout!r}): a probability in [0, 1) is needed")
     if cache is not None:
         cache.check(encoding, k.shape[-2])

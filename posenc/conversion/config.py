@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.conversion.pairs import FusedHeads
-from posenc.errors import ConversionError, SettingError, shown
+from posenc.errors import ConfigError, ConversionError, SettingError, UnknownNameError, shown
 
 CONFIG = "config.json"
 
@@ -49,18 +49,30 @@ def geometry(path: Path, asked: Geometry) -> Geometry:
 
 
 def read_config(file: Path) -> Geometry:
-    """The heads that a config.json of transformers describes; for MLA, those of the queries."""
+    """The heads that a config.json of transformers describes; for MLA, those of the queries.
+
+    Raises ConversionError for what is no configuration, and for layers that differ.
+    """
+    # Here, for changing the layout of a tensor needs none of it.
+    from posenc.models.read.rope import SHARES
+
     try:
         config = json.loads(file.read_bytes())
         if not isinstance(config, dict):
             raise ValueError("it is no object")
     except (OSError, ValueError, RecursionError) as error:
         raise ConversionError(f"{file} is not a model's configuration: {error}") from None
+    rotary_dims = _by_layers(file, config)
     text = config.get("text_config")
     config |= text if isinstance(text, dict) else {}
     rope = config.get("rope_parameters") or config.get("rope_scaling")
     rope = rope if isinstance(rope, dict) else {}
-    config |= rope
+    # One for all layers, or one for each kind of them.
+    kinds = [x for x in rope.values() if isinstance(x, dict)] or [rope]
+    shares = {name: x[name] for x in kinds for name in SHARES if x.get(name) is not None}
+    if any(x.get(name, 1.0) != share for name, share in shares.items() for x in kinds):
+        raise _differ(file)
+    config |= rope | shares
 
     def number(*names: str, kind: Any = int) -> Any:
         value = next((config[name] for name in names if config.get(name) is not None), None)
@@ -78,8 +90,30 @@ def read_config(file: Path) -> Geometry:
     head_dim, width = number("head_dim"), number("hidden_size", "n_embd", "dim")
     if head_dim is None and heads and width:
         head_dim = width // heads
-    fraction = number("partial_rotary_factor", "rotary_pct", kind=(int, float))
+    fraction = number(*SHARES, kind=(int, float))
     # Proportional rotary names its share of frequencies so, and pairs over the whole head.
-    if head_dim and fraction and "proportional" not in (rope.get("rope_type"), rope.get("type")):
+    proportional = any("proportional" in (x.get("rope_type"), x.get("type")) for x in kinds)
+    if head_dim and fraction and not proportional:
         rotary = int(head_dim * fraction)
-    return Geometry(head_dim, rotary or number("rotary_dim"), heads, kv_heads)
+    return Geometry(head_dim, rotary_dims or rotary or number("rotary_dim"), heads, kv_heads)
+
+
+def _by_layers(file: Path, config: dict[str, Any]) -> int | None:
+    """How many dimensions rotate in every layer of a model whose type is known; None: no part."""
+    from posenc.models.read import read
+
+    try:
+        layers = read(config).layers
+    except (ConfigError, UnknownNameError):
+        return None
+    told = {(x.head_dim, x.rotary.settings.get("rotary_dim")) for x in layers if x.rotary}
+    if len(told) > 1:
+        raise _differ(file)
+    return next((rotary_dim for _, rotary_dim in told), None)
+
+
+def _differ(file: Path) -> ConversionError:
+    return ConversionError(
+        f"{file} says that layers rotate different parts of their heads: convert each kind by "
+        "names=, head_dim= and rotary_dim=, in a copy without that file"
+    )

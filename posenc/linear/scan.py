@@ -72,6 +72,16 @@ class Place:
     def part(self, keys: slice) -> "Place":
         return Place(*(None if x is None else x[:, keys] for x in (self.document, self.valid)))
 
+    def last_document(self, held: Int[Tensor, "#b"] | None) -> Int[Tensor, "#b"]:
+        """That of the last real key of each row; `held` where a row has none."""
+        assert self.document is not None
+        if self.valid is None:
+            return self.document[:, -1]
+        document, valid = torch.broadcast_tensors(self.document, self.valid)
+        columns = torch.arange(valid.shape[1], device=valid.device)
+        last = document.gather(1, (valid * columns).argmax(-1, keepdim=True))[:, 0]
+        return last if held is None else torch.where(valid.any(-1), last, held)
+
     def flip(self) -> "Place":
         return Place(*(None if x is None else x.flip(-1) for x in (self.document, self.valid)))
 
@@ -100,7 +110,7 @@ def absorb(state: LinearState, tokens: Features, place: Place) -> LinearState:
     turned, plain, kept, last = tokens.rotated_k, tokens.k, place.valid, state.document
     numerator, denominator = state.numerator, state.denominator
     if place.document is not None:
-        last = place.document[:, -1]
+        last = place.last_document(state.document)
         same = place.document == last[:, None]
         kept = same if kept is None else kept & same
         if state.document is not None:

@@ -106,7 +106,7 @@ def _following(
     if place.valid is not None:
         end = torch.where(place.valid, end, 0)
     if place.document is not None:
-        last = place.document[:, -1]
+        last = place.last_document(None if state is None else state.document)
         end = torch.where(place.document == last[:, None], end, 0)
         if before is not None and state is not None and state.document is not None:
             before = torch.where(state.document == last, before, 0)

@@ -82,6 +82,16 @@ class TestHeads:
             convert(folder, tmp_path / "out", head_dim=None)
 
 
+# A model whose type says how much of a head rotates.
+PHI = {
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 64,
+    "rope_theta": 1e4,
+}
+
+
 class TestReading:
     @pytest.mark.parametrize("kind", ["Llama", "Qwen3", "Gemma2", "Phi3", "GPTNeoX", "DeepseekV3"])
     def test_those_of_transformers(self, tmp_path: Path, kind: str) -> None:
@@ -107,6 +117,20 @@ class TestReading:
             ({"text_config": {"head_dim": 8}, "head_dim": 4}, Geometry(8)),
             ({"n_embd": 32, "n_head": 4, "rotary_dim": 4}, Geometry(8, 4, 4)),
             ({"head_dim": 8, "rotary_pct": 0.25}, Geometry(8, 2)),
+            ({"head_dim": 8, "rotary_emb_fraction": 0.5}, Geometry(8, 4)),
+            (
+                {
+                    "head_dim": 8,
+                    "rope_parameters": {
+                        "full_attention": {"partial_rotary_factor": 0.5},
+                        "sliding_attention": {"partial_rotary_factor": 0.5},
+                    },
+                },
+                Geometry(8, 4),
+            ),
+            ({**PHI, "model_type": "phi"}, Geometry(8, 4, 4)),
+            ({**PHI, "model_type": "gpt_neox"}, Geometry(8, 2, 4)),
+            ({**PHI, "model_type": "llama"}, Geometry(8, None, 4)),
             # Proportional rotary pairs over the whole head, whatever share of it rotates.
             (
                 {
@@ -122,6 +146,24 @@ class TestReading:
     ) -> None:
         (tmp_path / "config.json").write_text(json.dumps(config))
         assert read_config(tmp_path / "config.json") == known
+
+    @pytest.mark.parametrize("kind", ["MiMoV2Flash", "Laguna"])
+    def test_kinds_of_layers(self, tmp_path: Path, kind: str) -> None:
+        transformers = pytest.importorskip("transformers")
+        if not hasattr(transformers, f"{kind}Config"):
+            pytest.skip(f"this transformers has no {kind}")
+        getattr(transformers, f"{kind}Config")().save_pretrained(tmp_path)
+        if kind == "MiMoV2Flash":
+            assert read_config(tmp_path / "config.json") == Geometry(192, 64, 64, 4)
+            return
+        with pytest.raises(ConversionError, match="layers rotate different parts"):
+            read_config(tmp_path / "config.json")
+
+    def test_layers_that_differ_are_refused_without_a_type(self, tmp_path: Path) -> None:
+        kinds = {"full_attention": {"partial_rotary_factor": 0.5}, "sliding_attention": {}}
+        (tmp_path / "config.json").write_text(json.dumps({"head_dim": 8, "rope_parameters": kinds}))
+        with pytest.raises(ConversionError, match="layers rotate different parts"):
+            read_config(tmp_path / "config.json")
 
     @pytest.mark.parametrize(
         "text", ["[]", "nonsense", '{"head_dim": "x"}', '{"head_dim": 0}', '{"head_dim": true}']

@@ -122,6 +122,22 @@ def test_a_packed_prompt_goes_on_with_its_last_document() -> None:
     close(out, alone[:, :, 4:])
 
 
+@pytest.mark.parametrize("chunk", [64, 3, 2])
+def test_a_packed_prompt_goes_on_before_its_padding(chunk: int) -> None:
+    """Whose number in the mask of packed sequences is none of a document."""
+    q, k, v = drawing(0)(3, 2, 2, 10, 8)
+    mask = torch.tensor([[1, 1, 1, 2, 2, 0, 0, 0], [0, 0, 1, 1, 2, 2, 2, 2]])
+    positions = pe.positions_from({"attention_mask": mask})
+    prompt = [x[:, :, :8] for x in (q, k, v)]
+    _, state = pe.linear_step(*prompt, pe.Rotary(8), positions=positions, chunk=chunk)
+    assert state.position.tolist() == [2, 4]
+    out, _ = pe.linear_step(*(x[:, :, 8:] for x in (q, k, v)), pe.Rotary(8), state)
+    for row, tokens in enumerate(([3, 4, 8, 9], [4, 5, 6, 7, 8, 9])):
+        own = [x[row : row + 1, :, tokens] for x in (q, k, v)]
+        expected = pe.linear_attention(*own, pe.Rotary(8), causal=True)
+        torch.testing.assert_close(out[row : row + 1], expected[:, :, -2:])
+
+
 def test_explicit_coordinates_are_asked_for_again() -> None:
     q, k, v = inputs(Sizes(q_len=5, k_len=5), drawing(10))
     rope, ids = pe.Rotary(10), torch.tensor([0.0, 0.5, 3.0, 7.0, 7.25], dtype=torch.float64)
