@@ -74,7 +74,7 @@ def _verdict(claim: Claim, found: Found, say: Words) -> Iterator[str]:
     outcome = say(found["outcome"])
     told = say("verdict_undecided") if undecided else say("verdict_is", outcome=outcome)
     yield say("space").join((told, say("agreed_on" if claim.agreed else "not_agreed"))) + "\n"
-    yield from (f"- {expected(one, found['level'], say)}" for one in found["expectations"])
+    yield from (f"- {expected(one, say)}" for one in found["expectations"])
 
 
 def _numbers(claim: Claim, measured: Mapping[str, Arm], say: Words) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from statistics import stdev
 from typing import Any
 
 from scipy import stats
 
-from posenc.lab.statistics import holm, seeds_needed
+from posenc.lab.statistics import holm, seeds_needed, standard_error
 
 Kept = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ def together(results: Mapping[str, Kept]) -> dict[str, float]:
     return dict(zip(found, holm(list(found.values())), strict=True))
 
 
-def would_decide(one: Kept, level: float) -> int | None:
+def would_decide(one: Kept) -> int | None:
     """With how many seeds an undecided expectation is decided in four of five cases.
 
     That is if the true value is the mean that came out. None where no interval was found, and for
@@ -30,25 +31,21 @@ def would_decide(one: Kept, level: float) -> int | None:
     """
     if one["interval"] is None:
         return None
-    error, seeds = _error(one, level)
+    drawn, own = _drawn(one)
     mean = one["interval"]["mean"]
     gap = min(abs(mean - bound) for bound in (one["above"], one["below"]) if bound is not None)
-    return seeds_needed(gap, error * math.sqrt(seeds))
+    return seeds_needed(gap, stdev(drawn), own_error=own)
 
 
 def _p(result: Kept) -> float:
     outcome = result["outcome"]
-    found = [
-        _on_bound(one, result["level"])
-        for one in result["expectations"]
-        if one["outcome"] == outcome
-    ]
+    found = [_on_bound(one) for one in result["expectations"] if one["outcome"] == outcome]
     return max(found) if outcome == "holds" else min(1.0, min(found) * len(result["expectations"]))
 
 
-def _on_bound(one: Kept, level: float) -> float:
+def _on_bound(one: Kept) -> float:
     """p of the bound that decided: the nearer where it holds, the one that was passed if not."""
-    error, seeds = _error(one, level)
+    error, freedom = standard_error(*_drawn(one))
     mean = one["interval"]["mean"]
     inside = []
     if one["above"] is not None:
@@ -57,11 +54,14 @@ def _on_bound(one: Kept, level: float) -> float:
         inside.append(one["below"] - mean)
     if error == 0:
         return 0.0
-    return float(2 * stats.t.sf(abs(min(inside)) / error, seeds - 1))
+    return float(2 * stats.t.sf(abs(min(inside)) / error, freedom))
 
 
-def _error(one: Kept, level: float) -> tuple[float, int]:
-    """The standard error that the interval was made with, and the number of its seeds."""
-    seeds = {*one["of"]["seeds"]} & {*(one["minus"] or one["of"])["seeds"]}
-    half = one["interval"]["high"] - one["interval"]["mean"]
-    return half / float(stats.t.ppf((1 + level) / 2, len(seeds) - 1)), len(seeds)
+def _drawn(one: Kept) -> tuple[list[float], float]:
+    """The values by seed that the interval was made of, and what they are off by together."""
+    of, minus = one["of"], one["minus"]
+    if minus is None:
+        return list(of["seeds"].values()), of["error"]
+    seeds = sorted({*of["seeds"]} & {*minus["seeds"]})
+    drawn = [of["seeds"][seed] - minus["seeds"][seed] for seed in seeds]
+    return drawn, math.hypot(of["error"], minus["error"])

@@ -12,10 +12,11 @@ from posenc.lab.statistics import share_error
 def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
     """A cell of the runs of its arm, at a length; None where none has it.
 
-    A loss that is no finite number, and every number of a run that failed, is infinite: without
-    them the survivors would be judged. Runs that have not ended are left out.
+    A loss that is no finite number, every number of a run that failed, and one that a run could not
+    give where others did are infinite: without them the survivors would be judged. Runs that have
+    not ended are left out.
     """
-    by_seed, hits, tries = {}, [], 0
+    by_seed, lacking, hits, tries = {}, [], [], 0
     for run in runs:
         if run.state == "failed":
             by_seed[run.config.seed] = math.inf
@@ -23,9 +24,13 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
             continue
         row = row_of(run.rows, cell.metric, length)
         if row is None:
+            if any(x["kind"] == "missing" and x["length"] == length for x in run.rows):
+                lacking.append(run.config.seed)
             continue
         by_seed[run.config.seed] = number(row, cell.metric, length)
         if cell.metric == "exact":
             hits.append(row["exact"])
             tries = row["examples"]
+    if by_seed:
+        by_seed |= dict.fromkeys(lacking, math.inf)
     return Values(by_seed, share_error(hits, tries) if hits else 0.0) if by_seed else None

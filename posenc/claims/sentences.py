@@ -24,7 +24,7 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     if found is None:
         command = f"posenc claims run {claim.name}"
         return [*lines, say("none_yet"), say("command_line", command=command)]
-    lines += [f"  {expected(one, found['level'], say)}" for one in found["expectations"]]
+    lines += [f"  {expected(one, say)}" for one in found["expectations"]]
     arms = found["arms"].values()
     counts = {key: sum(arm[key] for arm in arms) for key in ("runs", "done", "failed")}
     lines.append(say("seeds", seconds=found["seconds"], **counts))
@@ -34,7 +34,7 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     return [*lines, say("command_line", command=found["command"])]
 
 
-def expected(one: Mapping[str, Any], level: float, say: Words) -> str:
+def expected(one: Mapping[str, Any], say: Words) -> str:
     """One expectation, what came out, and where that is undecided, what would decide it."""
     what = cell(one["of"], say)
     if one["minus"] is not None:
@@ -50,7 +50,7 @@ def expected(one: Mapping[str, Any], level: float, say: Words) -> str:
     told = say("expected", outcome=outcome, what=what, bounds=bounds, found=say("interval", **ends))
     if one["outcome"] != "undecided":
         return told
-    seeds = would_decide(one, level)
+    seeds = would_decide(one)
     more = say("would_decide", seeds=seeds) if seeds else say("would_not_decide")
     return say("semicolon").join((told, more))
 
@@ -77,7 +77,7 @@ def summed_up(
         yield say("heading", name=name, outcome=say(one["outcome"]))
         yield claims[name].says[say.column]
         for expectation in one["expectations"]:
-            yield f"  {expected(expectation, one['level'], say)}"
+            yield f"  {expected(expectation, say)}"
 
 
 def read_together(found: Mapping[str, Mapping[str, Any]], say: Words) -> Iterator[str]:

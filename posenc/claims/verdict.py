@@ -5,8 +5,8 @@
     fails       an interval lies outside its bounds, at 1 - 5% / how many there are
     undecided   anything else, and whatever rests on an arm that has not learned its task
 
-An interval is Student's t of the values by seed, of differences seed by seed; a share of examples
-is never surer than its number of examples allows.
+An interval is Student's t of the values by seed, of differences seed by seed. All seeds are tested
+on the same examples: to a share of them its error is added, which no number of seeds makes smaller.
 """
 
 import math

@@ -106,7 +106,11 @@ def _by_layers(file: Path, config: dict[str, Any]) -> int | None:
         layers = read(config).layers
     except (ConfigError, UnknownNameError):
         return None
-    told = {(x.head_dim, x.rotary.settings.get("rotary_dim")) for x in layers if x.rotary}
+    told = {
+        (x.head_dim, x.rotary.settings.get("rotary_dim"))
+        for x in layers
+        if x is not None and x.rotary is not None
+    }
     if len(told) > 1:
         raise _differ(file)
     return next((rotary_dim for _, rotary_dim in told), None)

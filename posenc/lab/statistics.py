@@ -18,18 +18,38 @@ from posenc.lab.intervals import LEVEL, Interval, noncentrality
 def mean(values: Sequence[float], level: float = LEVEL, own_error: float = 0.0) -> Interval:
     """The mean over seeds with Student's t.
 
-        m +- t(level, S - 1) * sqrt(max(s^2, own_error^2) / S)
+        m +- t(level, df) * e,   e and df as `standard_error` has them
 
-    `own_error` is what each value could be off by in itself, as a share of few examples is: where
-    all seeds agree by luck, the interval has that width and not none. Seeds that all do alike do
-    not exclude one that does otherwise: what one seed of ten does, five do not show.
-    Raises ValueError for fewer than two values.
+    Seeds that all do alike do not exclude one that does otherwise: what one seed of ten does, five
+    do not show. Raises ValueError for fewer than two values.
+    """
+    error, freedom = standard_error(values, own_error)
+    return Interval(fmean(values), float(stats.t.ppf((1 + level) / 2, freedom)) * error)
+
+
+def standard_error(values: Sequence[float], own_error: float = 0.0) -> tuple[float, float]:
+    """The error of a mean over S seeds, and its degrees of freedom.
+
+        e^2 = s^2 / S + own_error^2,   df = (S - 1) (e^2 / (s^2 / S))^2
+
+    `own_error` is what all values are off by together, as shares are where all seeds are tested on
+    the same few examples: no number of seeds makes it smaller. Where seeds do differ by their
+    examples, s has a part of it already, so that the sum is never too small.
+
+    Source: Welch 1947 and Satterthwaite 1946, own_error being known. Raises ValueError for fewer
+    than two values.
     """
     if len(values) < 2:
         raise ValueError(f"mean({list(values)}): an interval needs two seeds or more")
-    error = max(stdev(values), own_error) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
-    return Interval(fmean(values), half)
+    return _combined(stdev(values) ** 2 / len(values), own_error, len(values))
+
+
+def _combined(of_seeds: float, own_error: float, seeds: int) -> tuple[float, float]:
+    squared = of_seeds + own_error**2
+    # So many degrees of freedom are as good as all, where seeds agree.
+    known = of_seeds <= 1e-6 * squared and own_error > 0
+    freedom = 1e6 if known else (seeds - 1) * (squared / of_seeds if squared else 1.0) ** 2
+    return math.sqrt(squared), min(1e6, freedom)
 
 
 def share_error(hits: Sequence[int], tries: int) -> float:
@@ -59,8 +79,8 @@ def bootstrap(values: Sequence[float], level: float = LEVEL) -> tuple[float, flo
     Source: Efron 1987, "Better bootstrap confidence intervals". For a handful of seeds it is too
     narrow, and stands beside Student's t, not in its place.
     """
-    if len({*values}) == 1:
-        return values[0], values[0]
+    if math.isclose(min(values), max(values), abs_tol=1e-12):
+        return min(values), max(values)
     found = stats.bootstrap(
         (np.asarray(values, float),), np.mean, confidence_level=level, rng=np.random.default_rng(0)
     ).confidence_interval
@@ -99,24 +119,35 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def shown_gap(spread: float, seeds: int, level: float = LEVEL, power: float = 0.8) -> float:
+def shown_gap(
+    spread: float,
+    seeds: int,
+    level: float = LEVEL,
+    power: float = 0.8,
+    own_error: float = 0.0,
+) -> float:
     """The least difference that so many seeds would show, in `power` of all cases.
 
-    `spread` is the standard deviation of the differences over seeds.
+    `spread` is the standard deviation of the differences over seeds, `own_error` as in `mean`.
     """
-    return noncentrality(seeds - 1, level, power) * spread / math.sqrt(seeds)
+    error, freedom = _combined(spread**2 / seeds, own_error, seeds)
+    return noncentrality(freedom, level, power) * error
 
 
-def seeds_needed(gap: float, spread: float, most: int = 1000) -> int | None:
+def seeds_needed(gap: float, spread: float, most: int = 1000, own_error: float = 0.0) -> int | None:
     """How many seeds would show a difference of this size; None for more than `most`."""
     if gap == 0:
         return None
+
+    def shown(seeds: int) -> bool:
+        return shown_gap(spread, seeds, own_error=own_error) <= abs(gap)
+
     low, high = 2, most
-    if shown_gap(spread, high) > abs(gap):
+    if not shown(high):
         return None
     while low < high:
         middle = (low + high) // 2
-        if shown_gap(spread, middle) <= abs(gap):
+        if shown(middle):
             high = middle
         else:
             low = middle + 1

@@ -198,8 +198,10 @@ def recomputed(found: dict[str, Any]) -> None:
             _raw(found, one["minus"]) if one["minus"] else (dict.fromkeys(first, 0.0), 0.0)
         )
         drawn = [first[seed] - second[seed] for seed in first if seed in second]
-        spread = max(statistics.stdev(drawn), (error**2 + other**2) ** 0.5) / len(drawn) ** 0.5
-        middle, freedom = statistics.mean(drawn), len(drawn) - 1
+        by_seed, alike = statistics.variance(drawn) / len(drawn), error**2 + other**2
+        middle, spread = statistics.mean(drawn), (by_seed + alike) ** 0.5
+        # Welch's, of which the examples' part is known.
+        freedom = (len(drawn) - 1) * (spread**2 / by_seed) ** 2 if by_seed else 1e6
         low, high = stats.t.interval(level, freedom, middle, spread) if spread else (middle, middle)
         assert (one["interval"]["low"], one["interval"]["high"]) == pytest.approx((low, high))
         above = -1e300 if one["above"] is None else one["above"]
@@ -223,7 +225,7 @@ def _octave(row: dict[str, Any], length: int) -> float:
 
 
 def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float], float]:
-    """A cell's values by seed from the rows of its arm, and what a share is off by in itself."""
+    """A cell's values by seed from the rows of its arm, and what all of a share are off by."""
     arm = found["arms"][cell["arm"]]
     # Results that were kept before arms could be tuned at other lengths do not say it.
     length = cell.get("length", round(cell["times"] * arm["config"]["train_length"]))

@@ -89,7 +89,7 @@ def test_so_many_seeds_would_decide_it(tmp_path: Path) -> None:
     found = judged(tmp_path, bound(above=1.08), values=VALUES)
     (one,) = found["expectations"]
     assert one["outcome"] == "undecided"
-    seeds = would_decide(one, found["level"])
+    seeds = would_decide(one)
     assert seeds is not None
     rng, spread = np.random.default_rng(0), float(np.std(VALUES, ddof=1))
     drawn = rng.normal(1.1, spread, (2000, seeds))
@@ -98,4 +98,4 @@ def test_so_many_seeds_would_decide_it(tmp_path: Path) -> None:
     claim = Claim("one", SAID, "nobody 2026", SAID, True, lambda size: {}, ())
     assert f"{seeds} seeds would decide it" in "\n".join(told(claim, found, SAY))
     (exact,) = judged(tmp_path, bound(above=1.1), values=VALUES)["expectations"]
-    assert would_decide(exact, 0.95) is None
+    assert would_decide(exact) is None

@@ -1,6 +1,7 @@
 """What a claim's numbers are, from the rows that runs leave."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,22 @@ def test_a_result_keeps_what_it_was_judged_by(tmp_path: Path) -> None:
         assert {row["kind"] for row in told["arms"]["alibi"]["rows"]["0"]} == kinds
         # The last half of the longest windows loses 2 nats, their last tokens 1.
         assert told["outcome"] == ("holds" if metric == "position" else "fails")
+
+
+def test_a_length_that_a_run_could_not_serve_is_not_left_out(tmp_path: Path) -> None:
+    """As where memory ran out for one of the seeds."""
+    found = []
+    for seed in range(3):
+        run = read_run(add_run(tmp_path, "alibi", seed, (1.0,) * 4))
+        assert run is not None
+        rows = [row for row in run.rows if row.get("length") != 512]
+        lacking = {"kind": "missing", "length": 512, "reason": "OutOfMemoryError: no"}
+        found.append(run if seed else replace(run, rows=[*rows, lacking]))
+    for metric in ("loss", "windows"):
+        seen = values(Cell("alibi", metric, 8), found, 512)
+        assert seen is not None
+        assert {seed: math.isfinite(one) for seed, one in seen.by_seed.items()} == {
+            0: False, 1: True, 2: True
+        }  # fmt: skip
+    # Where none could, nothing was measured.
+    assert values(Cell("alibi", "loss", 8), found[:1], 512) is None

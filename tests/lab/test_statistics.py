@@ -14,6 +14,7 @@ from posenc.lab.statistics import (
     seeds_needed,
     share_error,
     shown_gap,
+    standard_error,
     wilson,
 )
 
@@ -28,10 +29,15 @@ def test_the_mean_has_students_interval() -> None:
         mean((1.0,))
 
 
-def test_seeds_that_agree_are_no_surer_than_each_of_them() -> None:
+def test_seeds_are_no_surer_than_the_examples_that_they_share() -> None:
     assert mean((1.0, 1.0, 1.0)).half == 0
-    assert mean((1.0, 1.0, 1.0), own_error=0.1).half == pytest.approx(4.30265 * 0.1 / 3**0.5)
-    assert mean((0.0, 1.0), own_error=0.1).half == mean((0.0, 1.0)).half
+    for seeds in (2, 3, 1000):
+        assert mean((1.0,) * seeds, own_error=0.1).half == pytest.approx(1.959964 * 0.1, rel=1e-4)
+    # Welch and Satterthwaite by hand: 0.25 + 0.01 squared, (0.26 / 0.25)^2 degrees of freedom.
+    found = mean((0.0, 1.0), own_error=0.1)
+    assert found.half == pytest.approx(stats.t.ppf(0.975, 1.04**2) * 0.26**0.5)
+    error, freedom = standard_error((0.0, 1.0), own_error=0.1)
+    assert (error, freedom) == pytest.approx((0.26**0.5, 1.04**2))
     assert share_error((100, 100), 100) == pytest.approx(math.sqrt((202 / 204) * (2 / 204) / 100))
 
 
@@ -61,6 +67,10 @@ def test_the_gap_that_seeds_would_show() -> None:
     assert seeds_needed(-0.8, 1.0) == 15
     assert seeds_needed(1e-6, 1.0) is None
     assert seeds_needed(0.0, 1.0) is None
+    # What all seeds are off by together is decided by none of them.
+    assert seeds_needed(0.8, 1.0, own_error=0.1) > 15
+    assert seeds_needed(0.8, 1.0, own_error=0.3) is None
+    assert shown_gap(0.0, 5, own_error=0.1) == pytest.approx((1.959964 + 0.841621) * 0.1, rel=1e-4)
 
 
 @pytest.mark.parametrize("seeds", [2, 5])
@@ -94,6 +104,22 @@ class TestCoverage:
 
         assert 0.93 < self.covered(draw, 0.9) < 0.97
 
+    @pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
+    @pytest.mark.parametrize("seeds", [5, 10])
+    def test_of_shares_of_the_same_examples(self, seeds: int, alike: float) -> None:
+        """All seeds learned the same function, as far as they are alike."""
+
+        def covers(rng) -> bool:
+            common, own = rng.random((1, 256)) < 0.8, rng.random((seeds, 256)) < 0.8
+            hits = np.where(rng.random((1, 256)) < alike, common, own).sum(axis=1)
+            found = mean((hits / 256).tolist(), own_error=share_error(hits.tolist(), 256))
+            return found.low <= 0.8 <= found.high
+
+        rng = np.random.default_rng(0)
+        covered = np.mean([covers(rng) for _ in range(self.rounds)])
+        # It counts what seeds do otherwise twice.
+        assert 0.93 < covered <= (0.97 if alike == 1 else 1.0)
+
     def test_of_outcomes_with_two_modes(self) -> None:
         """Half of the seeds solve it: ten tell so. One of ten does: seven times of ten."""
 
@@ -113,3 +139,4 @@ class TestCoverage:
             inside += low <= 0 <= high
         assert inside / 60 < 0.92
         assert bootstrap((1.0, 1.0)) == (1.0, 1.0)
+        assert bootstrap((0.3 - 0.1, *[0.2] * 4)) == pytest.approx((0.2, 0.2))
