@@ -225,7 +225,7 @@ def build_call(
     if cache is not None:
         cache.check(encoding, k.shape[-2])
     if context is not None:
-        context = with_payload(encoding, context, q.shape[0], k.shape[-2], cache)
+        context = with_payload(encoding, context, q.shape[0], k.shape[-2], cache, positions)
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)

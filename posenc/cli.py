@@ -1,5 +1,6 @@
 """The entry point of the `posenc` command; the commands themselves are in `posenc.commands`."""
 
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,28 @@ def main() -> None:
     warnings.filterwarnings("ignore", "Failed to initialize NumPy")
     # "package.module:Class" is looked up from where the user stands, as `python -m` does.
     sys.path.insert(0, os.getcwd())
+    for name in ("stdout", "stderr"):
+        # Closed, as by >&-: Python has None there, and a file opened later would get its place.
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(nowhere, "w", encoding="utf-8"))
+    try:
+        try:
+            _run()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        # What was not written is not tried again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Who closed a pipe has seen enough, as in `posenc list | head`.
+        if error.errno != errno.EPIPE:
+            print(f"posenc: the output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _run() -> None:
     try:
         if sys.argv[1:] == ["--help"]:
             from posenc.command_help import print_alone

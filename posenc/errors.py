@@ -89,6 +89,14 @@ def is_finite(value: object) -> TypeGuard[float]:
     return abs(value) <= LARGEST
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """The values of a sequence; of what is none, as a bare number, no value."""
+    try:
+        return tuple(value)
+    except TypeError:
+        return ()
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Those values that are not None: `whole("CoPE", **given(heads=heads))`."""
     return {name: value for name, value in values.items() if value is not None}

@@ -20,18 +20,23 @@ from posenc.positions import Positions
 from posenc.terms import (
     DenseBias,
     DistanceTable,
+    GridTable,
     Mask,
     Network,
     Offset,
     Rotate,
     Scale,
+    SinkLogit,
     Slope,
     Term,
 )
 from posenc.torch_modes import altered
 
 # What reads no more of a head than its score, for the latent has no keys and values of heads.
-_OF_SCORES = (DistanceTable, Slope, Network, Offset, Scale, DenseBias, Mask)
+_OF_SCORES = (
+    *(DistanceTable, Slope, GridTable, Network, Offset),
+    *(Scale, SinkLogit, DenseBias, Mask),
+)
 
 
 class LatentAttention(nn.Module):

@@ -175,8 +175,8 @@ def lower(
     own_only = False
     terms: list[Term] = []
     contexts = [context] * len(parts)
-    if context is not None and context.payload is not None:
-        contexts = own_contexts(parts, context)
+    if context is not None:
+        contexts = own_contexts(parts, context, positions)
     for part, own in zip(parts, contexts, strict=True):
         if isinstance(part, Encoding):
             _check_needs(part, positions, own)

@@ -7,16 +7,23 @@ from torch import Tensor
 from posenc.caches.cache import Cache
 from posenc.encoding import Context, Encoding
 from posenc.errors import ShapeError
-from posenc.joint_payload import joined
+from posenc.joint_payload import joined, of_real
 from posenc.lowering import Lowerable, Lowered, flatten
+from posenc.positions import Positions
 
 
 def with_payload(
-    encoding: Lowerable, context: Context, batch: int, new: int, cache: Cache | None
+    encoding: Lowerable,
+    context: Context,
+    batch: int,
+    new: int,
+    cache: Cache | None,
+    positions: Positions | Tensor | None = None,
 ) -> Context:
     """The context with the payload of every key: as given, or made of x and what the cache keeps.
 
-    A batch of another size would broadcast, and widen the output.
+    positions tell which tokens of x are padding. A batch of another size would broadcast, and
+    widen the output.
     """
     payload = context.payload
     for name, given in (("x", context.x), ("payload", payload)):
@@ -26,7 +33,7 @@ def with_payload(
                 f"{batch}: give one row for each of q's"
             )
     if payload is None and context.x is not None:
-        payload = _payload(encoding, context.x)
+        payload = _payload(encoding, of_real(context.x, positions))
         _check_told(payload, new)
         payload = payload if cache is None else cache.payload_with(payload)
     _check_told(payload, new if cache is None else cache.keys(new))

@@ -21,6 +21,8 @@ Speaks = Literal["for", "undecided", "measured", "against", "unlearned", "failed
 ORDER: tuple[Speaks, ...] = ("for", "undecided", "measured", "against", "unlearned", "failed")
 # The share of right answers that an encoding may lose and be spoken for.
 LOSES = 0.1
+# Of the train length there is a trained table, to ask it; of the target there is none.
+LONGEST = {"train": 1 << 22, "target": 1 << 40}
 # Of encodings that no row speaks of.
 SIZES = {"dim": 64, "heads": 4}
 
@@ -35,10 +37,11 @@ class Question:
     cache: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("train", "target"):
-            if getattr(self, name) < 1:
+        for name, longest in LONGEST.items():
+            length = getattr(self, name)
+            if not 1 <= length <= longest:
                 raise SettingError(
-                    f"advise --{name} {getattr(self, name)}: a length is needed, 1 token or more"
+                    f"advise --{name} {length}: a length is needed, from 1 token to {longest:,}"
                 )
 
     @property

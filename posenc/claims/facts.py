@@ -1,17 +1,18 @@
 """What an encoding says of itself for a length, found out from its class, not from measurements."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from posenc.analysis.probe_context import context_for, embeds
+from posenc.analysis.probe_context import context_of_one_token, embeds
 from posenc.encoding import Encoding
 from posenc.errors import PosencError
 from posenc.lab.encodings import made
 from posenc.lowering import embeds_only, lower
 from posenc.model import Transformer
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.testing.decoding import decodes
 
 VOCABULARY, TOKENS, DEPTH = 19, 9, 2
@@ -67,14 +68,22 @@ def _made(text: str, length: int, dim: int, heads: int) -> list[Encoding]:
 
 @torch.no_grad()
 def _refusal(encodings: Sequence[Encoding], target: int) -> str:
-    """What it raises for the last token of an input of the target length."""
-    at = Positions.build(q_len=1, k_len=target, causal=True)
+    """What it raises for the last token of an input of the target length, however long that is."""
     for one in encodings:
         try:
             if embeds(one):
-                one.embed(torch.zeros(1, 1, one.model_dim or 1), at)
+                one.embed(torch.zeros(1, 1, one.model_dim or 1), _last(target, "cpu"))
             if not embeds_only(one):
-                lower(one, at, context=context_for(one, target, batch=1))
+                # Where a table of all distances takes no memory.
+                light, at = copy.deepcopy(one).to("meta"), _last(target, "meta")
+                lower(light, at, context=context_of_one_token(light, at.k_len))
         except PosencError as error:
             return str(error)
     return ""
+
+
+def _last(target: int, device: str) -> Positions:
+    """Of the last token, which sees itself and the first one."""
+    ends = torch.tensor(sorted({0, target - 1}), device=device)
+    keys = Tokens(ends, order=ends)
+    return Positions(keys.last(1), keys, causal=True, extent=target, unit_step=True)

@@ -1,6 +1,7 @@
 """What the commands share: the app they hang on, --json, and how an error is shown."""
 
 import contextlib
+import errno
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
@@ -105,5 +106,8 @@ def errors() -> Iterator[None]:
         print(f"This needs {missing}: {installing(extra)}", file=sys.stderr)
         raise typer.Exit(1) from None
     except OSError as error:
+        if error.errno in (errno.EPIPE, errno.ENOSPC):
+            # Of the output: `posenc.cli` ends it.
+            raise
         print(f"posenc: {error}", file=sys.stderr)
         raise typer.Exit(2) from None

@@ -34,7 +34,9 @@ def doctor(
         from posenc.models.doctor.report import as_json as plain
         from posenc.models.doctor.report import lines
 
-        names = [x.strip() for x in engine.split(",") if x.strip()] if engine else list(ENGINES)
+        names = list(ENGINES)
+        if engine is not None:
+            names = [x.strip() for x in engine.split(",") if x.strip()] or [engine]
         examination = examine(path, target_length=target_length, engines=names, weights=weights)
     if as_json:
         print(json.dumps(plain(examination), indent=2))

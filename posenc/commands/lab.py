@@ -1,5 +1,6 @@
 """`posenc lab`: run any task, and what the lab has run, as tables, as a map and one by one."""
 
+import contextlib
 import importlib
 import json
 import signal
@@ -195,15 +196,16 @@ def show(
 ) -> None:
     """Show one run: what it was, on what, how far it came, and its numbers."""
     with errors():
-        from posenc.lab.folder import read_run
+        from posenc.lab.folder import MANIFEST, read_run
         from posenc.lab.table import described
 
         found = read_run(run)
         if found is None:
-            known = [path.name for path in run.parent.iterdir()] if run.parent.is_dir() else []
-            if known:
+            runs = run / "runs" if (run / "runs").is_dir() else run.parent
+            known = [path.parent.name for path in runs.glob(f"*/{MANIFEST}")]
+            if known and run.name not in known:
                 raise UnknownNameError("run", run.name, known)
-            raise LabError(f"{run} is no run: give a folder of FOLDER/runs")
+            raise LabError(f"{run} is no run that can be read: give a folder of FOLDER/runs")
         told = described(found)
     if as_json:
         print(json.dumps(told, indent=2))
@@ -247,12 +249,10 @@ def track(
 
 
 def _numbers(option: str, text: str, kind: type) -> tuple[Any, ...]:
-    try:
-        return tuple(kind(part) for part in split(text, ","))
-    except ValueError:
-        raise SettingError(
-            f"lab run {option} {text}: numbers between commas are needed, as in 10,20"
-        ) from None
+    with contextlib.suppress(ValueError):
+        if found := tuple(kind(part) for part in split(text, ",")):
+            return found
+    raise SettingError(f"lab run {option} {text}: numbers between commas are needed, as in 10,20")
 
 
 def _print_arms(arms: list["Arm"], language: Language) -> None:

@@ -5,7 +5,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from posenc.conversion.pairs import Change, FusedHeads
-from posenc.errors import ShapeError
+from posenc.errors import SettingError, ShapeError, is_whole
 from posenc.terms import Layout
 
 
@@ -50,6 +50,11 @@ def convert_layout(
     Source: RoFormer, arXiv:2104.09864, equation 15 (interleaved); GPT-NeoX's rotate_half (half).
     """
     change = Change(source, target, head_dim, rotary_dim, start)
+    if not is_whole(dim):
+        raise SettingError(
+            f"convert_layout(dim={dim!r}): dim must be a whole number (int), the dimension that "
+            f"runs over heads, of a tensor of shape {tuple(weight.shape)}"
+        )
     if not -weight.dim() <= dim < weight.dim():
         raise ShapeError(f"convert_layout(dim={dim}): the tensor has shape {tuple(weight.shape)}")
     entries = weight.shape[dim]

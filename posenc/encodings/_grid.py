@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.errors import PositionsError, SettingError, is_whole
+from posenc.errors import PositionsError, SettingError, is_whole, listed
 
 Grid = tuple[int, ...]
 
@@ -17,12 +17,13 @@ def grid_of(owner: str, axes: int, grid: Sequence[int] | None) -> Grid | None:
     """The sizes of the axes as they are kept; SettingError where they are not one for each."""
     if grid is None:
         return None
-    if len(grid) != axes or not all(is_whole(size) and size >= 1 for size in grid):
+    sizes = listed(grid)
+    if len(sizes) != axes or not all(is_whole(size) and size >= 1 for size in sizes):
         raise SettingError(
-            f"{owner}(axes={axes}, grid={tuple(grid)}): grid gives the size of each axis, "
+            f"{owner}(axes={axes}, grid={grid!r}): grid gives the size of each axis, "
             f"{axes} numbers >= 1 (int)"
         )
-    return tuple(grid)
+    return sizes
 
 
 def grid_for(max_length: int) -> Grid:

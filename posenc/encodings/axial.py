@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
 from posenc.encodings._rotary import Angles, RotaryEncoding, angle_by_axis, geometric
-from posenc.errors import SettingError, finite, positive, whole
+from posenc.errors import SettingError, finite, listed, positive, shown, whole
 from posenc.terms import Layout
 
 
@@ -59,16 +59,17 @@ class AxialRotary(RotaryEncoding):
                 f"AxialRotary(dim={dim}, axes={axes}): each axis turns as many pairs, "
                 f"so dim must be a multiple of {2 * axes}"
             )
-        if frequencies is not None and len(frequencies) != dim // 2:
+        numbers = None if frequencies is None else listed(frequencies)
+        if numbers is not None and len(numbers) != dim // 2:
             raise SettingError(
-                f"AxialRotary(dim={dim}) got {len(frequencies)} frequencies: "
-                f"one for each pair is needed, {dim // 2} numbers, axis after axis"
+                f"AxialRotary(dim={dim}, frequencies={shown(frequencies)}) got {len(numbers)} "
+                f"frequencies: one for each pair is needed, {dim // 2} numbers, axis after axis"
             )
-        for frequency in frequencies or ():
+        for frequency in numbers or ():
             finite("AxialRotary", frequencies=frequency)
         self.axes, self.radians = axes, radians
         self.grid = grid_of("AxialRotary", axes, grid)
-        self.frequencies = None if frequencies is None else tuple(frequencies)
+        self.frequencies = numbers
 
     @classmethod
     def for_model(cls, *, head_dim: int, max_length: int, **_: object) -> Encoding:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
-from posenc.errors import SettingError, ShapeError, is_finite, one_of, positive, whole
+from posenc.errors import SettingError, ShapeError, is_finite, listed, one_of, positive, whole
 from posenc.positions import Positions
 
 Wave = Literal["sine", "triangle", "square", "sawtooth"] | Callable[[Tensor], Tensor]
@@ -106,12 +106,13 @@ class Waveform(Absolute):
                     f"Waveform(frequencies={frequencies!r}): 'geometric', 'one' or a sequence"
                 )
             return frequencies
-        numbers = tuple(frequencies)
+        numbers = listed(frequencies)
         need = (self.dim + 1) // 2 if self.pairing == "quadrature" else self.dim
         if len(numbers) != need or not all(is_finite(x) and x > 0 for x in numbers):
             raise SettingError(
-                f"Waveform(dim={self.dim}, pairing={self.pairing!r}, frequencies={numbers}): "
-                f"{need} positive numbers of radians per token are needed"
+                f"Waveform(dim={self.dim}, pairing={self.pairing!r}, "
+                f"frequencies={numbers or frequencies}): {need} positive numbers of radians per "
+                "token are needed"
             )
         return tuple(map(float, numbers))
 

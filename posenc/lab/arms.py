@@ -9,7 +9,7 @@ from typing import Any, get_args
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.measured import Metric, Values, number, row_of
-from posenc.lab.rates import RATE_SEED
+from posenc.lab.rates import is_search
 from posenc.lab.statistics import mean, share_error
 from posenc.lab.tasks import names
 
@@ -130,7 +130,9 @@ class Arm:
 
     @property
     def learned(self) -> bool:
-        """Whether it does its task at the train length."""
+        """Whether it does its task at the train length, as far as any run came to its end."""
+        if not self.rows:
+            return False
         needed, shares = self.needed(), self.values("exact", self.train).by_seed.values()
         return needed is None or sum(shares) >= needed * len(shares)
 
@@ -147,7 +149,7 @@ def of_runs(runs: Iterable[Run]) -> list[Arm]:
     """The arms of runs that are done or failed, in their order; those that found rates are none."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        if run.config.seed < RATE_SEED and run.state != "unfinished":
+        if not is_search(run.config) and run.state != "unfinished":
             found.setdefault(_shared(run), []).append(run)
     return [
         Arm(

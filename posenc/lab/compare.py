@@ -3,6 +3,7 @@
 compare(Comparison(encodings=("rotary", "alibi")), display(sys.stderr))
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from posenc.lab.hardware import cores
 from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
 from posenc.lab.published import Published
+from posenc.lab.rates import check_seeds
 from posenc.lab.text import Corpus, read_text, standard_library
 
 # The best learning rate falls with the width; LOG.md has the rates that were tried.
@@ -126,9 +128,11 @@ def _check(comparison: Comparison) -> None:
         raise SettingError(
             f"steps={comparison.steps} and minutes={comparison.minutes}: give one budget, not two"
         )
-    for name, value in (("seeds", comparison.seeds), ("jobs", comparison.jobs)):
-        if value is not None and value < 1:
-            raise SettingError(f"{name} is {value}: it must be at least 1")
+    if comparison.minutes is not None and not 0 < comparison.minutes < math.inf:
+        raise SettingError(f"minutes is {comparison.minutes}: it must be a number above 0")
+    if comparison.jobs is not None and comparison.jobs < 1:
+        raise SettingError(f"jobs is {comparison.jobs}: it must be at least 1")
+    check_seeds(comparison.seeds)
 
 
 def _names(comparison: Comparison) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class Comparison:
             # An option of several files is repeated for each; None means that it was not chosen.
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None:
-                    words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
+                    words += [option, str(one)]
         return shlex.join(words)
 
 

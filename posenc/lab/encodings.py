@@ -1,5 +1,6 @@
 """Encodings as a comparison names them, with settings and together: window(width=64) + rotary."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from posenc import api
@@ -22,7 +23,19 @@ def made(text: str, **sizes: Any) -> list[Encoding]:
     parts = [spelled(part, scalings()) for part in split(text, "+")]
     if not parts:
         raise SettingError("an encoding without a name: give one, as in rotary, or none")
+    own = {"head_dim": sizes["model_dim"] // sizes["heads"], **sizes}
+    for name, settings in parts:
+        refuse_sizes(name, settings, own)
     return [make(name, **sizes, **settings) for name, settings in parts]
+
+
+def refuse_sizes(name: str, settings: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
+    """Raise SettingError for a setting that the model gives itself."""
+    for setting in settings.keys() & sizes.keys():
+        raise SettingError(
+            f"{name}({setting}={settings[setting]!r}): {setting} is that of the model, "
+            f"{sizes[setting]!r} here: leave it away"
+        )
 
 
 def scalings() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from posenc.errors import SettingError
 from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.encodings import made
-from posenc.lab.placing import drawn
+from posenc.lab.placing import check_placing, drawn
 from posenc.lab.pretrained import Pretrained
 from posenc.lab.tasks import Task, find
 
@@ -30,7 +30,11 @@ def make_encodings(config: RunConfig, task: Task) -> list[Encoding]:
 
 
 def settings_of(config: RunConfig) -> str:
-    """The repr of a configuration's encodings; raises when there is none to compare."""
+    """The repr of a configuration's encodings; raises when there is none to compare.
+
+    Whatever is planned asks for it. Raises SettingError where its positions do not suit its tests.
+    """
+    check_placing(config)
     if config.model:
         return pretrained.settings_of(config)
     encodings = make_encodings(config, find(config.task))

@@ -29,6 +29,17 @@ def drawn(config: RunConfig) -> tuple[str, dict[str, Any]] | None:
     return name, settings
 
 
+def check_placing(config: RunConfig) -> None:
+    """Raise SettingError where positions stay random in tests, and those of the task count them."""
+    found = drawn(config)
+    if found and config.of_text and DRAWN[found[0]][1]:
+        raise SettingError(
+            f"positions are {config.positions!r}, and task {config.task} reads a text: random ones "
+            "stay random in tests, and tests of texts count them; take a made task, such as copy, "
+            "or skipping(longest=n), which is for training alone"
+        )
+
+
 def placed(
     config: RunConfig, batch: Batch, causal: bool, *, training: bool = False
 ) -> Positions | None:

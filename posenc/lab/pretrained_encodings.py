@@ -6,7 +6,7 @@ from posenc.catalogue import find, make
 from posenc.encoding import Encoding
 from posenc.encodings import Rotary, Sinks
 from posenc.errors import SettingError, UnsupportedError
-from posenc.lab.encodings import scalings
+from posenc.lab.encodings import refuse_sizes, scalings
 from posenc.lab.spelling import spelled, split
 from posenc.models.spec import LayerSpec, ModelSpec
 
@@ -55,6 +55,7 @@ def _made(
         "max_length": spec.main.trained_length or UNSAID,
         "causal": layer.causal,
     }
+    refuse_sizes(name, settings, sizes)
     shared = own if turns else {}
     left = {*shared} - {*make(name, **sizes).settings()}
     if left:

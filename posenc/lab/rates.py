@@ -4,12 +4,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import read_run
-from posenc.lab.measured import number, row_of
+from posenc.lab.measured import Metric, number, row_of
 
-# Seeds of runs that look for a learning rate; nothing else reads them.
+LOSSES: tuple[Metric, ...] = ("loss", "windows")
+
+# The seed of runs that look for a learning rate; nothing else reads them.
 RATE_SEED = 1000
+
+
+def is_search(config: RunConfig) -> bool:
+    """Whether a run looks for a learning rate: it has that seed and no test length but its own."""
+    return config.seed == RATE_SEED and config.test_lengths == (config.train_length,)
+
+
+def check_seeds(seeds: int) -> None:
+    """Raise SettingError for seeds 0, 1, ... that would come to those of a search."""
+    if not 1 <= seeds <= RATE_SEED:
+        raise SettingError(
+            f"seeds is {seeds}: it must be at least 1 and at most {RATE_SEED}, because runs that "
+            f"look for a learning rate have the seed {RATE_SEED}"
+        )
 
 
 def looking(rates: Sequence[float], config: RunConfig) -> list[RunConfig]:
@@ -26,7 +43,8 @@ def looking(rates: Sequence[float], config: RunConfig) -> list[RunConfig]:
 def with_rate(rates: Sequence[float], config: RunConfig, out: Path) -> RunConfig | None:
     """The arm at the rate that came out best; None while that is not known.
 
-    Best is the lowest loss at the train length. A rate at which training failed is none.
+    Best is the lowest loss at the train length: of targets, or of windows where a task has no
+    other. A rate at which training failed is none.
     """
     found: dict[float, float] = {}
     tried = looking(rates, config)
@@ -34,7 +52,8 @@ def with_rate(rates: Sequence[float], config: RunConfig, out: Path) -> RunConfig
         run = read_run(out / "runs" / one.name)
         if run is None or run.state == "unfinished":
             return None
-        row = row_of(run.rows, "loss", one.train_length)
+        rows = [row_of(run.rows, metric, one.train_length) for metric in LOSSES]
+        row = next((row for row in rows if row is not None), None)
         if row is not None and run.state == "done":
             found[one.learning_rate] = number(row, "loss", one.train_length)
     if not tried:

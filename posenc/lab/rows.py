@@ -47,6 +47,8 @@ def parse_row(line: bytes) -> dict[str, Any]:
             allowed, needed = _losses, "a list of numbers"
         if allowed is not None and not allowed(value):
             raise ValueError(f"{key} is {_short(value)}, and {needed} is needed")
+    if row["kind"] == "accuracy" and row["exact"] > row["examples"]:
+        raise ValueError(f"exact is {row['exact']}, and there are {row['examples']} examples")
     return row
 
 

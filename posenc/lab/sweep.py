@@ -14,7 +14,8 @@ from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import locked, make_folder, read_run
 from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
-from posenc.lab.rates import looking, with_rate
+from posenc.lab.rates import check_seeds, looking, with_rate
+from posenc.lab.tasks import find
 from posenc.lab.text import Corpus
 
 
@@ -41,6 +42,7 @@ class Sweep:
                 f"lab run of {list(self.encodings)} at {list(self.train_lengths)}, {self.seeds} "
                 "seeds: give at least one of each"
             )
+        check_seeds(self.seeds)
 
     def arms(self, corpus: Corpus | None) -> list[RunConfig]:
         """Without seeds; raises PosencError for what would fail later, as a text too short."""
@@ -58,7 +60,9 @@ class Sweep:
             for train in self.train_lengths
         ]
         if corpus is not None:
-            corpus.require(max(self.train_lengths), max(*lengths, *self.train_lengths), 1)
+            read = getattr(find(self.config.task), "train_bytes", None)
+            trained = replace(corpus, train=corpus.train[:read])
+            trained.require(max(self.train_lengths), max(*lengths, *self.train_lengths), 1)
         return [replace(config, settings=settings_of(config)) for config in found]
 
 
@@ -68,7 +72,7 @@ def sweep(
     """Do what is not done; what came out, and what ended it early, if anything did."""
     arms, out = chosen.arms(corpus), chosen.out
     make_folder(out, "runs")
-    jobs = chosen.jobs or engine.at_once()
+    jobs = engine.at_once() if chosen.jobs is None else chosen.jobs
 
     with locked(out, wait=False), engine.opened() as carrier:
 

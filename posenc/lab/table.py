@@ -2,24 +2,41 @@
 
     pandas.read_csv("runs.csv").pivot_table("value", ["metric", "encoding"], "length")
 
-Columns are those of COLUMNS, then the settings in which runs differ. A failed run has one row with
-its state and no number, so that nobody averages over survivors without seeing it.
+Columns are those of COLUMNS, then the settings in which runs differ. `base` is what the run began
+with, as it is called with seed 0. Where learning rates were looked for, `search` says which runs
+did nothing else: `.query("not search")` leaves them out. A failed run has a row with its state even
+where it has no number, and a loss that is no finite number is empty, so that nobody averages over
+survivors without seeing it. LaTeX has no mean there, as the report has none.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from posenc.errors import LabError
 from posenc.lab.folder import Run, read_run
+from posenc.lab.rates import is_search
 
 COLUMNS = ("run", "state", "encoding", "task", "seed", "metric", "length", "value")
 # What a row of results holds besides numbers.
 _METRICS = {"loss": ("loss",), "accuracy": ("exact", "token", "loss", "chance")}
+# What a comparison is decided from; a task has one of them.
+_DECIDING = ("exact", "targets", "windows")
+# What follows from other settings more often than not: told where nothing else tells runs apart.
+_DERIVED = ("test_lengths", "settings")
+_HASHES = ("corpus", "weights")
+_ESCAPES = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
 Row = dict[str, Any]
+Setting = tuple[tuple[str, Any], ...]
 
 
 def runs_in(out: Path) -> list[Run]:
@@ -37,12 +54,13 @@ def runs_in(out: Path) -> list[Run]:
 
 def rows(runs: Sequence[Run]) -> list[Row]:
     """The table, in the order of runs and lengths."""
-    settings = {run.path.name: run.config.to_json() for run in runs}
-    keys = {key for one in settings.values() for key in one}
-    held = (*COLUMNS, "settings", "corpus", "test_lengths", "version", "base")
+    by_name = {run.path.name: run for run in runs}
+    settings = {name: _told(run, by_name) for name, run in by_name.items()}
+    keys = {key for one in settings.values() for key in one} - {*COLUMNS}
     differing = sorted(
-        key for key in keys - {*held} if len({repr(one.get(key)) for one in settings.values()}) > 1
+        key for key in keys if len({repr(one.get(key)) for one in settings.values()}) > 1
     )
+    searched = any(is_search(run.config) for run in runs)
     found: list[Row] = []
     for run in runs:
         own = settings[run.path.name]
@@ -54,14 +72,36 @@ def rows(runs: Sequence[Run]) -> list[Row]:
             "seed": run.config.seed,
         }
         tail = {key: own.get(key) for key in differing}
+        if searched:
+            tail["search"] = is_search(run.config)
         numbers = list(_numbers(run)) or [{"metric": None, "length": None, "value": None}]
         found += [head | number | tail for number in numbers]
     return found
 
 
 def written(table: Sequence[Row], form: str) -> str:
-    """The table as csv or as LaTeX: of LaTeX the means over seeds, a line for each setting."""
+    """The table as csv or as LaTeX: of LaTeX the means over seeds, a line for each setting.
+
+    LaTeX has a table for each task. Raises LabError where no run has a number for it.
+    """
     return _latex(table) if form == "latex" else _csv(table)
+
+
+def _told(run: Run, runs: Mapping[str, Run]) -> Row:
+    """The settings of a run; what it began with is the same for every seed."""
+    own = run.config.to_json()
+    own["test_lengths"] = ",".join(map(str, own["test_lengths"]))
+    return own | {"base": _base(run.config.base, runs)}
+
+
+def _base(name: str, runs: Mapping[str, Run]) -> str:
+    """What a run's name is with seed 0; without its seed and id where there is no such run."""
+    if name not in runs:
+        return re.sub(r"-s\d+-[0-9a-f]{12}$", "", name)
+    # What it began with itself was there before it.
+    earlier = {other: run for other, run in runs.items() if other != name}
+    config = runs[name].config
+    return replace(config, seed=0, base=_base(config.base, earlier)).name
 
 
 def _numbers(run: Run) -> Iterator[Row]:
@@ -87,52 +127,99 @@ def _csv(table: Sequence[Row]) -> str:
 
 def _latex(table: Sequence[Row]) -> str:
     """Means and standard deviations over seeds of what a comparison is decided from."""
-    known = [row["metric"] for row in table if row["length"] is not None]
-    metric = "targets" if "targets" in known else next(iter(known), None)
-    if metric is None:
+    # Neither what looked for a learning rate nor what goes on yet is a seed of an arm.
+    ended = [row for row in table if not row.get("search") and row["state"] != "unfinished"]
+    tasks: dict[str, list[Row]] = {}
+    for row in ended:
+        tasks.setdefault(row["task"], []).append(row)
+    if not any(_metric(own) for own in tasks.values()):
         raise LabError("no run of this folder has a number at a length: nothing to tabulate")
-    labels = _labels(table)
-    cells: dict[tuple[str, int], list[float]] = {}
+    return "\n".join(_tabular(task, own) for task, own in tasks.items())
+
+
+def _metric(table: Iterable[Row]) -> str | None:
+    known = {row["metric"] for row in table if row["length"] is not None}
+    return next((metric for metric in _DECIDING if metric in known), None)
+
+
+def _tabular(task: str, table: Sequence[Row]) -> str:
+    """The means of one task; none where a run of the arm has no finite number."""
+    metric = _metric(table)
+    if metric is None:
+        return f"% {task}: no run has a number at a length\n"
+    lengths = sorted({row["length"] for row in table if row["metric"] == metric})
+    arms: dict[Setting, dict[str, dict[int, float]]] = {}
     for row in table:
-        if row["metric"] == metric and row["value"] is not None:
-            cells.setdefault((labels[_setting(row)], row["length"]), []).append(float(row["value"]))
-    lengths = sorted({length for _, length in cells})
+        by_length = arms.setdefault(_setting(row), {}).setdefault(row["run"], {})
+        if row["metric"] == metric and row["state"] == "done":
+            # The last row counts: an interrupted run may have written one twice.
+            by_length[row["length"]] = _finite(row["value"])
+    failed = {row["run"] for row in table if row["state"] == "failed"}
+    labels = _labels(arms)
     lines = [
-        f"% {metric}, mean and standard deviation over seeds",
+        f"% {task}: {metric}, mean and standard deviation over seeds",
         r"\begin{tabular}{l" + "r" * len(lengths) + "}",
+        " & ".join(["", *map(str, lengths)]) + r" \\ \hline",
     ]
-    lines.append(" & ".join(["", *map(str, lengths)]) + r" \\ \hline")
-    for label in dict.fromkeys(name for name, _ in cells):
-        values = [_mean(cells.get((label, length), [])) for length in lengths]
-        lines.append(" & ".join([label.replace("_", r"\_"), *values]) + r" \\")
+    for setting, runs in arms.items():
+        means = [_mean([own.get(length) for own in runs.values()]) for length in lengths]
+        line = " & ".join([labels[setting].translate(_ESCAPES), *means])
+        lines.append(rf"{line} \\{_lost(runs, failed)}")
     return "\n".join([*lines, r"\end{tabular}"]) + "\n"
 
 
-def _setting(row: Row) -> tuple[tuple[str, Any], ...]:
+def _setting(row: Row) -> Setting:
     """What runs over whose seeds one may average have in common."""
-    settings = [(key, row[key]) for key in row if key not in COLUMNS]
-    return (("encoding", row["encoding"]), ("task", row["task"]), *settings)
+    settings = [(key, row[key]) for key in row if key not in (*COLUMNS, "search")]
+    return (("encoding", row["encoding"]), *settings)
 
 
-def _labels(table: Sequence[Row]) -> dict[tuple[tuple[str, Any], ...], str]:
+def _labels(settings: Iterable[Setting]) -> dict[Setting, str]:
     """The encoding, with the settings in which it was run in several ways."""
-    found: dict[str, list[tuple[tuple[str, Any], ...]]] = {}
-    for setting in dict.fromkeys(map(_setting, table)):
-        found.setdefault(setting[0][1], []).append(setting)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for setting in settings:
+        found.setdefault(setting[0][1], []).append(dict(setting))
     labels = {}
-    for encoding, settings in found.items():
-        common = set.intersection(*map(set, settings))
-        for setting in settings:
-            own = [f"{key}={value}" for key, value in setting if (key, value) not in common]
-            labels[setting] = ", ".join([encoding, *own])
+    for encoding, ways in found.items():
+        differing = [key for key in ways[0] if len({way[key] for way in ways}) > 1]
+        told = [key for key in differing if key not in _DERIVED]
+        for key in _DERIVED:
+            if len({tuple(way[name] for name in told) for way in ways}) < len(ways):
+                told += [key] if key in differing else []
+        for way in ways:
+            own = [f"{key}={_short(key, way[key])}" for key in told]
+            labels[tuple(way.items())] = ", ".join([encoding, *own])
     return labels
 
 
-def _mean(values: Sequence[float]) -> str:
-    if not values:
+def _short(key: str, value: Any) -> str:
+    if value is None or value == "":
+        return "none"
+    return str(value)[: 12 if key in _HASHES else None]
+
+
+def _finite(value: Any) -> float:
+    """Not finite where a loss diverged: it is None, and earlier versions wrote its name."""
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    """None where a run failed, diverged or has no number: survivors alone have no mean."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) < len(values):
         return "--"
-    spread = rf" $\pm$ {stdev(values):.3f}" if len(values) > 1 else ""
-    return f"{fmean(values):.3f}{spread}"
+    spread = rf" $\pm$ {stdev(known):.3f}" if len(known) > 1 else ""
+    return f"{fmean(known):.3f}{spread}"
+
+
+def _lost(runs: Mapping[str, Mapping[int, float]], failed: set[str]) -> str:
+    """How many runs of an arm came to no end or to no number, as a comment."""
+    ends = {
+        "failed": len(failed & runs.keys()),
+        "diverged": sum(not all(map(math.isfinite, own.values())) for own in runs.values()),
+    }
+    told = [f"{count} of {len(runs)} runs {end}" for end, count in ends.items() if count]
+    return f" % {', '.join(told)}" if told else ""
 
 
 def described(run: Run) -> Mapping[str, Any]:

@@ -42,14 +42,16 @@ def linear_attention(
     feature_map  phi, of q and of k; values must not be negative, which is not checked
     form         "parallel" holds (tq, tk) weights; "chunked" does so within chunks, and carries a
                  state from one to the next; "recurrent" carries it from token to token. They give
-                 the same, and the last two take time and memory linear in the length
+                 the same for all but padding, whose rows are not to be read, and the last two take
+                 time and memory linear in the length
     chunk        tokens per chunk
 
-    There is no scale. Rows whose denominator is zero, as where nothing is visible, are zero, in
-    the gradient too. The output has v's dtype. Raises UnsupportedError for encodings that are not
-    one rotation (biases, tables, masks, zones, and XPos, whose factors are bounded in pairs only),
-    SettingError for an unknown form and chunk < 1, ShapeError for shapes that do not fit, and
-    PositionsError where tokens do not come in the order that a state must meet them in;
+    There is no scale, and a scaling's gain (YaRN, LongRoPE), which sharpens a softmax, is left out.
+    Rows whose denominator is zero, as where nothing is visible, are zero, in the gradient too. The
+    output has v's dtype. Raises UnsupportedError for encodings that are not one rotation (biases,
+    tables, masks, zones, and XPos, whose factors are bounded in pairs only), SettingError for an
+    unknown form, a feature_map that is no function and chunk < 1, ShapeError for shapes that do not
+    fit, and PositionsError where tokens do not come in the order that a state must meet them in;
     form="parallel" takes any order.
 
     Example: `linear_attention(q, k, v, Rotary(64), causal=True)`.

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.equation import group
-from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.errors import PositionsError, SettingError, ShapeError, UnsupportedError, shown
 from posenc.linear.scan import Features, Place
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
 from posenc.positions import Positions
-from posenc.rotation import per_query_head, rotate_pairs
+from posenc.rotation import per_query_head, rotate_pairs, waves_of
 from posenc.terms import Rotate
-from posenc.torch_modes import arithmetic
+from posenc.torch_modes import altered, arithmetic
 
 FeatureMap = Callable[[Tensor], Tensor]
 
@@ -37,9 +37,11 @@ def features_of(
     k may hold only the last of the keys that the positions tell of.
     """
     dtype = arithmetic(q, k)
+    if positions.queries.valid is not None:
+        # A gradient of 0 leaves NaN what it is, and a weight of 0 does.
+        q = q.masked_fill(~positions.queries.valid[:, None, :, None], 0)
     valid = positions.keys.valid
     if valid is not None:
-        # A weight of 0 leaves NaN what it is.
         padding = ~valid[:, None, -k.shape[2] :, None]
         k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
     q, k = _mapped("q", q.to(dtype), feature_map), _mapped("k", k.to(dtype), feature_map)
@@ -47,7 +49,11 @@ def features_of(
     rotated_q, rotated_k, v = q, k, v.to(dtype)
     for term in lowered.terms:
         if isinstance(term, Rotate):
-            q_waves, k_waves = lowered.form.waves(dtype)
+            waves = lowered.form.waves(dtype)
+            if term.gain != 1.0:
+                # It sharpens a softmax; here it would multiply the output by its square.
+                waves = waves_of(altered(term, gain=1.0), dtype)
+            q_waves, k_waves = waves
             assert k_waves is not None
             rotated_q = rotate_pairs(q, *q_waves, term.layout, term.start)
             cos, sin = (wave[..., -k.shape[2] :, :] for wave in k_waves)
@@ -100,7 +106,17 @@ def place_of(positions: Positions, caller: str) -> Place:
 
 
 def _mapped(name: str, x: Tensor, feature_map: FeatureMap) -> Tensor:
-    features = feature_map(x)
+    if not callable(feature_map):
+        raise SettingError(
+            f"linear_attention(feature_map={shown(feature_map)}): a function of q and of k is "
+            "needed; leave it away for elu(x) + 1"
+        )
+    features: object = feature_map(x)
+    if not isinstance(features, Tensor):
+        raise ShapeError(
+            f"linear_attention(feature_map=...) made a {type(features).__name__} out of {name}, "
+            "where a tensor is needed"
+        )
     if features.ndim != 4 or features.shape[:3] != x.shape[:3] or features.dtype != x.dtype:
         raise ShapeError(
             f"linear_attention(feature_map=...) made {tuple(features.shape)} of {features.dtype} "

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.backends.backend import check_shapes
-from posenc.errors import CacheError, PositionsError, ShapeError, whole
+from posenc.errors import CacheError, PositionsError, ShapeError, shown, whole
 from posenc.linear.features import FeatureMap, elu_plus_one, features_of, place_of
 from posenc.linear.scan import LinearState, Place, divided, scan
 from posenc.lowering import Lowerable, Lowered
@@ -36,9 +36,10 @@ def linear_step(
     of the new tokens, or of all tokens so far, of which the new ones are the last. In a packed
     sequence a new document begins anew, and the state is that of the last one.
 
-    Raises CacheError for a state of other sizes, and where angles depend on the length but steps
-    are not all given the final one, Positions.build(extent=...); PositionsError where the
-    coordinates so far were explicit and the next ones are left away; else as `linear_attention`.
+    Raises CacheError for what is no state or one of other sizes, and where angles depend on the
+    length but steps are not all given the final one, Positions.build(extent=...); PositionsError
+    where the coordinates so far were explicit and the next ones are left away; else as
+    `linear_attention`.
 
     Example: `out, state = linear_step(q, k, v, Rotary(64), state)`.
     """
@@ -49,6 +50,11 @@ def linear_step(
         raise ShapeError(
             "linear_step takes queries and keys of the same new tokens: "
             f"got {q.shape[2]} queries, {t} keys"
+        )
+    if state is not None and not isinstance(state, LinearState):
+        raise CacheError(
+            f"linear_step(state={shown(state)}): a state is what linear_step returned for the "
+            "tokens before, and no cache; None is that before the first"
         )
     if positions is None and isinstance(rotary, Lowered):
         positions = rotary.positions

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from posenc.errors import ConfigError, UnsupportedError, installing
+from posenc.models.read.gguf.header import is_gguf, read_gguf_header
 
 
 class Loaded(NamedTuple):
@@ -19,8 +20,8 @@ class Loaded(NamedTuple):
 def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Loaded:
     """The model in a folder with config.json and safetensors, or in a GGUF file.
 
-    Nothing is fetched. Raises ConfigError for what is no model, and UnsupportedError where
-    transformers is missing, which the extra "models" brings.
+    Nothing is fetched. Raises ConfigError for what is no model or a damaged one, and
+    UnsupportedError where transformers is missing, which the extra "models" brings.
     """
     transformers = _transformers()
     path = Path(source)
@@ -30,6 +31,8 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
         raise ConfigError(
             f"{path} is no model: give a folder with config.json and safetensors, or a GGUF file"
         )
+    if is_gguf(path):
+        read_gguf_header(path)
     local: dict[str, Any] = {"local_files_only": True, **file}
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **local)
@@ -40,7 +43,8 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
             # Where it would keep the file's blocks, which can be neither saved nor trained.
             unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
         model = kind.from_pretrained(folder, config=config, dtype=dtype, **unpacked, **local).eval()
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:
+        # What a damaged file makes its readers raise is of no common class.
         raise ConfigError(f"{path} is no model that transformers loads: {error}") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)

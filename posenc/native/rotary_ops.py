@@ -33,6 +33,8 @@ def rotated(
     start: int = 0,
 ) -> Sequence[Tensor]:
     """Each x rotated, in its own dtype; arithmetic in the dtype of cos."""
+    if differ(x):
+        return apart(rotated, x, cos, sin, layout, start)
     interleaved = layout == "interleaved"
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
@@ -96,6 +98,8 @@ def rotated_(
             torch.ops.posenc.rotate_.default(x, cos, sin, interleaved, start, False)
             return x
     elif _suits_kernel(x) and not _need_gradient(cos) and writable(*x):
+        if differ(x):
+            return apart(rotated_, x, cos, sin, layout, start)
         if _need_gradient(x):
             return _InPlace.apply(cos, sin, interleaved, start, *x)
         if _run(x, x, cos, sin, interleaved, start, False):
@@ -104,10 +108,36 @@ def rotated_(
     return _written(x, rotated(x, cos, sin, layout, start))
 
 
+def differ(x: Tensors) -> bool:
+    """Whether one of two tensors needs a gradient and the other none.
+
+    One function of autograd would make both outputs need one, and take a buffer into the graph.
+    """
+    return x[0].requires_grad != x[-1].requires_grad and torch.is_grad_enabled()
+
+
+def apart(
+    rotate: Callable[..., Tensors], x: Tensors, cos: Tensors, sin: Tensors, *settings: Any
+) -> Tensors:
+    """Each x rotated by a call of its own."""
+    each = zip(x, cos, sin, strict=True)
+    return [rotate((one,), (c,), (s,), *settings)[0] for one, c, s in each]
+
+
 def check_inplace(*x: Tensor) -> None:
-    """Raise UnsupportedError where writing into x, q before k, would break a gradient."""
+    """Raise UnsupportedError where writing into x, q before k, would break a gradient, and where
+    elements share their memory.
+    """
     graph = torch.compiler.is_compiling()
     for name, one in zip("qk", x, strict=False):
+        if not graph and 0 in one.stride():
+            steps = zip(one.stride(), one.shape, strict=True)
+            if any(step == 0 and size > 1 for step, size in steps):
+                raise UnsupportedError(
+                    f"rotate(inplace=True): elements of {name}, of shape {tuple(one.shape)} and "
+                    f"strides {one.stride()}, share their memory, as expand makes them: use "
+                    f"inplace=False, or give {name}.contiguous()"
+                )
         # In graphs nothing is written over: what is in place there is decided by the compiler.
         if _need_gradient((one,)) and (one.is_leaf or (not graph and one._is_view())):
             kind = "a leaf" if one.is_leaf else "a view of another tensor"

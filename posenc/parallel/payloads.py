@@ -100,7 +100,7 @@ def _with_payloads(
 ) -> list[Context | None]:
     made: list[Context | None] = []
     tokens = sharded.tokens.shape[1]
-    for context in contexts:
+    for rank, context in zip(comm.ranks, contexts, strict=True):
         x = None if context is None else context.x
         if x is not None and x.shape[1] != tokens:
             raise ShapeError(
@@ -108,7 +108,7 @@ def _with_payloads(
                 f"{tokens} tokens: give the input of this rank's tokens"
             )
         if context is not None:
-            context = with_payload(encoding, context, batch, tokens, None)
+            context = with_payload(encoding, context, batch, tokens, None, sharded.parts[rank])
         made.append(context)
     return made
 

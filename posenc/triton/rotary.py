@@ -14,6 +14,7 @@ from torch import Tensor
 
 from posenc.errors import ShapeError
 from posenc.native.aliasing import writable
+from posenc.native.rotary_ops import apart, differ
 from posenc.rotation import check_rotation
 from posenc.terms import Layout
 from posenc.torch_modes import plain
@@ -46,6 +47,8 @@ def rotated(
     """
     interleaved = layout == "interleaved"
     if torch.is_grad_enabled() and any(one.requires_grad for one in x):
+        if differ(x):
+            return apart(rotated, x, cos, sin, layout, start)
         _check(x, cos, sin, start)
         return _Rotate.apply(cos, sin, interleaved, start, False, *x)
     if owner is None or not plain(*x):
@@ -80,15 +83,14 @@ def _launched_as_before(
 def rotated_(
     x: Tensors, cos: Tensors, sin: Tensors, layout: Layout, start: int = 0
 ) -> Sequence[Tensor]:
-    """The same, written into x, which `posenc.dispatch_rotation.check_inplace` has allowed.
-
-    Raises RuntimeError, as torch does, where elements of x share their memory.
-    """
+    """The same, written into x, which `posenc.dispatch_rotation.check_inplace` has allowed."""
     _check(x, cos, sin, start)
     interleaved = layout == "interleaved"
     if not writable(*x):
         out = rotated(x, cos, sin, layout, start)
         return [one.copy_(new) for one, new in zip(x, out, strict=True)]
+    if differ(x):
+        return apart(rotated_, x, cos, sin, layout, start)
     if torch.is_grad_enabled() and any(one.requires_grad for one in x):
         return _RotateInPlace.apply(cos, sin, interleaved, start, *x)
     _launch_in_place(x, cos, sin, interleaved, start)

@@ -187,6 +187,45 @@ def test_in_place_is_refused_where_a_gradient_would_break() -> None:
         pe.rotate(leaf, x, rope, inplace=True)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("needs", ["q", "k"])
+def test_what_needs_no_gradient_gets_none(
+    needs: str, inplace: bool, kernel_calls: list[int]
+) -> None:
+    """A frozen buffer beside a learned tensor stays out of the graph, in every step."""
+    lowered = pe.lower(pe.Rotary(8), 5)
+    x = {"q": normal(1, 4, 5, 8), "k": normal(1, 2, 5, 8)}
+    expected = dict(zip("qk", pe.rotate(*x.values(), lowered), strict=True))
+    leaf, frozen = x[needs].clone().requires_grad_(), "k" if needs == "q" else "q"
+    buffer, kept = x[frozen].clone(), x[frozen].clone()
+    for _ in range(2):
+        given = {needs: leaf * 1.0, frozen: buffer}
+        turned = pe.rotate(given["q"], given["k"], lowered, inplace=inplace)
+        got = dict(zip("qk", turned, strict=True))
+        assert got[needs].requires_grad
+        assert not got[frozen].requires_grad
+        assert not buffer.requires_grad
+        assert (got[frozen] is buffer) == inplace
+        assert all(torch.equal(got[name], expected[name]) for name in "qk")
+        got[needs].square().sum().backward()
+        buffer.copy_(kept)
+    assert len(kernel_calls) == 1 + 2 * 3
+    with torch.no_grad():
+        assert not any(one.requires_grad for one in pe.rotate(leaf, buffer, lowered))
+
+
+def test_in_place_is_refused_where_elements_share_memory() -> None:
+    q, k = normal(1, 1, 5, 8), normal(1, 4, 5, 8)
+    at = pe.Positions.build(5, causal=True)
+    for encoding in (pe.lower(pe.Rotary(8), at), pe.lower(pe.XPos(8), at)):
+        with pytest.raises(pe.UnsupportedError, match=r"elements of q.*\(1, 4, 5, 8\).*contiguous"):
+            pe.rotate(q.expand(1, 4, 5, 8), k, encoding, inplace=True)
+        with pytest.raises(pe.UnsupportedError, match="elements of k"):
+            pe.rotate(k, q.expand(1, 4, 5, 8), encoding, inplace=True)
+    # One token or head steps nowhere.
+    pe.rotate(q.expand(1, 1, 5, 8), k, pe.Rotary(8), inplace=True)
+
+
 def test_in_place_writes_into_slices_of_one_projection(kernel_calls: list[int]) -> None:
     lowered = pe.lower(pe.Rotary(8), 5)
     fused = normal(2, 5, 3, 4, 8)

@@ -52,6 +52,24 @@ def test_compiled_gradients_are_those_of_eager(inplace: bool) -> None:
 
 
 @pytest.mark.graph
+@pytest.mark.parametrize("inplace", [False, True])
+def test_compiled_too_what_needs_no_gradient_gets_none(inplace: bool) -> None:
+    torch._dynamo.reset()
+    lowered = pe.lower(pe.Rotary(8), 5)
+
+    def run(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return pe.rotate(q * 2.0, k, lowered, inplace=inplace)
+
+    q, k = normal(1, 4, 5, 8).requires_grad_(), normal(1, 2, 5, 8)
+    expected = run(q, k.clone())
+    got = torch.compile(run, fullgraph=True, backend="aot_eager")(q, k)
+    for x, y, needs in zip(got, expected, (True, False), strict=True):
+        torch.testing.assert_close(x, y)
+        assert x.requires_grad == y.requires_grad == needs
+    assert not k.requires_grad
+
+
+@pytest.mark.graph
 def test_an_exported_program_holds_one_node_and_any_length() -> None:
     class Rotates(torch.nn.Module):
         def __init__(self) -> None:

@@ -73,6 +73,22 @@ def test_only_gradients_that_are_needed_are_rotated_back(monkeypatch: pytest.Mon
     assert [len(call[0]) for call in noted.all] == [1]
 
 
+def test_what_needs_no_gradient_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch_rotation, "_suits_triton", lambda *_: True)
+    q, k = draw(1, 2, 3, 8), draw(1, 1, 3, 8)
+    expected = pe.rotate(q, k, pe.Rotary(8))
+    leaf = q.clone().requires_grad_()
+    for inplace in (False, True):
+        for _ in range(2):
+            buffer = k.clone()
+            out = pe.rotate(leaf * 1, buffer, pe.Rotary(8), inplace=inplace)
+            assert out[0].requires_grad
+            assert not out[1].requires_grad
+            assert not buffer.requires_grad
+            assert all(torch.equal(x, y) for x, y in zip(out, expected, strict=True))
+            out[0].sum().backward()
+
+
 class Noted:
     """A function that counts its calls."""
 
@@ -99,7 +115,7 @@ def test_in_place_writes_there_and_refuses_what_would_break(
     assert torch.equal(k, expected[1])
     with pytest.raises(UnsupportedError, match="needs a gradient"):
         pe.rotate(q.requires_grad_(), k, encoding, inplace=True)
-    with pytest.raises(RuntimeError, match="single memory location"):
+    with pytest.raises(UnsupportedError, match=r"elements of q.*share their memory"):
         pe.rotate(k.expand(2, 4, 3, 8), k, encoding, inplace=True)
 
 

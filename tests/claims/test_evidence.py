@@ -87,6 +87,11 @@ def test_an_arm_learned_what_is_nearer_to_all_than_to_chance() -> None:
     assert not alibi(result(), claim=replace(MADE, learned=0.97)).learned
 
 
+def test_an_arm_whose_runs_all_failed_learned_nothing() -> None:
+    arm = alibi(result())
+    assert not replace(arm, rows={}, failed=arm.runs).learned
+
+
 def test_nothing_is_told_of_survivors() -> None:
     assert alibi(result(failed=1)).interval("exact", 10) is None
     lost = alibi(result({10: (0.9, 0.0, 0.9), 20: (0.9, 0.9, 0.9)}))

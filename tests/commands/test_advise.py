@@ -6,18 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import torch
 from prose import check_pair, english
 from typer.testing import CliRunner
 
+from posenc.analysis.probe_context import context_for, embeds
+from posenc.catalogue import make
 from posenc.claims import claims
-from posenc.claims.advice import Answer, Question, advise, kinds
+from posenc.claims.advice import LONGEST, Answer, Question, advise, kinds
 from posenc.claims.advised import told
 from posenc.claims.facts import facts
 from posenc.claims.kept import kept
 from posenc.claims.words import TEXTS
 from posenc.commands import app
+from posenc.encoding import Encoding
+from posenc.encodings import members
+from posenc.errors import PosencError
 from posenc.lab.arms import Arm
 from posenc.lab.tasks import names
+from posenc.lowering import embeds_only, lower
+from posenc.positions import Positions
 from posenc.words import Words
 
 LENGTHS = (16, 32, 64)
@@ -46,6 +54,18 @@ FAILED = Arm(LOSES.config | {"encoding": "t5"}, LOSES.rows, 3, 1)
 
 def answer(*known: Arm, target: int = 64, task: str = "recall") -> Answer:
     return advise(Question(16, target, task), known)
+
+
+def refusal(own: Encoding, at: Positions) -> str:
+    """What an encoding raises for these positions."""
+    try:
+        if embeds(own):
+            own.embed(torch.zeros(1, 1, own.model_dim or 1), at)
+        if not embeds_only(own):
+            lower(own, at, context=context_for(own, at.k_len, batch=1))
+    except PosencError as error:
+        return str(error)
+    return ""
 
 
 def printed(*options: str) -> str:
@@ -140,6 +160,21 @@ class TestFacts:
         assert found is not None
         assert (found.cache, found.length_dependent) == (cache, depends)
 
+    @pytest.mark.parametrize("name", ["kerple", "sinusoidal", "forget_gate", "t5 + rotary"])
+    def test_a_target_takes_no_memory_of_its_length(self, name: str) -> None:
+        found = facts(name, 64, LONGEST["target"], dim=32, heads=4, cache=False)
+        assert found is not None
+        assert found.refuses == ""
+
+    @pytest.mark.parametrize("target", [1, 2, 8, 9, 100])
+    def test_every_encoding_refuses_what_it_refuses_of_all_keys(self, target: int) -> None:
+        at = Positions.build(q_len=1, k_len=target, causal=True)
+        for name in members():
+            found = facts(name, 8, target, dim=32, heads=4, cache=False)
+            if found is not None:
+                own = make(name, model_dim=32, heads=4, max_length=8)
+                assert found.refuses == refusal(own, at), name
+
     def test_what_cannot_be_made_has_none(self) -> None:
         assert facts("rotary(rotary_dim=128)", 64, 64, dim=32, heads=4, cache=True) is None
 
@@ -190,6 +225,8 @@ class TestCommand:
         [
             (["--train", "0", "--target", "8"], "advise --train 0: a length is needed"),
             (["--train", "8", "--target", "-1"], "advise --target -1: a length is needed"),
+            (["--train", "8", "--target", "9" * 20], "from 1 token to 1,099,511,627,776"),
+            (["--train", "9" * 9, "--target", "8"], "from 1 token to 4,194,304"),
             (["--train", "8", "--target", "8", "--task", "recal"], "did you mean 'recall'"),
             (["--train", "8"], "Missing option '--target'"),
         ],

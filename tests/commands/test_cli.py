@@ -3,7 +3,9 @@
 import ast
 import inspect
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +32,37 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestMain:
+    @pytest.mark.parametrize("command", [["--help"], ["list"], ["list", "--json"], ["show", "t5"]])
+    def test_output_that_cannot_be_written_ends_it_without_a_traceback(
+        self, command: list[str]
+    ) -> None:
+        program = f"import sys; sys.argv[1:] = {command}; from posenc.cli import main; main()"
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed, open("/dev/full", "w") as full:
+            for output, code, said in (
+                (closed, 1, ""),
+                (full, 1, "posenc: the output cannot be written: No space left on device"),
+            ):
+                ended = subprocess.run(
+                    [sys.executable, "-c", program], stdout=output, stderr=-1, text=True
+                )
+                assert (ended.returncode, ended.stderr.strip()) == (code, said)
+
+    @pytest.mark.parametrize("command", ["--help", "list", "doctor config.json", "list --no-such"])
+    def test_closed_outputs_are_written_to_in_vain(self, command: str, tmp_path: Path) -> None:
+        config = {"model_type": "bert", "num_hidden_layers": 1, "num_attention_heads": 1}
+        config |= {"hidden_size": 8, "max_position_embeddings": 8}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        call = [sys.executable, "-c", "from posenc.cli import main; main()", *command.split()]
+        for closed in (">&-", "2>&-"):
+            line = f"{shlex.join(call)} {closed}"
+            ended = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path)
+            assert ended.returncode == (2 if "no-such" in command else 0), ended.stderr
+            assert "Traceback" not in ended.stderr
+            # What is for one output never goes to the other.
+            assert bool(ended.stdout) == (closed == "2>&-" and "no-such" not in command)
+
     def test_help_waits_for_neither_torch_nor_typer(self) -> None:
         ended = python(
             "import sys; sys.argv = ['posenc', '--help']\n"

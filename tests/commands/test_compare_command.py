@@ -97,6 +97,7 @@ class TestCompare:
             (["--text", "no/such/file"], "no/such/file"),
             (["--train-length", "4"], "at least 8"),
             (["--minutes", "1", "--steps", "5"], "one budget, not two"),
+            (["--encodings", "alibi(heads=2)"], "alibi(heads=2): heads is that of the model, 2"),
         ],
     )
     def test_what_cannot_work_ends_with_2_and_a_message(

@@ -55,6 +55,10 @@ def test_engines_are_chosen_with_commas_between(tmp_path: Path) -> None:
     assert told["engines"] == ["vllm", "mlx"]
     assert {x["engine"] for x in told["findings"]} <= {"vllm", "mlx", None}
     assert json.loads(run(app, ["doctor", file, "--json"]).stdout)["engines"] == list(ENGINES)
+    for none in ("", ","):
+        ended = run(app, ["doctor", file, "--engine", none])
+        assert ended.exit_code == 2
+        assert f"no engine is called {none!r}" in ended.stderr
 
 
 def test_json_holds_the_numbers(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """posenc inspect: what it prints and writes, and how it says no."""
 
 import json
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from posenc.commands import app
+from tests.support.gguf_files import gguf_bytes
 from tests.support.small_models import llama
 
 pytest.importorskip("transformers")
@@ -70,6 +73,27 @@ class TestInspect:
         assert ended.exit_code == 2
         assert "is no model" in ended.stderr
         assert "Traceback" not in ended.stderr
+
+    @pytest.mark.parametrize("length", [0, 4, 24, 60, 90])
+    def test_a_gguf_file_that_ends_early_is_named(self, tmp_path: Path, length: int) -> None:
+        file = tmp_path / "model.gguf"
+        whole = gguf_bytes({"general.architecture": "llama", "llama.block_count": 2})
+        file.write_bytes(whole[:length])
+        ended = inspect(file, "--out", tmp_path)
+        assert ended.exit_code == 2, ended.output
+        assert isinstance(ended.exception, SystemExit)
+        assert f"posenc: {file} is no" in ended.stderr.replace("\n", " ")
+
+    @pytest.mark.parametrize("name", ["model.gguf", "model.safetensors"])
+    def test_random_bytes_are_no_weights(self, folder: Path, tmp_path: Path, name: str) -> None:
+        given = shutil.copytree(folder, tmp_path / "given")
+        file = given / name
+        file.write_bytes(random.Random(0).randbytes(4096))
+        source = file if name.endswith("gguf") else given
+        ended = inspect(source, "--out", tmp_path)
+        assert ended.exit_code == 2, ended.output
+        assert isinstance(ended.exception, SystemExit)
+        assert f"posenc: {source} is no model" in ended.stderr
 
     @pytest.mark.parametrize(
         ("missing", "extra"), [("transformers", "models"), ("matplotlib", "plot")]

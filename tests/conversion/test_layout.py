@@ -256,6 +256,9 @@ def test_tensors_that_no_layout_fits() -> None:
         change(fused=pe.FusedHeads(2))
     with pytest.raises(ShapeError, match="dim=2"):
         change(dim=2)
+    for dim in ("0", None, 1.0, True):
+        with pytest.raises(SettingError, match=rf"dim={dim!r}\): .*whole number.*\(24, 3\)"):
+            change(dim=dim)
     with pytest.raises(SettingError, match="no regular expression"):
         Names(rows="(")
 

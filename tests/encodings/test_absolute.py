@@ -196,6 +196,10 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         SettingError,
         lambda: pe.Waveform(8, frequencies=[1.0]),
     ),
+    r"frequencies=0.5\): 4 positive numbers": (
+        SettingError,
+        lambda: pe.Waveform(8, frequencies=0.5),
+    ),
     r"Waveform\(dim=2, pairing='single', frequencies=\(1.0, 0.0\)\): 2 positive numbers": (
         SettingError,
         lambda: pe.Waveform(2, pairing="single", frequencies=[1.0, 0.0]),

@@ -17,6 +17,7 @@ from posenc import (
     Rotary,
     SettingError,
     ShapeError,
+    SwinBias,
 )
 from posenc.terms import Rotate
 from tests.support.oracles import drawing
@@ -230,6 +231,9 @@ def test_one_coordinate_without_a_grid_says_how_to_give_two() -> None:
         (lambda: AxialRotary(16, axes=3), r"dim=16, axes=3.*multiple of 6"),
         (lambda: AxialRotary(16, grid=(3, 4, 5)), r"axes=2, grid=\(3, 4, 5\).*2 numbers"),
         (lambda: AxialRotary(16, grid=(3, 0)), "numbers >= 1"),
+        (lambda: AxialRotary(8, grid=6), r"axes=2, grid=6\).*2 numbers"),
+        (lambda: AxialRotary(8, frequencies=0.5), r"frequencies=0.5\) got 0 .*4 numbers"),
+        (lambda: SwinBias(4, 6), r"SwinBias\(axes=2, grid=6\).*2 numbers"),
         (lambda: AxialRotary(16, frequencies=[1.0]), "got 1 frequencies.*8 numbers"),
         (lambda: MRoPE(16, (2, 3, 4)), r"sections=\(2, 3, 4\).*dim/2 = 8.*add up to 9"),
         (lambda: MRoPE(16, ()), "add up to dim/2 = 8"),

@@ -8,8 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from posenc.atomic_files import write_json
 from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
+from posenc.lab.folder import MANIFEST, RESULTS, append_row
+from posenc.lab.rates import looking, with_rate
 from posenc.lab.run import Assignment
 from posenc.lab.tasks import find
 from posenc.lab.tasks.masked_text import MASK, MaskedText
@@ -63,6 +66,20 @@ def test_a_run_of_it_reads_the_corpus(tmp_path: Path) -> None:
     task = given.task()
     assert isinstance(task, MaskedText)
     assert task.train.tolist() == [*range(60)]
+
+
+def test_the_best_rate_is_told_by_windows(tmp_path: Path) -> None:
+    rates = (0.5, 0.01, 0.1)
+    for config, loss in zip(looking(rates, CONFIG), (3.0, 2.0, 1.0), strict=True):
+        folder = tmp_path / "runs" / config.name
+        folder.mkdir(parents=True)
+        write_json(folder / MANIFEST, {"config": config.to_json()})
+        row = {"kind": "loss", "protocol": "windows", "length": 20, "tokens": 18, "loss": loss}
+        append_row(folder / RESULTS, row)
+        append_row(folder / RESULTS, {"kind": "done", "seconds": 1.0})
+    found = with_rate(rates, CONFIG, tmp_path)
+    assert found is not None
+    assert found.learning_rate == 0.1
 
 
 @pytest.mark.parametrize("share", [0, 1.5, -0.1])

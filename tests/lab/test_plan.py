@@ -44,6 +44,11 @@ class TestPlan:
         assert {config.steps for config in configs} == {None}
         assert [config.minutes for config in configs] == pytest.approx([8.5 * share] * 4)
 
+    def test_the_command_has_every_digit_of_the_minutes(self, small: Comparison) -> None:
+        timed = replace(small, steps=None, minutes=12.3456789)
+        words = timed.command().split()
+        assert float(words[words.index("--minutes") + 1]) == timed.minutes
+
     def test_the_default_has_the_encodings_of_the_report(self, text: Path) -> None:
         names = [
             config.encoding
@@ -63,8 +68,10 @@ class TestPlan:
             ({"dim": 9}, SettingError, "dim=9 is not divisible by heads=2"),
             ({"dim": 0}, SettingError, "dim is 0"),
             ({"dim": 6, "encodings": ("rotary",)}, PosencError, "even"),
+            ({"minutes": -1.0, "steps": None}, SettingError, r"minutes is -1\.0: .*above 0"),
             ({"minutes": 1.0}, SettingError, "one budget, not two"),
             ({"seeds": 0}, SettingError, "seeds is 0"),
+            ({"seeds": 1001}, SettingError, "seeds is 1001: .* at most 1000"),
             ({"jobs": 0}, SettingError, "jobs is 0"),
             ({"steps": 0}, SettingError, "steps is 0"),
             ({"test_lengths": (4096,)}, LabError, "too short"),

@@ -215,6 +215,7 @@ def test_our_own_models_read_tokens_of_a_tokenizer(folder: Path) -> None:
         ({"encoding": "rotary(scaling=DynamicNTK(2.0, 64))"}, UnsupportedError, "read in parts"),
         ({"encoding": "rotary(bass=2)"}, PosencError, "bass"),
         ({"encoding": " "}, SettingError, "without a name"),
+        ({"encoding": "alibi(heads=2)"}, SettingError, "heads is that of the model, "),
     ],
 )
 def test_what_cannot_be_is_said_before_a_run(

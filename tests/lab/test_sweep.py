@@ -14,7 +14,9 @@ from posenc.api import Transformer
 from posenc.commands import app
 from posenc.errors import LabError
 from posenc.lab.arms import of_runs
+from posenc.lab.config import RunConfig
 from posenc.lab.heat_map import heat_map
+from posenc.lab.model import settings_of
 from posenc.lab.rates import RATE_SEED
 from posenc.lab.sizes import SIZES as NAMED
 from posenc.lab.sizes import size_of
@@ -102,6 +104,24 @@ def test_the_map_has_the_means_of_the_rows(ran: tuple[Path, str], tmp_path: Path
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("seed", "lengths", "kept"),
+    [
+        (RATE_SEED, (1,), False),
+        (RATE_SEED, (1, 2, 4), True),
+        (RATE_SEED + 1, (1,), True),
+        (5000, (1, 2, 4), True),
+    ],
+)
+def test_only_what_looks_for_a_rate_is_no_arm(
+    ran: tuple[Path, str], seed: int, lengths: tuple[int, ...], kept: bool
+) -> None:
+    one = next(one for one in runs_in(ran[0]) if one.config.train_length == 1)
+    config = replace(one.config, seed=seed, test_lengths=lengths)
+    arms = of_runs([replace(one, config=config)])
+    assert [[*arm.rows] for arm in arms] == ([[seed]] if kept else [])
+
+
 def test_a_map_of_two_tasks_asks_which(ran: tuple[Path, str]) -> None:
     arms = of_runs(runs_in(ran[0]))
     other = [type(arm)(arm.config | {"task": "reverse"}, arm.rows, 2, 0) for arm in arms]
@@ -139,6 +159,21 @@ def test_a_text_that_is_too_short_is_refused_before_any_run(tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("task", ["text", "masked_text", "tokens", "passkey"])
+def test_texts_are_not_read_at_random_positions(tmp_path: Path, task: str) -> None:
+    asked = ["--task", task, "--train-lengths", "64", "--test-lengths", "64"]
+    ended = run(tmp_path / "out", *asked, "--positions", "random(longest=128)")
+    assert ended.exit_code == 2
+    assert "stay random in tests, and tests of texts count them" in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("out/runs/*"))
+
+
+def test_texts_are_read_at_positions_that_skip() -> None:
+    config = RunConfig("alibi", positions="skipping(longest=128)")
+    assert settings_of(config) == settings_of(replace(config, positions=""))
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
     size = size_of(name)
@@ -154,11 +189,25 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
     [
         (["--task", "cpy"], "did you mean 'copy'"),
         (["--encodings", "rotery"], "did you mean 'rotary'"),
+        (["--task", "maximum(priorities=1)"], "priorities must be a whole number (int), 2"),
+        (
+            ["--task", "text(train_bytes=9)", "--train-lengths", "9", "--test-lengths", "9"],
+            "its training part has 9 bytes, and at least 10 are needed",
+        ),
         (["--train-lengths", "a"], "lab run --train-lengths a: numbers between commas"),
-        (["--train-lengths", ""], "give at least one of each"),
+        (["--train-lengths", ""], "lab run --train-lengths : numbers between commas"),
+        (["--train-lengths", "0"], "train_length is 0: it must be at least 1"),
+        (["--encodings", ""], "give at least one of each"),
+        (["--encodings", "alibi(heads=2)"], "alibi(heads=2): heads is that of the model, "),
+        (["--encodings", "rotary(head_dim=2)"], "rotary(head_dim=2): head_dim is that of the m"),
+        (["--seeds", "0"], "0 seeds: give at least one of each"),
+        (["--seeds", "1001"], "seeds is 1001: it must be at least 1 and at most 1000"),
+        (["--steps", "-1"], "steps is -1: it must be at least 1"),
         (["--rates", "fast"], "lab run --rates fast: numbers between commas"),
+        (["--rates", ""], "lab run --rates : numbers between commas"),
         (["--size", "2m"], "no size is called '2m'"),
         (["--jobs", "-1"], "jobs is -1: it must be at least 1"),
+        (["--jobs", "0"], "jobs is 0: it must be at least 1"),
         (["--device", "tpu"], "device 'tpu' is not to be had"),
     ],
 )
@@ -170,8 +219,11 @@ def test_wrong_input_is_answered_in_one_line(tmp_path: Path, more: list[str], me
 
 
 def test_runs_that_failed_are_told_by_the_exit_code(tmp_path: Path) -> None:
-    asked = ["lab", "run", "--task", "copy(letters=-1)", "--encodings", "none", "--steps", "1"]
-    asked += ["--train-lengths", "4", "--test-lengths", "4", "--seeds", "1", "--jobs", "1"]
+    asked = ["lab", "run", "--task", "copy", "--encodings", "none", "--steps", "1", "--json"]
+    # For which there is no memory.
+    asked += ["--train-lengths", "9" * 12, "--test-lengths", "4", "--seeds", "1", "--jobs", "1"]
     ended = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "runs")])
     assert ended.exit_code == 1
     assert "failed" in ended.stderr
+    (arm,) = json.loads(ended.stdout)
+    assert (arm["failed"], arm["learned"], arm["numbers"]) == (1, False, {})

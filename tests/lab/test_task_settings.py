@@ -1,5 +1,7 @@
 """Settings of tasks: positions that they give, and lengths and values that they refuse."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.model import build
 from posenc.lab.placing import placed
-from posenc.lab.tasks import Batch, find
+from posenc.lab.tasks import Batch, find, names
 from posenc.lab.tasks.generated import Generated
 
 
@@ -92,3 +94,32 @@ def test_a_length_without_examples_is_refused_before_training(
 def test_settings_that_make_no_task_are_refused(spec: str) -> None:
     with pytest.raises(SettingError, match=spec.split("(")[0]):
         find(spec)
+
+
+COUNTS = [
+    (name, field.name)
+    for name, kind in names().items()
+    for field in fields(kind)
+    if field.type in (int, int | None)
+]
+
+
+@pytest.mark.parametrize(("name", "setting"), COUNTS)
+def test_counts_are_whole_numbers(name: str, setting: str) -> None:
+    for value in ("-1", "2.5", "True", "'8'"):
+        with pytest.raises(SettingError, match=rf"{name}\({setting}={value}\): .*whole number"):
+            find(f"{name}({setting}={value})")
+
+
+@pytest.mark.parametrize(("name", "setting"), COUNTS)
+def test_the_least_of_a_count_makes_examples(name: str, setting: str) -> None:
+    (own,) = (field for field in fields(names()[name]) if field.name == setting)
+    task = find(f"{name}({setting}={own.metadata.get('least', 1)})")
+    if isinstance(task, Generated):
+        task.sample(task.shortest, 5, torch.Generator().manual_seed(0))
+
+
+def test_many_tasks_have_counts() -> None:
+    assert len({name for name, _ in COUNTS}) > 10
+    with pytest.raises(SettingError, match=r"sort\(distinct='no'\): distinct is False or True"):
+        find("sort(distinct='no')")

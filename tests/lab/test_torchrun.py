@@ -104,6 +104,8 @@ def test_shares_of_a_model_are_read_again_and_again_in_tests(
         (GIVEN | {"encoding": "rotory"}, "rotory.*rotary"),
         (GIVEN | {"size": "31k"}, "31k"),
         (GIVEN | {"dim": 8}, "size says dim already"),
+        (GIVEN | {"seed": 1000, "test_lengths": [16]}, "look for a learning rate are called so"),
+        (GIVEN | {"positions": "random(longest=64)"}, "tests of texts count them"),
         (GIVEN | {"how": {"parallel": "tp"}}, "parallel is 'tp': it is 'ddp' or 'fsdp'"),
         (GIVEN | {"how": {"shards": 2}}, "shards=2: only parallel='fsdp'"),
         (GIVEN | {"how": {"parallel": "fsdp", "shards": 2}}, "shards is 2: it must divide"),

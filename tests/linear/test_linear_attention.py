@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def test_every_form_is_the_double_loop(kind: str, causal: bool) -> None:
     q, k, v = inputs(s, drawing(1))
     positions, at = arranged(kind, s, causal)
     for name, rotary in ROTARIES.items():
-        terms = pe.lower(rotary, positions).terms
+        terms = [replace(term, gain=1.0) for term in pe.lower(rotary, positions).terms]
         expected = real(at, slow(q, k, v, terms, at))
         for form in FORMS:
             out = linear_attention(q, k, v, rotary, positions=positions, form=form, chunk=2)
@@ -250,13 +251,38 @@ def test_lowered_terms_and_lists_serve_as_well() -> None:
         linear_attention(*(x[:, :, 1:] for x in (q, k, v)), lowered)
 
 
+@pytest.mark.parametrize("mask", [[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]], ids=str)
 @pytest.mark.parametrize("form", ["parallel", "chunked", "recurrent"])
-def test_nan_of_padding_reaches_nobody(form: str) -> None:
-    q, k, v = torch.randn(3, 1, 2, 6, 8).unbind()
-    mask = torch.tensor([[1, 1, 1, 1, 0, 0]])
-    positions = pe.Positions.build(attention_mask=mask, causal=True)
-    clean = pe.linear_attention(q, k, v, pe.Rotary(8), positions=positions, form=form)
-    for x in (k, v):
-        x[:, :, 4:] = torch.nan
-    out = pe.linear_attention(q, k, v, pe.Rotary(8), positions=positions, form=form)
-    assert torch.equal(out[:, :, :4], clean[:, :, :4])
+def test_nan_of_padding_reaches_nobody(form: str, mask: list[int]) -> None:
+    """Neither an output nor a gradient of real tokens."""
+    positions = pe.Positions.build(attention_mask=torch.tensor([mask]), causal=True)
+    real = torch.tensor(mask).bool()
+
+    def run(value: float) -> list[Tensor]:
+        drawn = inputs(Sizes(batch=1, q_len=6, k_len=6), drawing(25))
+        qkv = [x.masked_fill(~real[:, None], value).requires_grad_() for x in drawn]
+        out = linear_attention(*qkv, pe.Rotary(10), positions=positions, form=form)[:, :, real]
+        return [out, *(x[:, :, real] for x in torch.autograd.grad(out.sin().sum(), qkv))]
+
+    for got, wanted in zip(run(torch.nan), run(0.0), strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("rotary_dim", [None, 6])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_gain_of_a_softmax_is_left_out(form: str, rotary_dim: int | None) -> None:
+    """It would multiply the numerator alone, and so the output, by its square."""
+    q, k, v = inputs(Sizes(q_len=7), drawing(26))
+    yarn = pe.YaRN(4.0, 64, beta_fast=8.0)
+    assert pe.lower(pe.Rotary(10, scaling=yarn), 7).terms[0].gain > 1.1
+    plain, with_gain = (
+        pe.Rotary(10, rotary_dim=rotary_dim, scaling=scaling)
+        for scaling in (replace(yarn, attention_factor=1.0), yarn)
+    )
+    expected = linear_attention(q, k, v, plain, causal=True, form=form)
+    close(linear_attention(q, k, v, with_gain, causal=True, form=form), expected)
+    close(linear_attention(q, k, v, pe.lower(with_gain, 7, causal=True), form=form), expected)
+    close(linear_step(q, k, v, with_gain)[0], expected)
+    # Where keys hardly turn, outputs are means of values.
+    ones = torch.ones_like(v)
+    assert linear_attention(q, k, ones, with_gain, form=form).abs().max() <= 1 + 1e-12

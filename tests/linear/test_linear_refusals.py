@@ -97,6 +97,13 @@ def test_bad_calls_say_what_to_do() -> None:
         linear_attention(q, k, v, rope, positions=rows)
     with pytest.raises(ShapeError, match="got 3 queries, 7 keys"):
         linear_step(q[:, :, :3], k, v, rope)
+    with pytest.raises(SettingError, match=r"feature_map=None\): .*leave it away"):
+        linear_attention(q, k, v, rope, feature_map=None)
+    with pytest.raises(ShapeError, match="made a int out of q"):
+        linear_attention(q, k, v, rope, feature_map=lambda _: 1)
+    for state in ("x", pe.Cache()):
+        with pytest.raises(CacheError, match=r"linear_step\(state=.*what linear_step returned"):
+            linear_step(q, k, v, rope, state)
     open_both_ways = Positions.build(7)
     with pytest.raises(PositionsError, match="causal=True, but the positions were built with"):
         linear_step(q, k, v, rope, positions=open_both_ways)

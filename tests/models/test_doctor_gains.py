@@ -137,6 +137,14 @@ def test_a_model_without_yarn_has_no_gain_to_lose() -> None:
         assert gain_finding(scaled(rope_type="linear", factor=8.0), engine) is None
 
 
+@pytest.mark.parametrize("key", ["attention_factor", "mscale", "mscale_all_dim", "attn_factor"])
+def test_keys_that_the_code_never_asks_for_may_hold_anything(key: str) -> None:
+    bert = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "vocab_size": 9}
+    bert |= {"model_type": "bert", "max_position_embeddings": 64}
+    for value in ("x", [1.0], {}):
+        examine(bert | {"rope_scaling": {**YARN, **PAIR, key: value}})
+
+
 def test_numbers_are_those_of_the_reports() -> None:
     """vLLM's pull request 46280 gives 1.4159."""
     final = gain_finding(scaled(**{**YARN, "factor": 64.0}, attention_factor=1.0), "vllm")

@@ -65,6 +65,7 @@ REFUSED = {
     "a list for fewer layers": ({KEYS: (3, 3)}, r"head_count_kv is \(3, 3\): a number for each"),
     "key heads that divide nothing": ({KEYS: 2}, r"head_count_kv is 2: a divisor of the 9"),
     "more heads than dimensions": ({"embedding_length": 8}, r"embedding_length is 8: at least one"),
+    "a factor below 1": ({"rope.scaling.factor": 0.5}, r"llama.rope.scaling.factor is 0.5: a num"),
     "an unknown scaling": ({"rope.scaling.type": "ntk"}, r"rope.scaling.type is 'ntk'"),
     "text for a number": ({"rope.freq_base": "x"}, r"rope.freq_base is 'x'"),
     "a base that is no number": ({"rope.freq_base": math.nan}, r"rope.freq_base is nan"),

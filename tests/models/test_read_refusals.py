@@ -69,6 +69,30 @@ def test_an_odd_head_cannot_turn(head_dim: int) -> None:
     refused({**LLAMA, "head_dim": head_dim}, str(head_dim), "an even number")
 
 
+def test_a_part_of_a_head_that_no_model_has() -> None:
+    deepseek = {**LLAMA, "model_type": "deepseek_v3", "num_key_value_heads": 8}
+    for key in ("qk_rope_head_dim", "qk_nope_head_dim"):
+        refused({**deepseek, key: 10**9}, f"{key} is 1000000000", "from 1 to 65536")
+    refused({**LLAMA, "hidden_size": 1 << 31}, "hidden_size is 2147483648", "and at most 65536,")
+    for kind in ("bert", "wav2vec2-conformer"):
+        wide = {**LLAMA, "model_type": kind, "hidden_size": 1 << 30}
+        refused({**wide, "position_embeddings_type": None}, "hidden_size / heads is 134217728")
+
+
+def test_a_model_without_a_part() -> None:
+    refused({"model_type": "llama4", "text_config": {"model_type": "x"}}, "no part of a llama4")
+
+    gemma = facts("gemma-4-31b-it")["config"]
+    inner = {**gemma["text_config"], "global_head_dim": 1 << 30}
+    refused({**gemma, "text_config": inner}, "global_head_dim is 1073741824")
+
+
+def test_a_ratio_that_leaves_no_base() -> None:
+    conformer = facts("wav2vec2-conformer-rope-large")["config"]
+    refused({**conformer, "rotary_embedding_base": None}, "rotary_embedding_base is None: a base")
+    refused({**facts("glm-4-9b-chat")["config"], "rope_ratio": 0}, "rope_ratio is 0.0: a number fr")
+
+
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, 0.001])
 def test_a_share_that_turns_no_pairs(share: float) -> None:
     refused({**LLAMA, "partial_rotary_factor": share}, "partial_rotary_factor is")

@@ -194,6 +194,12 @@ def same_rotation(spec: EncodingSpec, rope: dict[str, Any]) -> None:
     assert gain(layer.rotary) == pytest.approx(gain(spec))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_key_that_the_code_never_asks_for_may_hold_anything(target: str) -> None:
+    values = config("dinov3-vits16-pretrain-lvd1689m")
+    assert write({**values, "rope_scaling": 0.5}, target).lines == write(values, target).lines
+
+
 def test_an_unknown_target_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'vllm'"):
         write(LLAMA, "vlm")

@@ -18,7 +18,14 @@ def layer(encoding: object = ROPED, **more: object) -> pe.LatentAttention:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("encoding", [ROPED, [ROPED, pe.ALiBi(HEADS), pe.Temperature("log_n", 4)]])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        ROPED,
+        [ROPED, pe.ALiBi(HEADS), pe.Temperature("log_n", 4)],
+        [ROPED, pe.SinkLogits(HEADS, value=0.7)],
+    ],
+)
 def test_both_forms_are_one_function(encoding: object, causal: bool) -> None:
     attention, x = layer(encoding, causal=causal, query_latent_dim=16), drawing(0)(2, 7, 24)
     x = x.double().requires_grad_()
@@ -42,6 +49,30 @@ def test_decoding_from_latents_is_the_whole(absorbed: bool | None, policy: str) 
             attention(part, cache=cache, absorbed=absorbed) for part in x.split((5, 2, 1, 1), 1)
         ]
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("absorbed", [True, False, None])
+def test_a_sink_stands_beside_latents_of_a_cache(absorbed: bool | None) -> None:
+    """A key without a value, of padded rows and token by token."""
+    attention, x = layer([ROPED, pe.SinkLogits(HEADS, value=0.7)]), drawing(1)(2, 7, 24).double()
+    mask = torch.tensor([[1] * 7, [0, 0, 1, 1, 1, 1, 1]])
+    placed = pe.Positions.build(attention_mask=mask, causal=True)
+    with torch.no_grad():
+        whole, cache = attention(x, positions=placed, absorbed=False), pe.LatentCache()
+        first = pe.Positions.build(attention_mask=mask[:, :4], causal=True)
+        parts = [attention(x[:, :4], positions=first, cache=cache, absorbed=absorbed)]
+        parts += [attention(x[:, t : t + 1], cache=cache, absorbed=absorbed) for t in (4, 5, 6)]
+        plain = layer()
+        plain.load_state_dict(attention.state_dict(), strict=False)
+        assert (plain(x, positions=placed) - whole)[mask.bool()].abs().max() > 0.01
+    got = torch.cat(parts, dim=1)
+    torch.testing.assert_close(got[mask.bool()], whole[mask.bool()], rtol=0, atol=1e-12)
+
+
+def test_a_bias_of_rows_and_columns_passes_too() -> None:
+    attention, x = layer([ROPED, pe.SwinBias(HEADS, (2, 3))], causal=False), drawing(4)(2, 6, 24)
+    outs = [attention(x.double(), absorbed=absorbed) for absorbed in (False, True)]
+    torch.testing.assert_close(*outs, rtol=0, atol=1e-12)
 
 
 def test_nan_of_padding_stays_out_of_the_latents() -> None:

@@ -65,9 +65,13 @@ def add_run(
     end: str = "done",
     **over: Any,
 ) -> Path:
-    """A run folder as the lab writes it; a loss of None is a length that could not be measured."""
+    """A run folder as the lab writes it; a loss of None is a length that could not be measured.
+
+    `changed` are other settings of its configuration.
+    """
     config = RunConfig(
-        encoding=encoding, settings=f"{encoding}()", seed=seed, steps=over.get("steps", 800)
+        **{"encoding": encoding, "settings": f"{encoding}()", "seed": seed}
+        | {"steps": over.get("steps", 800), **over.get("changed", {})}
     )
     folder = out / "runs" / config.name
     folder.mkdir(parents=True)
@@ -101,7 +105,7 @@ def add_run(
     elif end == "unfinished":
         rows = rows[:5]
     else:
-        for length, loss in zip(LENGTHS, losses, strict=True):
+        for length, loss in zip(config.test_lengths, losses, strict=True):
             for protocol in ("windows", "targets"):
                 about = {"protocol": protocol, "length": length}
                 if loss is None:

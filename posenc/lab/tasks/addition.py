@@ -1,6 +1,6 @@
 """Add two numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -39,11 +39,10 @@ class Addition(Generated):
     hints: str | None = None
     coupled: bool = False
     limit: int = 128
-    base: int = 10
+    base: int = field(default=10, metadata={"least": 2})
 
     def __post_init__(self) -> None:
-        if self.base < 2:
-            raise SettingError(f"addition(base={self.base}): a base is 2 or more")
+        super().__post_init__()
         if self.hints not in (None, "index"):
             raise SettingError(f"addition(hints={self.hints!r}): hints are 'index' or None")
         if self.hints and self.coupled:

@@ -29,6 +29,7 @@ class FlipFlop(Generated):
     ignored: float = 0.8
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.ignored <= 1:
             raise SettingError(f"flip_flop(ignored={self.ignored}): it is a share, from 0 to 1")
 

@@ -34,6 +34,7 @@ class MaskedText(Text):
     share: float = 0.15
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.share <= 1:
             raise SettingError(f"masked_text(share={self.share}): it is a share, above 0 up to 1")
 

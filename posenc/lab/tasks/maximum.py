@@ -1,6 +1,6 @@
 """Say what the largest one is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -24,7 +24,8 @@ class Maximum(Generated):
     source: ClassVar[str] = "Velickovic et al. 2024, arXiv:2410.01104 (max retrieval)"
 
     classes: int = 10
-    priorities: int = 32
+    # The lowest is never the largest.
+    priorities: int = field(default=32, metadata={"least": 2})
 
     @property
     def vocabulary(self) -> int:

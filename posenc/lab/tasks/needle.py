@@ -27,6 +27,7 @@ class Needle(Generated):
     depth: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.depth is not None and not 0 <= self.depth <= 1:
             raise SettingError(
                 f"needle(depth={self.depth}): depth is a share from 0 to 1, or None, which draws it"

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import torch
 
-from posenc.errors import whole
 from posenc.lab.tasks.generated import Generated, answered
 from posenc.lab.tasks.task import Batch
 
@@ -24,9 +23,6 @@ class Offset(Generated):
 
     letters: int = 10
     back: int = 1
-
-    def __post_init__(self) -> None:
-        whole("offset", back=self.back)
 
     @property
     def vocabulary(self) -> int:

@@ -33,6 +33,7 @@ class Passkey(Tokenized):
     depth: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.depth <= 1:
             raise SettingError(f"passkey(depth={self.depth}): depth is a share from 0 to 1")
 

@@ -1,6 +1,6 @@
 """Tell the same letters in the same order from another order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -24,7 +24,7 @@ class Permutation(Generated):
     shortest: ClassVar[int] = 2
     source: ClassVar[str] = "after Conneau et al. 2018, arXiv:1805.01070 (bigram shift)"
 
-    letters: int = 10
+    letters: int = field(default=10, metadata={"least": 2})
 
     @property
     def vocabulary(self) -> int:

@@ -1,11 +1,10 @@
 """Say one letter, as often as was said."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 
-from posenc.errors import whole
 from posenc.lab.tasks.generated import Generated, answered
 from posenc.lab.tasks.task import Batch
 
@@ -30,10 +29,7 @@ class Repeat(Generated):
     source: ClassVar[str] = "Graves et al. 2014, arXiv:1410.5401 (repeat copy)"
 
     letters: int = 10
-    digits: int = 3
-
-    def __post_init__(self) -> None:
-        whole("repeat", least=0, digits=self.digits)
+    digits: int = field(default=3, metadata={"least": 0})
 
     @property
     def vocabulary(self) -> int:

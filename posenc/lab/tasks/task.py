@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 
+from posenc.errors import given, one_of, whole
 from posenc.lab.config import RunConfig
 
 Row = dict[str, Any]
@@ -40,12 +41,22 @@ class Task(ABC):
     kind        what it asks of a model, in a word that tasks share; evidence is looked up by it
     causal      whether a decoder learns it, or an encoder
     shortest    the smallest length that there is
+
+    Raises SettingError for whole numbers below 1, or below the `least` of a field's metadata.
     """
 
     name: ClassVar[str]
     kind: ClassVar[str] = ""
     causal: ClassVar[bool] = True
     shortest: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            told = {field.name: getattr(self, field.name)}
+            if field.type in (int, int | None):
+                whole(self.name, field.metadata.get("least", 1), **given(**told))
+            elif field.type is bool:
+                one_of(self.name, (False, True), **told)
 
     @property
     @abstractmethod

@@ -1,13 +1,12 @@
 """Say the next token of a text."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import nn
 
-from posenc.errors import SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.tasks.task import Row, Tell, missing
 from posenc.lab.tasks.tokenized import Tokenized, scored
@@ -26,14 +25,8 @@ class Tokens(Tokenized):
     kind: ClassVar[str] = "language"
     shortest: ClassVar[int] = 8
 
-    gap: int = 0
+    gap: int = field(default=0, metadata={"least": 0})
     first: int = 4
-
-    def __post_init__(self) -> None:
-        if self.gap < 0 or self.first < 1:
-            raise SettingError(
-                f"tokens(gap={self.gap}, first={self.first}): gap is 0 or more, first 1 or more"
-            )
 
     def evaluate(self, model: nn.Module, config: RunConfig, tell: Tell) -> Iterator[Row]:
         """A row `loss` of protocol `targets` for each length, with the means of each stretch."""

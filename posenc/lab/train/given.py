@@ -10,6 +10,7 @@ from posenc.errors import LabError, SettingError, UnknownNameError
 from posenc.lab.config import RunConfig, check_types
 from posenc.lab.encodings import named
 from posenc.lab.model import settings_of
+from posenc.lab.rates import is_search
 from posenc.lab.sizes import size_of
 from posenc.lab.tasks import find
 from posenc.lab.text import Corpus, read_text, standard_library
@@ -111,13 +112,19 @@ def _run(path: Path, values: dict[str, Any]) -> RunConfig:
     if config.settings:
         # As a run's manifest has it.
         return config
-    return replace(
+    config = replace(
         config,
         encoding=named(config.encoding),
         task=find(config.task).spec,
         # A curve against length needs its point at the length that was trained.
         test_lengths=tuple(sorted({*config.test_lengths, config.train_length})),
     )
+    if is_search(config):
+        raise SettingError(
+            f"{path}: seed is {config.seed}, and the only test length is the train length: runs "
+            "that look for a learning rate are called so, and tables leave them out; take another"
+        )
+    return config
 
 
 def _made(path: Path, kind: type, values: dict[str, Any], lists: tuple[str, ...]) -> Any:

@@ -93,4 +93,8 @@ def _from_values(values: Mapping[str, Any], origin: str) -> ModelSpec:
     family = FAMILIES[kind]
     keys = Keys(values, family.silent, owner=kind)
     parts = family.read(keys)
+    if not parts:
+        raise ConfigError(
+            f"{origin} has no part of a {kind} that posenc reads: give the whole file"
+        )
     return ModelSpec(kind, parts, keys.unread(), origin)

@@ -82,7 +82,9 @@ def read_moonshine(keys: Keys) -> Mapping[str, PartSpec]:
 
 
 def _turned_before(keys: Keys, plain: LayerSpec) -> EncodingSpec:
-    base, _ = keys.maybe_number("rotary_embedding_base", least=1.0)
+    base, key = keys.maybe_number("rotary_embedding_base", least=1.0)
+    if base is None:
+        raise keys.wrong(key, base, "a base")
     settings = {"dim": plain.head_dim, "base": base, "layout": "half"}
     return EncodingSpec("rotary", {**settings, **_BEFORE})
 

@@ -67,8 +67,9 @@ def even_share(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     if value is not None:
         return Sourced(value, key)
     width, key = keys.one_whole(*WIDTH)
-    if width < heads:
-        raise keys.wrong(key, width, f"at least one dimension for each of {heads} heads")
+    if not heads <= width < heads * (SIZES + 1):
+        wanted = f"at least one dimension for each of {heads} heads, and at most {SIZES},"
+        raise keys.wrong(key, width, wanted)
     return Sourced(width // heads, f"{key} / heads")
 
 
@@ -181,8 +182,8 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
     must_divide(keys, heads, key_heads)
     latent = None
     if family.latent:
-        rests, rests_key = keys.whole("qk_nope_head_dim")
-        last, last_key = keys.whole("qk_rope_head_dim")
+        rests, rests_key = keys.whole("qk_nope_head_dim", most=SIZES)
+        last, last_key = keys.whole("qk_rope_head_dim", most=SIZES)
         value = keys.whole("v_head_dim")
         # Files repeat under these names what the two add up to, or the part that turns.
         keys.any("qk_head_dim", "head_dim")

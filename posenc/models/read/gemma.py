@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from posenc.models.keys import Keys, Sourced
+from posenc.models.keys import SIZES, Keys, Sourced
 from posenc.models.read.decoder import (
     Decoder,
     one,
@@ -14,7 +14,7 @@ from posenc.models.read.kinds import FULL, SLIDING, ends_full, every, listed
 
 
 def _gemma4_head_dim(keys: Keys, heads: int, kind: str) -> Sourced[int]:
-    return keys.whole("global_head_dim") if kind == FULL else keys.whole("head_dim")
+    return keys.whole("global_head_dim" if kind == FULL else "head_dim", most=SIZES)
 
 
 def _gemma4_key_heads(keys: Keys, heads: int, kind: str) -> Sourced[int]:

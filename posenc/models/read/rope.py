@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from posenc.errors import ConfigError, shown
 from posenc.models.keys import Keys, Sourced
+from posenc.models.read.scaling_range import check_range
 from posenc.models.spec import EncodingSpec, ScalingSpec
 
-_SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")
+SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")
 _TYPE = ("rope_type", "type")
 
 
@@ -57,9 +58,8 @@ class Rope:
 
     def original(self) -> Sourced[int]:
         """The length before the stretch; where nothing else is said, the model's own."""
-        name = "original_max_position_embeddings"
         for keys in (self.own, self.top):
-            value, key = keys.maybe_whole(name)
+            value, key = keys.maybe_whole(_ORIGINAL)
             if value is not None:
                 return Sourced(value, key)
         return self.top.whole("max_position_embeddings", "seq_length")
@@ -241,8 +241,7 @@ def rotary(
     """The rotation, and the keys that its settings came from.
 
     sections make it one of time, height and width, scalings are types that this model's code
-    takes otherwise. latent are the dimensions of a head that rest
-    and those that turn, in that order (MLA).
+    takes otherwise. latent are the dimensions of a head that rest and those that turn (MLA).
     """
     base = at.base()
     spec, sources = scaling(at, scalings or {})
@@ -257,6 +256,7 @@ def rotary(
         if turned != head_dim:
             settings["rotary_dim"] = turned
     if spec is not None:
+        check_range(spec, sources, base.value, settings.get("rotary_dim", head_dim))
         settings["scaling"] = spec
     if sections is not None:
         named = "xdrope_section" if at.own.given("xdrope_section") else "mrope_section"
@@ -283,7 +283,7 @@ def _turned(at: Rope, head_dim: int) -> tuple[int, str]:
         return count, key
     share, key = at.own.maybe_number("partial_rotary_factor")
     if share is None:
-        share, key = at.top.maybe_number(*_SHARES)
+        share, key = at.top.maybe_number(*SHARES)
     if share is None:
         if head_dim % 2:
             raise ConfigError(

@@ -20,6 +20,8 @@ def plain_layer(
         if width % count:
             raise keys.wrong(heads_key, count, f"a divisor of {key} = {width}")
         head_dim = Sourced(width // count, f"{key} / heads")
+    if not 1 <= head_dim.value <= SIZES:
+        raise keys.wrong(head_dim.key, head_dim.value, f"from 1 to {SIZES} dimensions of a head")
     if scale is None:
         scale = by_head_dim(keys, head_dim.value)
     return LayerSpec(

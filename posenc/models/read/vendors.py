@@ -41,10 +41,11 @@ def _chatglm_base(keys: Keys, spec: EncodingSpec) -> tuple[EncodingSpec, Sources
 
     ChatGLM2-6B-32k's own code divides positions by it, and no key tells which of them it is.
     """
-    ratio, key = keys.maybe_number("rope_ratio")
+    base = spec.settings["base"]
+    ratio, key = keys.maybe_number("rope_ratio", least=1 / base)
     if ratio is None:
         return spec, {}
-    settings = {**spec.settings, "base": spec.settings["base"] * ratio}
+    settings = {**spec.settings, "base": base * ratio}
     return replace(spec, settings=settings), {"base": f"{key} * 10000"}
 
 

@@ -64,7 +64,9 @@ def older_config(values: Mapping[str, Any], part: PartSpec) -> dict[str, Any] | 
 def _ropes(values: Mapping[str, Any], part: PartSpec) -> dict[str, dict[str, Any]]:
     """The settings of each kind of layer, and beside them what they had besides the rotation."""
     outer = text(dict(values))
-    whole = outer.get("rope_parameters") or outer.get("rope_scaling") or {}
+    whole = outer.get("rope_parameters") or outer.get("rope_scaling")
+    # Of a model type whose code asks for none of them, it may be anything.
+    whole = whole if isinstance(whole, Mapping) else {}
     ropes = {}
     for name, layer in kinds(part).items():
         if layer.rotary is not None:

@@ -1,7 +1,7 @@
 """Faults in caches."""
 
 import posenc as pe
-from tests.support.faults.examples import alibi, forget_gate, rope
+from tests.support.faults.examples import alibi, drifting, forget_gate, rope
 from tests.support.faults.fault import Fault
 
 FAULTS = [
@@ -83,7 +83,7 @@ FAULTS = [
         "posenc.caches.rolling:_folded",
         "payload = payload.masked_fill(~real, 0.0)",
         "pass",
-        lambda: pe.Mamba3Rotary(18, 3, 6, rotary_dim=6),
+        drifting,
         "check_rolling_cache",
     ),
     Fault(

@@ -1,6 +1,7 @@
 """Encodings to plant faults in."""
 
 import torch
+from torch import Tensor
 
 import posenc as pe
 from posenc.encoding import Encoding
@@ -58,3 +59,17 @@ class SlopedCoPE(pe.CoPE):
 
 def pope() -> Encoding:
     return pe.PoPE(6, heads=4, base=100.0, init="uniform")
+
+
+class Drifting(pe.Mamba3Rotary):
+    """A token without input turns as well, which of the catalogue's none does."""
+
+    def payload(self, x: Tensor) -> Tensor:
+        return super().payload(x) + 0.3
+
+    def reference_steps(self, x: Tensor) -> Tensor:
+        return super().reference_steps(x) + 0.3
+
+
+def drifting() -> Encoding:
+    return Drifting(18, 3, 6, rotary_dim=6)

@@ -22,7 +22,7 @@ def by_formula(rope: Values) -> float:
 
 def by_pair(rope: Values) -> float:
     """m(mscale) / m(mscale_all_dim) where both are there, else m(1), times attn_factor."""
-    pair = {name: rope.get(name) for name in _PAIR}
+    pair = {name: _number(rope, name, None) for name in _PAIR}
     return yarn_gain(factor=rope["factor"], **pair) * _number(rope, "attn_factor", 1.0)
 
 
@@ -95,10 +95,11 @@ def _by_lists(rope: Values) -> bool:
 
 def _meant(rope: Values) -> float:
     """As transformers reads it, to which 0 says nothing."""
-    pair = {name: rope.get(name) or None for name in _PAIR}
-    return yarn_gain(factor=rope["factor"], attention_factor=rope.get("attention_factor"), **pair)
+    pair = {name: _number(rope, name, None) or None for name in _PAIR}
+    own = _number(rope, "attention_factor", None)
+    return yarn_gain(factor=rope["factor"], attention_factor=own, **pair)
 
 
-def _number(rope: Values, name: str, silent: float) -> float:
+def _number(rope: Values, name: str, silent: Any) -> Any:
     value = rope.get(name)
     return value if isinstance(value, int | float) else silent
