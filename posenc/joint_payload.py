@@ -51,8 +51,8 @@ def own_contexts(
     parts: Sequence[object], context: Context, positions: Positions
 ) -> list[Context | None]:
     """The context of each part, without padding, and with its own part of what `joined` made."""
-    if context.x is not None:
-        context = replace(context, x=of_real(context.x, positions))
+    if context.x is not None and (x := of_real(context.x, positions)) is not context.x:
+        context = replace(context, x=x)
     if context.payload is None or sum(map(keeps, parts)) < 2:
         return [context] * len(parts)
     found: list[Context | None] = []
