@@ -244,6 +244,7 @@ class TestTransformers:
         assert (logits("half") - before).abs().max() > 0.1
 
 
+@pytest.mark.usefixtures("unhooked")
 def test_tensors_that_no_layout_fits() -> None:
     weight = torch.zeros(24, 3)
 

@@ -243,7 +243,7 @@ def test_one_coordinate_without_a_grid_says_how_to_give_two() -> None:
         (lambda: LearnedRotary(16, heads=0), "heads=0"),
     ],
 )
-def test_settings_are_checked(make, said: str) -> None:
+def test_settings_are_checked(make, said: str, unhooked: None) -> None:
     with pytest.raises(SettingError, match=said):
         make()
 

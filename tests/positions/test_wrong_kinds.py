@@ -48,6 +48,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("kind", BAD)
 def test_it_is_refused(kind: str) -> None:
     call, said = BAD[kind]
