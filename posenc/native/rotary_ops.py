@@ -33,17 +33,19 @@ def rotated(
     start: int = 0,
 ) -> Sequence[Tensor]:
     """Each x rotated, in its own dtype; arithmetic in the dtype of cos."""
-    if differ(x):
-        return apart(rotated, x, cos, sin, layout, start)
     interleaved = layout == "interleaved"
     if torch.compiler.is_compiling():
         if _suits_graph(x, cos, sin):
+            if differ(x):
+                return apart(rotated, x, cos, sin, layout, start)
             for one, c in zip(x, cos, strict=True):
                 check_rotation(one, c, start)
             return torch.ops.posenc.rotate.default(x, cos, sin, interleaved, start, False)
     elif _suits_kernel(x) and not _need_gradient(cos):
         if _need_gradient(x):
-            return _OutOfPlace.apply(cos, sin, interleaved, start, False, *x)
+            out = _OutOfPlace.apply(cos, sin, interleaved, start, False, *x)
+            # Together, for the bits of one depend on whether the kernel takes both.
+            return [y if one.requires_grad else y.detach() for y, one in zip(out, x, strict=True)]
         return _rotate(x, cos, sin, interleaved, start, False)
     return _in_pytorch(x, cos, sin, interleaved, start, False)
 

@@ -209,7 +209,8 @@ def test_what_needs_no_gradient_gets_none(
         assert all(torch.equal(got[name], expected[name]) for name in "qk")
         got[needs].square().sum().backward()
         buffer.copy_(kept)
-    assert len(kernel_calls) == 1 + 2 * 3
+    # In place each is turned by a call of its own, and the gradient by one in any case.
+    assert len(kernel_calls) == 1 + 2 * (3 if inplace else 2)
     with torch.no_grad():
         assert not any(one.requires_grad for one in pe.rotate(leaf, buffer, lowered))
 
