@@ -17,6 +17,7 @@ from posenc.encodings.sinks import Sinks
 from posenc.encodings.sliding_window import SlidingWindow
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, UnsupportedError
+from posenc.joint_payload import keeps
 from posenc.lowering import lower
 from posenc.mask_rules import Sink
 from posenc.model import Transformer
@@ -199,4 +200,4 @@ def under_each_policy(decode: Callable[[Policy], None], adds: bool = True) -> No
 
 def payload_adds(encoding: Encoding) -> bool:
     """Whether tokens may be left out of its payload: it keeps none, or one that adds up."""
-    return encoding.payload_adds or type(encoding).payload is Encoding.payload
+    return encoding.payload_adds or not keeps(encoding)

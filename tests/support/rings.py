@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc import Context, Encoding, Positions, attend, shard, unshard
+from posenc.joint_payload import keeps
 from posenc.lowering import Lowerable, lower
 from posenc.parallel.communication import Communicator
 from posenc.parallel.ring import ring
@@ -44,8 +45,7 @@ def refused(encoding: Encoding, positions: Positions) -> bool:
     context = context_for(encoding, positions.k_len)
     terms = lower(encoding, positions, context=context).terms
     refused_terms = any(isinstance(term, CountTable | DenseBias | Householder) for term in terms)
-    keeps = type(encoding).payload is not Encoding.payload
-    return refused_terms or (keeps and not encoding.payload_adds)
+    return refused_terms or (keeps(encoding) and not encoding.payload_adds)
 
 
 def shared_out(qkv: Sequence[Tensor], size: int) -> bool:
