@@ -34,18 +34,23 @@ def evidence(results: Iterable[tuple[Claim, Mapping[str, Any]]]) -> list[Arm]:
     merged: dict[str, Arm] = {}
     for claim, found in results:
         for arm in arms(claim, found).values():
-            key = _key(arm.config)
+            key = _key(arm)
             merged[key] = _joined(merged[key], arm) if key in merged else arm
     return list(merged.values())
 
 
-def _key(config: Mapping[str, Any]) -> str:
-    own = {key: value for key, value in config.items() if key != "test_lengths"}
-    return json.dumps(own, sort_keys=True)
+# How a run is tested, and names that change with the version it was made by: of an encoding written
+# out with all its settings, and of the run that another begins with.
+_NOT_WHAT = ("test_lengths", "settings", "base")
+
+
+def _key(arm: Arm) -> str:
+    own = {key: value for key, value in arm.config.items() if key not in _NOT_WHAT}
+    return json.dumps(own, sort_keys=True) + (_key(arm.base) if arm.base else "")
 
 
 def _joined(first: Arm, second: Arm) -> Arm:
-    """Rows that both have are the same; the later ones of a length are read."""
+    """Of rows that both have, which differ in their last digits at most, the later ones are read."""
     seeds = sorted({*first.rows, *second.rows})
     return Arm(
         first.config,

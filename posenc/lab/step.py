@@ -45,8 +45,9 @@ def step(
     ours = Alone() if processes is None else processes
     batch = batch_at(task, config, number)
     while True:
-        # Whatever draws random positions draws the same ones after a resume.
-        torch.manual_seed(_seed(config.seed, number))
+        # Whatever draws random positions draws the same ones after a resume, and by other bits than
+        # the batch, which a model could otherwise read from them.
+        torch.manual_seed(_seed(config.seed, number, "drawn"))
         optimizer.zero_grad()
         try:
             loss = _backward(model, config, task, batch, parts, ours)
@@ -148,6 +149,6 @@ class Losses:
             self._steps, self._seconds = 0, 0.0
 
 
-def _seed(seed: int, step: int) -> int:
-    # torch's CPU generator reads 32 bits of its seed, so shifting one of the two would lose it.
-    return int.from_bytes(hashlib.sha256(f"{seed}/{step}".encode()).digest()[:4])
+def _seed(*of: int | str) -> int:
+    # torch's CPU generator reads 32 bits of its seed, so shifting a number into it would lose some.
+    return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])

@@ -74,6 +74,14 @@ def test_runs_that_two_claims_share_count_once() -> None:
     assert more.values("exact", 10).by_seed == {0: 0.9, 1: 1.0, 2: 0.95}
 
 
+def test_a_run_made_again_by_a_later_version_counts_once() -> None:
+    """Which writes one setting more, by which the names of runs are others."""
+    again = result({10: (0.8, 0.8, 0.8)})
+    for arm, base in (("alibi", ""), ("later", "alibi-s0-0123456789ab")):
+        again["arms"][arm]["config"] |= {"settings": "ALiBi(heads=4, more=0)", "base": base}
+    assert alibi(result(), again).values("exact", 10).by_seed == {0: 0.8, 1: 0.8, 2: 0.8}
+
+
 def test_weights_of_another_arm_are_told_of() -> None:
     later = arms(MADE, result())["later"]
     assert later.base is not None

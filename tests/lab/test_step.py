@@ -141,13 +141,34 @@ def test_shares_of_any_number_of_processes_make_the_whole(
     model = build(config, task)
     # One process as it was before there were others.
     batch = batch_at(task, config, 0)
-    torch.manual_seed(module._seed(config.seed, 0))
+    torch.manual_seed(module._seed(config.seed, 0, "drawn"))
     logits = model(batch.tokens, placed(config, batch, task.causal, training=True))
     whole = F.cross_entropy(logits[batch.scored], batch.targets[batch.scored])
     whole.backward()
     torch.testing.assert_close(torch.stack(losses).sum(), whole.detach(), rtol=1e-6, atol=0)
     means = [torch.stack(own).mean(0) for own in zip(*gradients, strict=True)]
     torch.testing.assert_close(means, [p.grad for p in model.parameters()], rtol=1e-4, atol=1e-6)
+
+
+def test_positions_are_drawn_by_other_bits_than_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(SMALL, task="bucket_sort", positions="random(longest=64)")
+    task, seeds = find(config.task), []
+    own, place = type(task).batch, module.placed
+
+    def batch(self: Any, config: RunConfig, generator: torch.Generator) -> Any:
+        seeds.append(generator.initial_seed())
+        return own(self, config, generator)
+
+    def noted(*given: Any, **more: Any) -> Any:
+        seeds.append(torch.initial_seed())
+        return place(*given, **more)
+
+    monkeypatch.setattr(type(task), "batch", batch)
+    monkeypatch.setattr(module, "placed", noted)
+    model = build(config, task)
+    for number in range(2):
+        step(model, make_optimizer(model, config), config, task, number)
+    assert len(seeds) == len(set(seeds)) == 4
 
 
 def test_what_does_not_fit_in_the_smallest_parts_is_an_error(
