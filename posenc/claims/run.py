@@ -18,7 +18,7 @@ from posenc.lab.engine.engine import Carrier, Engine
 from posenc.lab.engine.local import LOCAL
 from posenc.lab.folder import locked, make_folder
 from posenc.lab.progress import Display
-from posenc.lab.rates import looking, with_rate
+from posenc.lab.rates import check_seeds, looking, with_rate
 from posenc.lab.text import Corpus, standard_library
 
 
@@ -57,6 +57,8 @@ def run(claims: Sequence[Claim], options: Options, display: Display) -> Outcome:
     claim on a model that is not installed is left out, and told of; raises UnsupportedError where
     that leaves none.
     """
+    if options.seeds is not None:
+        check_seeds(options.seeds)
     claims = _available(claims, options.size, display)
     corpus = _corpus(claims, options.size)
     out = options.out

@@ -118,11 +118,15 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _lengths(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(name) for name in _names(text))
+        lengths = tuple(int(name) for name in _names(text))
     except ValueError:
+        lengths = ()
+    if not lengths:
         raise SettingError(
-            f"compare --test-lengths {text}: whole numbers between commas are needed, as in 64,128"
-        ) from None
+            f"compare --test-lengths {text!r}: whole numbers between commas are needed, as in "
+            "64,128"
+        )
+    return lengths
 
 
 def _print_report(outcome: "Outcome", language: Language) -> None:

@@ -111,10 +111,15 @@ def _numbers(run: Run) -> Iterator[Row]:
             name = row["protocol"] if row["kind"] == "loss" else metric
             if metric == "exact":
                 value = row["exact"] / row["examples"]
-            yield {"metric": name, "length": row["length"], "value": value}
+            yield {"metric": name, "length": row["length"], "value": _finite(value)}
         if row["kind"] == "cost":
             for metric in ("parameters", "encoding_parameters", "steps", "ms_per_step"):
                 yield {"metric": metric, "length": None, "value": row.get(metric)}
+
+
+def _finite(value: Any) -> float | None:
+    """None for a loss that diverged: earlier versions wrote its name."""
+    return value if isinstance(value, int | float) else None
 
 
 def _csv(table: Sequence[Row]) -> str:
@@ -153,7 +158,7 @@ def _tabular(task: str, table: Sequence[Row]) -> str:
         by_length = arms.setdefault(_setting(row), {}).setdefault(row["run"], {})
         if row["metric"] == metric and row["state"] == "done":
             # The last row counts: an interrupted run may have written one twice.
-            by_length[row["length"]] = _finite(row["value"])
+            by_length[row["length"]] = math.nan if row["value"] is None else row["value"]
     failed = {row["run"] for row in table if row["state"] == "failed"}
     labels = _labels(arms)
     lines = [
@@ -196,11 +201,6 @@ def _short(key: str, value: Any) -> str:
     if value is None or value == "":
         return "none"
     return str(value)[: 12 if key in _HASHES else None]
-
-
-def _finite(value: Any) -> float:
-    """Not finite where a loss diverged: it is None, and earlier versions wrote its name."""
-    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _mean(values: Sequence[float | None]) -> str:

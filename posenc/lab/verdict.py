@@ -43,9 +43,11 @@ class Judgement:
 class Ranking:
     """Who has the lowest mean loss at a length, and how far the others are behind.
 
-    `behind` holds loss - loss(best), paired by seed, at 95% for all its comparisons together;
-    `shown` how large a difference from the best would have had to be to be told in four of five
-    cases.
+    `behind` holds loss - loss(best), paired by seed, each at 1 - 0.05 / comparisons; `shown` how
+    large a difference from the best would have had to be to be told in four of five cases. As the
+    best is chosen by the same losses, 95% is for this: the one that is best in truth is not among
+    `worse` (multiple comparisons with the best, Hsu 1984). It is not for the distance between two
+    that are both behind it, of which one happened to come out first.
     """
 
     length: int
@@ -170,7 +172,7 @@ def gaps(
     """loss - loss(reference) at `length`, paired by seed, for every other encoding.
 
     `told` says what of it, at a level: 1 - 0.05 / comparisons (Bonferroni), so that all of them
-    hold together at 95%.
+    hold together at 95% where the reference was not chosen by these losses.
     """
     noise = study_noise(study, "targets")
     others = [name for name in study.encodings if name != reference]

@@ -94,6 +94,7 @@ class TestCompare:
             (["--encodings", "rotery"], "rotary"),
             (["--encodings", ","], "at least one"),
             (["--test-lengths", "64,many"], "64,many"),
+            (["--test-lengths", ""], "whole numbers between commas are needed"),
             (["--text", "no/such/file"], "no/such/file"),
             (["--train-length", "4"], "at least 8"),
             (["--minutes", "1", "--steps", "5"], "one budget, not two"),

@@ -47,6 +47,18 @@ def test_a_failed_run_is_not_left_out(out: Path) -> None:
     assert (failed["state"], failed["value"]) == ("failed", None)
 
 
+@pytest.mark.parametrize("loss", ["NaN", "inf", None])
+def test_a_loss_that_is_no_number_is_empty(out: Path, loss: str | None) -> None:
+    folder = add_run(out, "rotary", 0, (1.0, 2.0, 3.0, 4.0))
+    append_row(
+        folder / RESULTS, {"kind": "loss", "protocol": "targets", "length": 99, "loss": loss}
+    )
+    (row,) = [row for row in rows(runs_in(out)) if row["length"] == 99]
+    assert row["value"] is None
+    shown = run(app, ["lab", "show", str(folder)])
+    assert shown.exit_code == 0, shown.output
+
+
 def test_settings_stand_where_runs_differ(out: Path) -> None:
     assert "steps" not in rows(runs_in(out))[0]
     add_run(out, "alibi", 5, (1.0, 2.0, 3.0, 4.0), steps=100)

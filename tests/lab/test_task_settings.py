@@ -111,6 +111,14 @@ def test_counts_are_whole_numbers(name: str, setting: str) -> None:
             find(f"{name}({setting}={value})")
 
 
+@pytest.mark.parametrize("value", ["3", "None", "True", "('a',)"])
+def test_texts_are_texts(value: str) -> None:
+    with pytest.raises(
+        SettingError, match=r"tokens\(tokenizer=.*\): tokenizer is a text, in quotes"
+    ):
+        find(f"tokens(tokenizer={value})")
+
+
 @pytest.mark.parametrize(("name", "setting"), COUNTS)
 def test_the_least_of_a_count_makes_examples(name: str, setting: str) -> None:
     (own,) = (field for field in fields(names()[name]) if field.name == setting)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 
-from posenc.errors import given, one_of, whole
+from posenc.errors import SettingError, given, one_of, whole
 from posenc.lab.config import RunConfig
 
 Row = dict[str, Any]
@@ -57,6 +57,11 @@ class Task(ABC):
                 whole(self.name, field.metadata.get("least", 1), **given(**told))
             elif field.type is bool:
                 one_of(self.name, (False, True), **told)
+            elif field.type is str and not isinstance(told[field.name], str):
+                value = told[field.name]
+                raise SettingError(
+                    f"{self.name}({field.name}={value!r}): {field.name} is a text, in quotes"
+                )
 
     @property
     @abstractmethod
