@@ -8,7 +8,8 @@ empty :=
 # FlexAttention looks at the functions that it is given, which a check of shapes would wrap.
 SHAPED := analysis attention backends.backend backends.blocked backends.native \
   backends.reference backends.sdpa backends.triton caches conversion encoding encodings equation \
-  linear lowering mask_decoder model native normal_form positions attention_parts payload plain_layer plain_query plain_step rotation terms testing lab.evaluate lab.model lab.step lab.train
+  linear lowering mask_decoder model native normal_form positions attention_parts padding payload \
+  plain_layer plain_query plain_step rotation terms testing lab.evaluate lab.model lab.step lab.train
 SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typechecked
 
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for

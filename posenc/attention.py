@@ -17,6 +17,7 @@ from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, check_fits, check_scale, check_sizes, flatten, lower
+from posenc.padding import without_padding
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
@@ -104,7 +105,7 @@ def attend(
         out = posenc.attend(q, k, v, posenc.T5Bias(heads=8), causal=True)
     """
     check_scale(scale)
-    asks_more = positions is not None or context is not None or dropout or return_lse
+    asks_more = positions is not None or context is not None or dropout != 0 or return_lse
     out = layer = None
     if not asks_more and cache is not None:
         if backend == "auto":
@@ -229,7 +230,9 @@ def build_call(
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
-    k, v = without_padding(k, v, lowered.positions, cache is not None)
+    placed = lowered.positions
+    if placed.queries.valid is not None or placed.keys.valid is not None:
+        q, k, v = without_padding(q, k, v, placed, cache is not None)
     if lowered.keys_prerotated and cache is None:
         raise PositionsError(
             "these terms rotate the queries' own tokens only, the other keys being rotated in a "
@@ -239,22 +242,6 @@ def build_call(
         k, v, lowered = cache.append(k, v, lowered, None if context is None else context.payload)
     check_sizes(lowered.form, q, k, values)
     return Call(q, k, v, lowered, q.shape[-1] ** -0.5 if scale is None else scale, dropout, lse)
-
-
-def without_padding(
-    k: Tensor, v: Tensor, positions: Positions, has_cache: bool
-) -> tuple[Tensor, Tensor]:
-    """New keys and values, zero where they are padding: a weight of zero would let NaN through.
-
-    Here, where they enter, so that no step of decoding copies its cache.
-    """
-    valid = positions.keys.valid
-    if has_cache:
-        valid = positions.queries.valid if positions.q_len == k.shape[2] else None
-    if valid is None or valid.shape[-1] != k.shape[2]:
-        return k, v
-    padding = ~valid[:, None, :, None]
-    return k.masked_fill(padding, 0.0), v.masked_fill(padding, 0.0)
 
 
 def lower_for(

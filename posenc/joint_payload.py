@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding
-from posenc.errors import PositionsError, UnsupportedError
+from posenc.errors import UnsupportedError
+from posenc.padding import of_real
 from posenc.positions import Positions
 
 
@@ -20,31 +21,6 @@ def joined(payloads: Sequence[Tensor]) -> Tensor | None:
     rows = [payload.flatten(1, -2) for payload in payloads]
     batch = max(x.shape[0] for x in rows)
     return torch.cat([x.expand(batch, -1, -1) for x in rows], dim=1)
-
-
-def of_real(x: Tensor, positions: Positions | Tensor | None) -> Tensor:
-    """The layer's input (b, t, c), zero where a token is padding.
-
-    Before anything is multiplied by it: what is not a number in padding would make the gradients of
-    weights so, for 0 times it is none. Raises PositionsError for positions of another batch.
-    """
-    if not isinstance(positions, Positions) or x.ndim != 3:
-        return x
-    tokens = x.shape[1]
-    # Where as many keys are of another rank, the input is still that of the queries.
-    side = positions.queries if tokens == positions.q_len else positions.keys
-    if side.valid is None or side.valid.shape[-1] < tokens:
-        return x
-    valid = side.valid[:, side.valid.shape[-1] - tokens :]
-    if x.shape[0] == 1:
-        # One row for all is of a token that is real in any.
-        valid = valid.any(dim=0, keepdim=True)
-    elif valid.shape[0] not in (1, x.shape[0]):
-        raise PositionsError(
-            f"positions for a batch of {valid.shape[0]}, but Context(x=...) has shape "
-            f"{tuple(x.shape)}: give one row, or one per batch entry"
-        )
-    return x.masked_fill(~valid[..., None], 0)
 
 
 def own_contexts(

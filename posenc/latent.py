@@ -9,13 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.attention import attend, lower_for, without_padding
+from posenc.attention import attend, lower_for
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Encoding
 from posenc.encoding_lists import fitting, owned
 from posenc.errors import UnsupportedError, given, one_of, positive, probability, whole
 from posenc.lowering import Lowerable, Lowered
+from posenc.padding import zeroed
 from posenc.positions import Positions
 from posenc.terms import (
     DenseBias,
@@ -142,8 +143,8 @@ class LatentAttention(nn.Module):
                 out = out @ value_up.mT
             else:
                 if cache is not None:
-                    k, v = without_padding(k, k[..., : self.latent_dim], terms.positions, True)
-                    k, _, on_latents = cache.append(k, v, on_latents)
+                    k = zeroed(k, terms.positions.queries.valid)
+                    k, _, on_latents = cache.append(k, k[..., : self.latent_dim], on_latents)
                     terms = altered(
                         _moved(on_latents, self.latent_dim, self.content_dim), keys_prerotated=False
                     )

@@ -7,8 +7,9 @@ from torch import Tensor
 from posenc.caches.cache import Cache
 from posenc.encoding import Context, Encoding
 from posenc.errors import ShapeError
-from posenc.joint_payload import joined, of_real
+from posenc.joint_payload import joined
 from posenc.lowering import Lowerable, Lowered, flatten
+from posenc.padding import of_real
 from posenc.positions import Positions
 
 

@@ -36,7 +36,12 @@ def features_of(
 
     k may hold only the last of the keys that the positions tell of.
     """
-    dtype = arithmetic(q, k)
+    dtype, batch = arithmetic(q, k), positions.batch
+    if batch != 1 and batch != q.shape[0]:
+        raise PositionsError(
+            f"positions for a batch of {batch}, but q has {q.shape[0]} rows: give one row, or one "
+            "per batch entry"
+        )
     if positions.queries.valid is not None:
         # A gradient of 0 leaves NaN what it is, and a weight of 0 does.
         q = q.masked_fill(~positions.queries.valid[:, None, :, None], 0)
@@ -134,12 +139,6 @@ def _one_rotation(rotary: Lowerable, positions: Positions, q: Tensor) -> Lowered
             if part.tags.needs_context:
                 raise _refusal(rotary, f"{type(part).__name__} changes scores")
     lowered = lower(rotary, positions, dtype=q.dtype)
-    batch = lowered.positions.batch
-    if batch != 1 and batch != q.shape[0]:
-        raise PositionsError(
-            f"positions for a batch of {batch}, but q has {q.shape[0]} rows: give one row, or one "
-            "per batch entry"
-        )
     terms = lowered.terms
     if len(terms) > 1 or not all(isinstance(term, Rotate) for term in terms):
         raise _refusal(rotary, f"it lowers to {[type(term).__name__ for term in terms]}")

@@ -85,9 +85,8 @@ def test_what_is_padding_is_not_seen_nan_or_not(causal: bool, backend: str) -> N
     hurt = [x.masked_fill(~mask[:, None, :, None], math.nan) for x in clean]
     both = []
     for tensors in (clean, hurt):
-        leaves = [clean[0].clone(), tensors[1].clone(), tensors[2].clone()]
         learns = backend != "flex"
-        leaves = [x.requires_grad_(learns) for x in leaves]
+        leaves = [x.clone().requires_grad_(learns) for x in tensors]
         if not computes(backend, *leaves, pe.ALiBi(HEADS), positions=positions):
             return
         out = attend(*leaves, pe.ALiBi(HEADS), positions=positions, backend=backend)

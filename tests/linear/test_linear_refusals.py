@@ -95,6 +95,9 @@ def test_bad_calls_say_what_to_do() -> None:
     rows = Positions.build(documents=torch.zeros(3, 7).long(), causal=True)
     with pytest.raises(PositionsError, match="a batch of 3, but q has 2 rows"):
         linear_attention(q, k, v, rope, positions=rows)
+    padded = Positions.build(attention_mask=torch.tensor([[0, 1, 1, 1, 1, 1, 1]] * 3), causal=True)
+    with pytest.raises(PositionsError, match="a batch of 3, but q has 2 rows"):
+        linear_attention(q, k, v, rope, positions=padded)
     with pytest.raises(ShapeError, match="got 3 queries, 7 keys"):
         linear_step(q[:, :, :3], k, v, rope)
     with pytest.raises(SettingError, match=r"feature_map=None\): .*leave it away"):

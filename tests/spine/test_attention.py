@@ -149,9 +149,9 @@ def test_dropout_reaches_the_value_tables() -> None:
 
 
 @pytest.mark.usefixtures("unhooked")
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 2.0, float("nan"), "0.1", True])
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 2.0, float("nan"), "0.1", True, None])
 def test_dropout_is_a_probability(dropout: float) -> None:
-    q = torch.zeros(1, 1, 2, 4)
+    q = torch.zeros(1, 1, 1, 4)
     with pytest.raises(UnsupportedError, match=rf"dropout={dropout!r}\): a probability in"):
         attend(q, q, q, dropout=dropout)
 
