@@ -89,12 +89,18 @@ def is_finite(value: object) -> TypeGuard[float]:
     return abs(value) <= LARGEST
 
 
-def listed(value: Any) -> tuple[Any, ...]:
-    """The values of a sequence; of what is none, as a bare number, no value."""
+def listed(owner: str, needed: str = "numbers", **value: Any) -> tuple[Any, ...]:
+    """The values of a sequence, or of a row of numpy's or torch's, as a tuple.
+
+    Raises SettingError for what is none, as a bare number, and says what is needed.
+    """
+    ((name, sequence),) = value.items()
     try:
-        return tuple(value)
+        return tuple(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
     except TypeError:
-        return ()
+        raise SettingError(
+            f"{owner}({name}={shown(sequence)}): {name} must be a sequence of {needed}"
+        ) from None
 
 
 def given(**values: Any) -> dict[str, Any]:

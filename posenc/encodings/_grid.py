@@ -17,7 +17,7 @@ def grid_of(owner: str, axes: int, grid: Sequence[int] | None) -> Grid | None:
     """The sizes of the axes as they are kept; SettingError where they are not one for each."""
     if grid is None:
         return None
-    sizes = listed(grid)
+    sizes = listed(owner, f"{axes} numbers", grid=grid)
     if len(sizes) != axes or not all(is_whole(size) and size >= 1 for size in sizes):
         raise SettingError(
             f"{owner}(axes={axes}, grid={grid!r}): grid gives the size of each axis, "

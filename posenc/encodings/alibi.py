@@ -7,7 +7,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
-from posenc.errors import PositionsError, SettingError, given, is_finite, one_of, positive, whole
+from posenc.errors import (
+    PositionsError,
+    SettingError,
+    given,
+    is_finite,
+    listed,
+    one_of,
+    positive,
+    whole,
+)
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Slope, Term
 
@@ -58,7 +67,7 @@ class ALiBi(Encoding):
             )
         self.heads, self.axes, self.future = heads, axes, future
         self.learned, self.inside = learned, inside
-        self.slopes = slopes if isinstance(slopes, str) else tuple(slopes)
+        self.slopes = slopes if isinstance(slopes, str) else listed("ALiBi", slopes=slopes)
         if isinstance(self.slopes, str):
             known = self.slopes in ("press", "geometric")
         else:

@@ -59,7 +59,11 @@ class AxialRotary(RotaryEncoding):
                 f"AxialRotary(dim={dim}, axes={axes}): each axis turns as many pairs, "
                 f"so dim must be a multiple of {2 * axes}"
             )
-        numbers = None if frequencies is None else listed(frequencies)
+        numbers = (
+            None
+            if frequencies is None
+            else listed("AxialRotary", f"{dim // 2} numbers", frequencies=frequencies)
+        )
         if numbers is not None and len(numbers) != dim // 2:
             raise SettingError(
                 f"AxialRotary(dim={dim}, frequencies={shown(frequencies)}) got {len(numbers)} "

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Tags, bound_for
 from posenc.encodings._absolute import Absolute, Merge
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
-from posenc.errors import PositionsError, SettingError, is_whole, one_of, whole
+from posenc.errors import PositionsError, SettingError, is_whole, listed, one_of, whole
 from posenc.positions import Positions
 
 Join = Literal["sum", "concat"]
@@ -63,7 +63,7 @@ class GridLearned(Absolute):
         self.dim, self.max_length, self.axes = dim, max_length, axes
         self.join: Join = join
         self.grid = grid_of("GridLearned", axes, grid)
-        self.order = None if order is None else tuple(order)
+        self.order = None if order is None else listed("GridLearned", order=order)
         self._read = tuple(range(axes)) if self.order is None else self.order
         if not all(map(is_whole, self._read)) or sorted(self._read) != list(range(axes)):
             raise SettingError(

@@ -9,7 +9,7 @@ from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge
 from posenc.encodings._grid import by_axis, grid_for, grid_of, reference_along
 from posenc.encodings.sinusoidal import Sinusoidal
-from posenc.errors import SettingError, is_whole, one_of, positive, whole
+from posenc.errors import SettingError, is_whole, listed, one_of, positive, whole
 from posenc.positions import Positions
 
 Waves = Literal["half", "interleaved", "apart"]
@@ -65,8 +65,8 @@ class GridSinusoidal(Absolute):
         self.layout: Waves = layout
         self.denominator: Literal["paper", "tensor2tensor"] = denominator
         self.grid = grid_of("GridSinusoidal", axes, grid)
-        self.order = None if order is None else tuple(order)
-        self.widths = None if widths is None else tuple(widths)
+        self.order = None if order is None else listed("GridSinusoidal", order=order)
+        self.widths = None if widths is None else listed("GridSinusoidal", widths=widths)
         self._blocks = self._checked()
         for _, width in self._blocks:
             self._waves(width)

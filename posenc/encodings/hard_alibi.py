@@ -6,7 +6,7 @@ from torch import Tensor
 
 from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias, Distances
-from posenc.errors import SettingError, whole
+from posenc.errors import SettingError, listed, whole
 
 # What joins a score in place of minus infinity: no softmax sees what is so far below its largest.
 UNSEEN = -1e4
@@ -32,7 +32,8 @@ class HardALiBi(DistanceBias):
 
     def __init__(self, heads: int, windows: Sequence[int] | None = None) -> None:
         super().__init__(heads)
-        self.windows = tuple(range(1, heads // 2 + 1)) if windows is None else tuple(windows)
+        some = range(1, heads // 2 + 1) if windows is None else windows
+        self.windows = listed("HardALiBi", windows=some)
         for window in self.windows:
             whole("HardALiBi", windows=window)
         if len(self.windows) > heads:

@@ -9,7 +9,7 @@ from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._rotary import Angles, angle_by_axis
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.scaling import Scaling, YaRN
-from posenc.errors import SettingError, one_of, whole
+from posenc.errors import SettingError, listed, one_of, whole
 from posenc.terms import Layout
 
 
@@ -54,7 +54,7 @@ class MRoPE(Rotary):
     ) -> None:
         super().__init__(dim, base, layout, rotary_dim, scaling, start)
         one_of("MRoPE", (False, True, "space"), interleaved=interleaved)
-        self.sections, self.interleaved = tuple(sections), interleaved
+        self.sections, self.interleaved = listed("MRoPE", sections=sections), interleaved
         self.axes, pairs = len(self.sections), self.rotated_dim // 2
         call = f"MRoPE(dim={dim}, sections={self.sections}, interleaved={interleaved!r})"
         for count in self.sections:

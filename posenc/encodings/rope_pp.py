@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.scaling import Scaling, YaRN
-from posenc.errors import SettingError, is_whole, whole
+from posenc.errors import SettingError, is_whole, listed, whole
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
 
@@ -48,7 +48,7 @@ class RoPEPlusPlus(Rotary):
         super().__init__(dim, base, layout, scaling=scaling)
         whole("RoPEPlusPlus", heads=heads)
         self.heads = heads
-        self.imaginary = None if imaginary is None else tuple(imaginary)
+        self.imaginary = None if imaginary is None else listed("RoPEPlusPlus", imaginary=imaginary)
         self._turned = tuple(range(1, heads, 2)) if self.imaginary is None else self.imaginary
         known = set(self._turned) & set(range(heads))
         if len(known) < len(self._turned) or not all(map(is_whole, self._turned)):

@@ -28,7 +28,8 @@ class Shaw(Encoding):
     SettingError for dim or clip < 1, for future < 0, and for a sinusoidal table of odd dim.
 
     Source: Shaw et al. 2018, arXiv:1803.02155, equations 3 and 4; Wei et al. 2019,
-    arXiv:1909.00204, section 2.1; Huang et al. 2018, arXiv:1809.04281.
+    arXiv:1909.00204, on functional relative positional encoding; Huang et al. 2018,
+    arXiv:1809.04281.
     """
 
     name = "shaw"

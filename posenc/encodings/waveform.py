@@ -106,12 +106,12 @@ class Waveform(Absolute):
                     f"Waveform(frequencies={frequencies!r}): 'geometric', 'one' or a sequence"
                 )
             return frequencies
-        numbers = listed(frequencies)
         need = (self.dim + 1) // 2 if self.pairing == "quadrature" else self.dim
+        numbers = listed("Waveform", f"{need} positive numbers", frequencies=frequencies)
         if len(numbers) != need or not all(is_finite(x) and x > 0 for x in numbers):
             raise SettingError(
                 f"Waveform(dim={self.dim}, pairing={self.pairing!r}, "
-                f"frequencies={numbers or frequencies}): {need} positive numbers of radians per "
+                f"frequencies={numbers}): {need} positive numbers of radians per "
                 "token are needed"
             )
         return tuple(map(float, numbers))

@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         SettingError,
         lambda: pe.Waveform(8, frequencies=[1.0]),
     ),
-    r"frequencies=0.5\): 4 positive numbers": (
+    r"frequencies=0.5\): .*sequence of 4 positive numbers": (
         SettingError,
         lambda: pe.Waveform(8, frequencies=0.5),
     ),

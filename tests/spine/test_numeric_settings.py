@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 import torch
 
@@ -74,9 +75,11 @@ def wrong(hint: Any, value: Any) -> list[Any]:
     if bool in allowed:
         return ["no", None, 2]
     rows = [get_args(kind)[0] for kind in allowed if get_origin(kind) is Sequence]
-    if rows and rows[0] in (int, float) and isinstance(value, tuple) and value:
-        return [(one, *value[1:]) for one in wrong(rows[0], value[0])]
-    return []
+    if not rows or rows[0] not in (int, float):
+        return []
+    bare = [3, 0.5, math.nan, True, object(), torch.tensor(3), *missing]
+    filled = isinstance(value, tuple) and value
+    return bare + [(one, *value[1:]) for one in wrong(rows[0], value[0])] if filled else bare
 
 
 def cases() -> Iterator[tuple[Callable[..., object], Settings, str, list[Any]]]:
@@ -110,7 +113,8 @@ def test_every_kind_of_setting_is_met() -> None:
     known = {
         ("ALiBi", "heads"), ("ALiBi", "future"), ("ALiBi", "slopes"), ("ALiBi", "learned"),
         ("T5Bias", "max_distance"), ("Rotary", "base"), ("Rotary", "start"), ("SwinBias", "grid"),
-        ("LongRoPE", "long"), ("StaticCache", "length"), ("Transformer", "heads"),
+        ("LongRoPE", "long"), ("MRoPE", "sections"), ("GridSinusoidal", "order"),
+        ("StaticCache", "length"), ("Transformer", "heads"),
     }  # fmt: skip
     assert known <= met
 
@@ -152,3 +156,11 @@ def test_a_larger_table_wants_whole_sizes() -> None:
     for grid in ((2.0, 2), (True, 4), ("2", 2)):
         with pytest.raises(pe.SettingError, match="sizes of 1 or more"):
             table.resized(grid, (4, 4))
+
+
+@pytest.mark.parametrize("row", [torch.tensor, np.array, list, tuple])
+def test_rows_of_numbers_are_kept_as_numbers(row: Callable[[list[float]], Any]) -> None:
+    """However they are given, settings stay alike, and can be written down."""
+    assert pe.ALiBi(2, slopes=row([0.5, 0.25])).slopes == (0.5, 0.25)
+    assert pe.MRoPE(8, row([2, 1, 1])).sections == (2, 1, 1)
+    assert pe.LongRoPE(row([1.0]), row([2.0]), 64, 4.0).long == (2.0,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc.encodings.scaling.base import Length, Scaled, Scaling, Theta
-from posenc.errors import SettingError, given, positive
+from posenc.errors import SettingError, given, listed, positive
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class LongRoPE(Scaling):
             raise SettingError(f"{self!r}: the gain divides by ln(original_length)")
         for name in ("short", "long"):
             # As tuples the value can be hashed, and shows itself alike however it was given.
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-            for divisor in getattr(self, name):
+            divisors = listed("LongRoPE", **{name: getattr(self, name)})
+            object.__setattr__(self, name, divisors)
+            for divisor in divisors:
                 positive("LongRoPE", **{name: divisor})
         positive("LongRoPE", **given(attention_factor=self.attention_factor))
 
