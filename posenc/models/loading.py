@@ -20,7 +20,7 @@ class Loaded(NamedTuple):
 def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Loaded:
     """The model in a folder with config.json and safetensors, or in a GGUF file.
 
-    Nothing is fetched. Raises ConfigError for what is no model or a damaged one, and
+    Nothing is fetched. Raises ConfigError for what is no model, or one that lacks weights, and
     UnsupportedError where transformers is missing, which the extra "models" brings.
     """
     transformers = _transformers()
@@ -42,15 +42,24 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
         if file and hasattr(transformers, "GgufConfig"):
             # Where it would keep the file's blocks, which can be neither saved nor trained.
             unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
-        model = kind.from_pretrained(folder, config=config, dtype=dtype, **unpacked, **local).eval()
+        model, told = kind.from_pretrained(
+            folder, config=config, dtype=dtype, output_loading_info=True, **unpacked, **local
+        )
     except Exception as error:
         # What a damaged file makes its readers raise is of no common class.
         raise ConfigError(f"{path} is no model that transformers loads: {error}") from error
+    missing = sorted(told["missing_keys"])
+    # Of a model that was saved with posenc attached, a table that it replaced is not in the files.
+    if missing and getattr(config, "posenc", None) is None:
+        raise ConfigError(
+            f"{path} lacks {len(missing)} weights of {kind.__name__}, {', '.join(missing[:3])} "
+            "among them, which would be drawn at random: give all parts of the file or folder"
+        )
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
     except (OSError, ValueError, ImportError):
         tokenizer = None
-    return Loaded(model, tokenizer)
+    return Loaded(model.eval(), tokenizer)
 
 
 def _transformers() -> Any:

@@ -44,6 +44,8 @@ for (const { name, text, ropes } of fixture("configs")) {
 
 const head = { head_dim: 8, max_position_embeddings: 64 };
 const scaled = (rope, more = {}) => JSON.stringify({ ...head, ...more, rope_scaling: rope });
+// As deep as a stack lets it be read, and deeper than it lets it be written.
+const deep = "[".repeat(6_000) + "]".repeat(6_000);
 const HOSTILE = [
   ["", "config_empty"],
   ["  \n", "config_empty"],
@@ -77,6 +79,9 @@ const HOSTILE = [
   [scaled({ rope_type: "__proto__" }), "config_type"],
   [scaled({ rope_type: "constructor" }), "config_type"],
   [scaled({ rope_type: { a: 1 } }), "config_type"],
+  [scaled({ rope_type: { toString: 1 } }), "config_type"],
+  [`{"rope_scaling": {"rope_type": ${deep}}}`, "config_type"],
+  [`{"head_dim": ${deep}}`, "config_whole"],
   [scaled({ rope_type: "x".repeat(5000) }), "config_type"],
   [scaled({ rope_type: "linear" }), "config_missing"],
   [scaled({ rope_type: "linear", factor: 0.5 }), "config_range"],

@@ -3,6 +3,7 @@
 Letters: n rows, c columns.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,9 +39,11 @@ class TableRows:
 def table_rows(rows: Float[Tensor, "n c"], deviation: float | None = None) -> TableRows:
     """The rows of a table whose numbers were drawn with this standard deviation, where it is known.
 
-    Of independent normal numbers the cosine of two rows has the deviation 1/sqrt(c), and the
-    length of a row, sqrt(c) * deviation, varies by deviation / sqrt(2). Beyond DEVIATIONS of
-    these a row is told from one that was drawn. A table of sinusoids counts as trained.
+    The cosine r of two rows of independent normal numbers has a density of (1 - r^2)^((c - 3) / 2),
+    with the deviation 1/sqrt(c), and the length of a row, sqrt(c) * deviation, varies by
+    deviation / sqrt(2). Beyond DEVIATIONS of these a row is told from one that was drawn; of few
+    columns, beyond the cosine that is as rare. A table of sinusoids of 14 columns or more counts as
+    trained; in a narrower one chance does as much.
     """
     x = rows.double()
     n, c = x.shape
@@ -48,7 +51,8 @@ def table_rows(rows: Float[Tensor, "n c"], deviation: float | None = None) -> Ta
     unit = normalize(x, dim=1)
     beside = (unit[1:] * unit[:-1]).sum(dim=1).abs()
     neighbour = torch.maximum(pad(beside, (1, 0)), pad(beside, (0, 1)))
-    related = neighbour > DEVIATIONS / c**0.5
+    # (1 - r^2)^((c - 1) / 2) = exp(-DEVIATIONS^2 / 2): r = DEVIATIONS / sqrt(c) where c is large.
+    related = neighbour > (1 - math.exp(-(DEVIATIONS**2) / max(c - 1, 1e-9))) ** 0.5
     drawn = torch.zeros(n, dtype=torch.bool)
     if deviation is not None:
         drawn = (norm - deviation * c**0.5).abs() <= DEVIATIONS * deviation / 2**0.5

@@ -21,7 +21,12 @@ const LONGEST = 2 ** 31;
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 const shown = (value) => {
-  const text = typeof value === "string" ? `"${value}"` : (JSON.stringify(value) ?? String(value));
+  let text = typeof value === "string" ? `"${value}"` : "…";
+  try {
+    if (typeof value !== "string") text = JSON.stringify(value) ?? String(value);
+  } catch {
+    // Lists within lists, deeper than the stack of those who write them out.
+  }
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 };
 
@@ -120,8 +125,8 @@ function byLayer(rope, config) {
 
 function read(layer, rope, config, page) {
   const [, type = "default"] = find([rope], ["rope_type", "type"]);
-  const name = Object.hasOwn(NAMES, type) ? NAMES[type] : undefined;
-  if (typeof type !== "string" || name === undefined) {
+  const name = typeof type === "string" && Object.hasOwn(NAMES, type) ? NAMES[type] : undefined;
+  if (name === undefined) {
     throw new UserError("config_type", { type: shown(type), known: KNOWN });
   }
   const headDim = widthOf(config, page);

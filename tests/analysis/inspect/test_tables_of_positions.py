@@ -45,6 +45,18 @@ class TestTableRows:
         rows[0] = 0.0
         assert table_rows(rows, 0.02).state[:2] == ("zero", "trained")
 
+    @pytest.mark.parametrize("columns", [14, 16, 24, 32, 64])
+    def test_sinusoids_of_few_columns_are_told_from_chance(self, columns: int) -> None:
+        waves = Sinusoidal(columns).embed(torch.zeros(1, 160, columns), Positions(TOKENS, TOKENS))
+        assert set(table_rows(waves[0]).state) == {"trained"}
+        drawn = torch.randn(20_000, columns, generator=torch.Generator().manual_seed(0))
+        assert set(table_rows(drawn, 1.0).state) == {"initial"}
+
+    @pytest.mark.parametrize("columns", [1, 2, 4])
+    def test_so_few_columns_tell_nothing(self, columns: int) -> None:
+        rows = torch.randn(2000, columns, generator=torch.Generator().manual_seed(0))
+        assert set(table_rows(rows).state) == {"unrelated"}
+
     def test_norms_and_neighbours(self) -> None:
         told = table_rows(torch.tensor([[3.0, 4.0], [6.0, 8.0], [-8.0, 6.0]]))
         assert told.norm.tolist() == [5.0, 10.0, 10.0]
