@@ -91,8 +91,9 @@ def attend(
                logit among them, (b, h, tq) in at least float32, before dropout; -inf where it sees
                none. `merge` joins by it what several calls made of parts of the keys
 
-    Rows that see nothing are zero, in the gradient too, and padding is not seen, not even NaN. The
-    output has v's dtype. The log of the sum (arXiv:2205.14135, section 3.1) lets gradients through.
+    Rows that see nothing are zero, in the gradient too. Padding is not seen, not even NaN, and asks
+    as zeros would. The output has v's dtype. The log of the sum (arXiv:2205.14135, section 3.1)
+    lets gradients through.
 
     Raises ShapeError for tensors that do not fit together or an encoding of other heads,
     PositionsError for positions of other sizes or that a term cannot read, UnsupportedError for

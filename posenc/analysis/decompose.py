@@ -30,6 +30,7 @@ from posenc.equation import (
 )
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, embeds_only, flatten
+from posenc.padding import zeroed
 from posenc.positions import Documents, Positions, as_positions
 from posenc.terms import (
     CountTable,
@@ -200,7 +201,8 @@ def _decomposed(q: Sources, k: Sources, call: Call) -> Decomposition:
     """Every term, filed under what enters it; computed as `posenc.equation.scores_of` does."""
     terms, positions = call.lowered.terms, call.lowered.positions
     dtype = arithmetic(call.q, call.k)
-    q, k = q.map(lambda x: x.to(dtype)), k.map(lambda x: x.to(dtype))
+    asking = positions.queries.valid
+    q, k = q.map(lambda x: zeroed(x.to(dtype), asking)), k.map(lambda x: x.to(dtype))
     inside = _content(q, k, call, dtype)
     q, k = _multiplied(q, k, terms, dtype)
     content = torch.stack(list(inside.values())).sum(dim=0)

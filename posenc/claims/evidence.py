@@ -50,7 +50,7 @@ def _key(arm: Arm) -> str:
 
 
 def _joined(first: Arm, second: Arm) -> Arm:
-    """Of rows that both have, which differ in their last digits at most, the later ones are read."""
+    """Of rows that both have, which differ in last digits at most, the later ones are read."""
     seeds = sorted({*first.rows, *second.rows})
     return Arm(
         first.config,

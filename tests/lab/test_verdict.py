@@ -133,7 +133,7 @@ def test_more_comparisons_ask_for_more() -> None:
 
 def test_what_is_best_in_truth_is_seldom_told_worse() -> None:
     """Of six that are all but equal, where the lowest is chosen by the losses that judge it."""
-    draw, studies, wrong = random.Random(0), 300, 0
+    draw, studies, wrong = random.Random(0), 120, 0
     for _ in range(studies):
         table = {name: [(draw.gauss(2.0, 0.01),) * 3 for _ in range(10)] for name in "bcdef"}
         best = {"a": [(draw.gauss(2.0 - 1e-6, 0.01),) * 3 for _ in range(10)]}

@@ -20,7 +20,7 @@ PAGE: Texts = {
         "(Student's t) for the luck of {chance}. Two seeds that happen to agree do not pass for "
         "certainty: an encoding's own spread is averaged with the spread of all, which is "
         "{floor:.3f} nats at the train length and {share:.0%} of the rise past it, and never "
-        "counts as less than its own. The encoding that is best in truth is told worse than the "
+        "counts as less than its own. An encoding that none beats in truth is told worse than the "
         "lowest one in at most 5% of studies.",
         "一切判断都出自固定目标：每个长度都对{same}计算损失，只有它们前面的文本变长。差值逐个种子来取。范围是 {level:.0%} 区间（t 分布），计入{chance}带来的偶然。两个种子碰巧一致，不算确定：一种编码自己的离散程度，要与全体的离散程度平均，后者在训练长度上是 {floor:.3f} nat，在其后是上升幅度的 {share:.0%}，而且从不低于它自己的。真正最好的编码被判为不如损失最低者的研究，至多占 5%。",
     ),
