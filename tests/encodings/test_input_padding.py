@@ -6,8 +6,8 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Context, Encoding, Positions
-from posenc.joint_payload import of_real
 from posenc.lowering import Lowerable, flatten
+from posenc.padding import of_real
 from posenc.parallel.ring import ring
 from posenc.parallel.sharded import Sharded
 from posenc.parallel.simulator import Simulator

@@ -178,7 +178,7 @@ ALONE = [
     ),
     Fault(
         "NaN of padding kept",
-        "posenc.attention:without_padding",
+        "posenc.padding:zeroed",
         "valid is None or",
         "True or",
         alibi,
