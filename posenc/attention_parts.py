@@ -31,8 +31,7 @@ def scores(
     """The eager definition of every term: scores of all pairs, -inf where not visible.
 
     In at least float32; arguments as in `attend`, and padding asks as zeros would. Values and
-    dropout are not part of it. It raises
-    what `attend` raises for them.
+    dropout are not part of it. It raises what `attend` raises for them.
 
     Example:
 

@@ -11,6 +11,7 @@ from posenc.equation import group
 from posenc.errors import PositionsError, SettingError, ShapeError, UnsupportedError, shown
 from posenc.linear.scan import Features, Place
 from posenc.lowering import Lowerable, Lowered, check_fits, flatten, lower
+from posenc.padding import zeroed
 from posenc.positions import Positions
 from posenc.rotation import per_query_head, rotate_pairs, waves_of
 from posenc.terms import Rotate
@@ -42,13 +43,9 @@ def features_of(
             f"positions for a batch of {batch}, but q has {q.shape[0]} rows: give one row, or one "
             "per batch entry"
         )
-    if positions.queries.valid is not None:
-        # A gradient of 0 leaves NaN what it is, and a weight of 0 does.
-        q = q.masked_fill(~positions.queries.valid[:, None, :, None], 0)
     valid = positions.keys.valid
-    if valid is not None:
-        padding = ~valid[:, None, -k.shape[2] :, None]
-        k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
+    valid = None if valid is None else valid[:, -k.shape[2] :]
+    q, k, v = zeroed(q, positions.queries.valid), zeroed(k, valid), zeroed(v, valid)
     q, k = _mapped("q", q.to(dtype), feature_map), _mapped("k", k.to(dtype), feature_map)
     lowered = _one_rotation(rotary, positions, q)
     rotated_q, rotated_k, v = q, k, v.to(dtype)
