@@ -231,9 +231,8 @@ def build_call(
         if cache is not None:
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
-    placed = lowered.positions
-    if placed.queries.valid is not None or placed.keys.valid is not None:
-        q, k, v = without_padding(q, k, v, placed, cache is not None)
+    if lowered.positions.padded:
+        q, k, v = without_padding(q, k, v, lowered.positions, cache is not None)
     if lowered.keys_prerotated and cache is None:
         raise PositionsError(
             "these terms rotate the queries' own tokens only, the other keys being rotated in a "

@@ -48,7 +48,7 @@ def suits_plain_query(
     if encoding is None:
         return True
     form, positions = encoding.form, encoding.positions
-    if not form.features <= _SHORT or encoding.keys_prerotated or positions.keys.valid is not None:
+    if not form.features <= _SHORT or encoding.keys_prerotated or positions.padded:
         return False
     if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
         return False

@@ -147,8 +147,12 @@ class Positions:
     def in_order(self) -> bool:
         """Keys count from 0, queries are the last of them, nothing is padded or packed."""
         keys = self.keys
-        counted = self.queries.order is None and keys.order is None
-        return counted and keys.document is None and keys.valid is None
+        return self.queries.order is keys.order is keys.document is keys.valid is None
+
+    @property
+    def padded(self) -> bool:
+        """Whether padding is told of, among queries or keys."""
+        return self.queries.valid is not None or self.keys.valid is not None
 
     @kept
     def aligned(self) -> bool:

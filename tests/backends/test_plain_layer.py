@@ -98,6 +98,20 @@ def test_padding_is_unseen_in_every_layer() -> None:
         torch.testing.assert_close(attention.attend(q, k, v, shared), expected)
 
 
+def test_queries_of_padding_ask_alike_in_every_layer() -> None:
+    """Also beside keys of which none is padding."""
+    real = torch.arange(16)[None].expand(2, -1) >= torch.tensor([[3], [0]])
+    asking = pe.Tokens(torch.arange(16), valid=real)
+    positions = pe.Positions(asking, pe.Tokens(torch.arange(KEYS)))
+    shared = pe.lower(pe.ALiBi(HEADS), positions)
+    for seed in range(3):
+        q, k, v = layer(16, seed)
+        q[0, :, :3] = 0.0
+        expected = attention.attend(q, k, v, shared, backend="reference")
+        q[0, :, :3] = torch.nan
+        torch.testing.assert_close(attention.attend(q, k, v, shared), expected)
+
+
 @pytest.mark.parametrize("name", ["alibi", "t5", "fire", "shaw", "transformer_xl", "rotary"])
 def test_every_layer_has_its_gradient(name: str) -> None:
     encoding = ENCODINGS[name]()
