@@ -39,14 +39,15 @@ def evidence(results: Iterable[tuple[Claim, Mapping[str, Any]]]) -> list[Arm]:
     return list(merged.values())
 
 
-# How a run is tested, and names that change with the version it was made by: of an encoding written
-# out with all its settings, and of the run that another begins with.
+# How a run is tested, and what another version of posenc may write otherwise of the same run: its
+# encoding with all settings, and the name of the run that it begins with.
 _NOT_WHAT = ("test_lengths", "settings", "base")
 
 
 def _key(arm: Arm) -> str:
     own = {key: value for key, value in arm.config.items() if key not in _NOT_WHAT}
-    return json.dumps(own, sort_keys=True) + (_key(arm.base) if arm.base else "")
+    begun = _key(arm.base) if arm.base else arm.config.get("base", "")
+    return json.dumps([own, begun], sort_keys=True)
 
 
 def _joined(first: Arm, second: Arm) -> Arm:

@@ -15,7 +15,7 @@ from posenc.claims import Cell, Claim, Expectation
 from posenc.claims.claim import Size
 from posenc.claims.result import result
 from posenc.claims.run import Options, by_arm, run
-from posenc.errors import UnsupportedError
+from posenc.errors import SettingError, UnsupportedError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.rates import RATE_SEED
@@ -144,6 +144,13 @@ def test_what_is_done_is_not_done_again(ran: tuple[Path, dict[str, Any], Silent]
     again = run([TRIED], Options(out), told).results["tried"]
     assert told.begun == []
     assert again == found
+
+
+@pytest.mark.parametrize("seeds", [0, 1001])
+def test_seeds_are_not_those_of_a_search(tmp_path: Path, seeds: int) -> None:
+    with pytest.raises(SettingError, match=f"seeds is {seeds}: .* at most 1000"):
+        run([TRIED], Options(tmp_path / "out", seeds=seeds), Silent())
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_budget_ends_it_with_what_there_is(

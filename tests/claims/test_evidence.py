@@ -82,6 +82,15 @@ def test_a_run_made_again_by_a_later_version_counts_once() -> None:
     assert alibi(result(), again).values("exact", 10).by_seed == {0: 0.8, 1: 0.8, 2: 0.8}
 
 
+def test_what_a_run_began_with_tells_it_apart_where_that_is_not_there() -> None:
+    """As where a budget ended before the other arm, and where it began with nothing."""
+    found = [result(), result()]
+    for one, base in zip(found, ("alibi-s0-0123456789ab", ""), strict=True):
+        one["arms"] = {"later": one["arms"]["later"]}
+        one["arms"]["later"]["config"]["base"] = base
+    assert len(evidence((MADE, one) for one in found)) == 2
+
+
 def test_weights_of_another_arm_are_told_of() -> None:
     later = arms(MADE, result())["later"]
     assert later.base is not None
