@@ -52,8 +52,9 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
     # Of a model that was saved with posenc attached, a table that it replaced is not in the files.
     if missing and getattr(config, "posenc", None) is None:
         raise ConfigError(
-            f"{path} lacks {len(missing)} weights of {kind.__name__}, {', '.join(missing[:3])} "
-            "among them, which would be drawn at random: give all parts of the file or folder"
+            f"{path} lacks {len(missing)} weights of {type(model).__name__}, "
+            f"{', '.join(missing[:3])} among them, which would be drawn at "
+            "random: give all parts of the file or folder"
         )
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)

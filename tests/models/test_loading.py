@@ -28,5 +28,5 @@ def test_the_header_of_a_file_is_no_model(tmp_path: Path) -> None:
     pytest.importorskip("gguf")
     values = sizes(1, 16, 2, 64, feed_forward_length=16, attention__layer_norm_rms_epsilon=1e-5)
     path = write_gguf(tmp_path / "header.gguf", "llama", values)
-    with pytest.raises(pe.ConfigError, match=r"header\.gguf"):
+    with pytest.raises(pe.ConfigError, match=r"header\.gguf lacks 12 weights of Llama"):
         load_model(path)
