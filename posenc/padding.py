@@ -22,9 +22,8 @@ def without_padding(
     Here, where they enter, so that no step of decoding copies its cache. A query of padding tells
     nobody anything, yet keys would get its gradient of 0 times what is not a number.
     """
-    asking, asked = positions.queries.valid, positions.keys.valid
-    if has_cache:
-        asked = asking if positions.q_len == k.shape[2] else None
+    asking = positions.queries.valid
+    asked = asking if has_cache else positions.keys.valid
     return zeroed(q, asking), zeroed(k, asked), zeroed(v, asked)
 
 

@@ -32,8 +32,8 @@ class HardALiBi(DistanceBias):
 
     def __init__(self, heads: int, windows: Sequence[int] | None = None) -> None:
         super().__init__(heads)
-        some = range(1, heads // 2 + 1) if windows is None else windows
-        self.windows = listed("HardALiBi", windows=some)
+        windows = range(1, heads // 2 + 1) if windows is None else windows
+        self.windows = listed("HardALiBi", windows=windows)
         for window in self.windows:
             whole("HardALiBi", windows=window)
         if len(self.windows) > heads:

@@ -10,7 +10,6 @@ import posenc as pe
 from posenc import Encoding, Positions, PositionsError, ShapeError, UnsupportedError, scores
 from posenc.analysis.decompose import decompose
 from posenc.analysis.probe_context import context_for, sizes_for
-from posenc.padding import zeroed
 from posenc.testing.fixtures import attends, causalities, copy_of, qkv, scattered
 from tests.support.decomposed import PARTS, adds_up, close
 from tests.support.oracles import drawing
@@ -128,9 +127,9 @@ def test_parts_of_absolute_encodings_add_up_and_are_what_zeros_leave(example: En
                     wanted = scores(
                         projected(from_q, q_weight), projected(from_k, k_weight), scale=6**-0.5
                     )
-                    wanted = zeroed(
-                        wanted.masked_fill(~parts.visible, 0.0), positions.queries.valid
-                    )
+                    wanted = wanted.masked_fill(~parts.visible, 0.0)
+                    if (real := positions.queries.valid) is not None:
+                        wanted = wanted.masked_fill(~real[:, None, :, None], 0.0)
                     close(parts.parts()[next(names)], wanted, f"{encoding.merge}, causal={causal}")
             split = encoding.merge in ("add", "concat")
             assert (parts.interaction == 0).all() == split

@@ -39,11 +39,11 @@ class TableRows:
 def table_rows(rows: Float[Tensor, "n c"], deviation: float | None = None) -> TableRows:
     """The rows of a table whose numbers were drawn with this standard deviation, where it is known.
 
-    The cosine r of two rows of independent normal numbers has a density of (1 - r^2)^((c - 3) / 2),
-    with the deviation 1/sqrt(c), and the length of a row, sqrt(c) * deviation, varies by
-    deviation / sqrt(2). Beyond DEVIATIONS of these a row is told from one that was drawn; of few
-    columns, beyond the cosine that is as rare. A table of sinusoids of 14 columns or more counts as
-    trained; in a narrower one chance does as much.
+    The cosine r of two rows of independent normal numbers has a density proportional to
+    (1 - r^2)^((c - 3) / 2), with the deviation 1/sqrt(c), and the length of a row, sqrt(c) *
+    deviation, varies by deviation / sqrt(2). Beyond DEVIATIONS of these a row is told from one that
+    was drawn; of few columns, beyond the cosine that is as rare. A table of sinusoids of 14 columns
+    or more counts as trained; rows of a narrower one are no more alike than drawn rows may be.
     """
     x = rows.double()
     n, c = x.shape
@@ -52,7 +52,9 @@ def table_rows(rows: Float[Tensor, "n c"], deviation: float | None = None) -> Ta
     beside = (unit[1:] * unit[:-1]).sum(dim=1).abs()
     neighbour = torch.maximum(pad(beside, (1, 0)), pad(beside, (0, 1)))
     # (1 - r^2)^((c - 1) / 2) = exp(-DEVIATIONS^2 / 2): r = DEVIATIONS / sqrt(c) where c is large.
-    related = neighbour > (1 - math.exp(-(DEVIATIONS**2) / max(c - 1, 1e-9))) ** 0.5
+    # Of one column every cosine is 1 or -1, and tells nothing.
+    least = (1 - math.exp(-(DEVIATIONS**2) / (c - 1))) ** 0.5 if c > 1 else 1.0
+    related = neighbour > least
     drawn = torch.zeros(n, dtype=torch.bool)
     if deviation is not None:
         drawn = (norm - deviation * c**0.5).abs() <= DEVIATIONS * deviation / 2**0.5

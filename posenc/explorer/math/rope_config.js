@@ -20,13 +20,17 @@ const LONGEST = 2 ** 31;
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
-const shown = (value) => {
-  let text = typeof value === "string" ? `"${value}"` : "…";
+function written(value) {
   try {
-    if (typeof value !== "string") text = JSON.stringify(value) ?? String(value);
+    return JSON.stringify(value) ?? String(value);
   } catch {
-    // Lists within lists, deeper than the stack of those who write them out.
+    // Lists within lists may be deeper than the stack of who writes them out.
+    return "…";
   }
+}
+
+const shown = (value) => {
+  const text = typeof value === "string" ? `"${value}"` : written(value);
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 };
 

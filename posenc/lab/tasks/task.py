@@ -42,7 +42,8 @@ class Task(ABC):
     causal      whether a decoder learns it, or an encoder
     shortest    the smallest length that there is
 
-    Raises SettingError for whole numbers below 1, or below the `least` of a field's metadata.
+    Raises SettingError for whole numbers below 1, or below the `least` of a field's metadata, and
+    for flags and texts that are none.
     """
 
     name: ClassVar[str]
