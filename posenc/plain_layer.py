@@ -81,9 +81,6 @@ def remember(
     # Whether a GPU takes biases that learn at such positions, these may tell after they were asked.
     if layer.device >= 0 and form.by_distance and not form.plain:
         return
-    # What is padding is set to zero before a backend is given it.
-    if form.positions.padded:
-        return
     # `run` alone does what is done around a backend, and what learns is read anew in each layer.
     learns = layer.differentiates and (layer.learns or any(x.requires_grad for x in form.tensors))
     around = form.transform is not None or form.value_rotation is not None

@@ -11,8 +11,10 @@ from posenc.backends.backend import Call, NextLayer, hides_most
 from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.backends.sdpa import keeps_mask, mask_of
 from posenc.lowering import Lowerable, Lowered, check_sizes
+from posenc.native import query
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
+from posenc.normal_form.form import NormalForm
 from posenc.one_query import one_query, suits_one_query, unsupported_reason
 from posenc.plain_layer import Layer, remember
 from posenc.terms import Rotate
@@ -48,7 +50,9 @@ def suits_plain_query(
     if encoding is None:
         return True
     form, positions = encoding.form, encoding.positions
-    if not form.features <= _SHORT or encoding.keys_prerotated or positions.padded:
+    if not form.features <= _SHORT or encoding.keys_prerotated:
+        return False
+    if positions.padded and not _leaves_padding_unread(q, form):
         return False
     if causal not in (None, positions.causal) or positions.batch not in (1, q.shape[0]):
         return False
@@ -61,6 +65,15 @@ def suits_plain_query(
     if form.rotation.grows and (form.q_waves is None or q.dtype == torch.float16):
         return False
     return all(x is not None and x[0].shape[1] == 1 for x in form.waves(arithmetic(q)))
+
+
+def _leaves_padding_unread(q: Tensor, form: NormalForm) -> bool:
+    """Whether the query is real, and the C kernel takes it, which reads nothing that is hidden."""
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in form.tensors)
+    if learns or not query.suits(q):
+        return False
+    asking = form.positions.queries.valid
+    return asking is None or bool(asking.all())
 
 
 def plain_query(

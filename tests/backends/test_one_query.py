@@ -164,8 +164,7 @@ OTHERS: dict[str, Any] = {
     "a narrow window": lambda: lowered_for(pe.SlidingWindow(1)),
     "zones": lambda: lowered_for(pe.ReRoPE(8, window=3)),
     "temperature": lambda: lowered_for(next(iter(pe.Temperature.examples()))),
-    "padding": lambda: pe.lower(pe.ALiBi(4), pe.Positions.build(
-        1, KEYS, causal=True, attention_mask=torch.arange(KEYS)[None].expand(2, -1) > 2)),
+    "a padded query": lambda: padded(pe.ALiBi(4), [5, 7]),
 }  # fmt: skip
 
 
@@ -183,6 +182,46 @@ def test_factors_that_grow_leave_the_range_of_float16(
 
 def lowered_for(encoding: Any) -> pe.Lowered:
     return pe.lower(encoding, pe.Positions.build(1, KEYS, causal=True))
+
+
+def padded(encoding: Any, lengths: list[int] | None = None) -> pe.Lowered:
+    """Behind padding on the left; before it, where rows have such lengths."""
+    slots = torch.arange(KEYS)
+    real = slots >= torch.tensor([[3], [0]])
+    if lengths is not None:
+        real = slots < torch.tensor(lengths)[:, None]
+    positions = pe.Positions.build(1, KEYS, causal=True, attention_mask=real)
+    return pe.lower(encoding, positions)
+
+
+@pytest.mark.skipif(isinstance(query.LIBRARY, str), reason=str(query.LIBRARY))
+@pytest.mark.parametrize("name", ["nothing", "rotary", "alibi", "t5", "both", "window"])
+def test_padding_is_hidden_and_not_read(name: str, taken: list[bool]) -> None:
+    lowered = padded(LOWERED[name]())
+    tensors = qkv(keys=KEYS, key_heads=2)
+    with torch.no_grad():
+        expected = attention.attend(*tensors, lowered, backend="reference")
+        for x in tensors[1:]:
+            x[0, :, :3] = torch.nan
+        # The second is computed as the layer before.
+        for _ in range(2):
+            torch.testing.assert_close(attention.attend(*tensors, lowered), expected)
+    assert taken == [True]
+
+
+def test_padding_goes_the_long_way_where_it_would_be_read(taken: list[bool], backend: str) -> None:
+    """By SDPA, which reads all keys, or by what computes gradients."""
+    encoding = pe.T5Bias(4)
+    tensors = qkv(keys=KEYS)
+    for x in tensors[1:]:
+        x[0, :, :3] = torch.nan
+    out = attention.attend(*tensors, padded(encoding))
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert next(encoding.parameters()).grad.isfinite().all()
+    with torch.no_grad():
+        attention.attend(*tensors, padded(encoding))
+    assert taken == [False, backend == "native"]
 
 
 @pytest.mark.parametrize("name", OTHERS)
