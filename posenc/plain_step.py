@@ -3,7 +3,8 @@
 A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
 backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
 of biases by distance, of windows, chunks and sinks, learned ones too, of lists of these and of no
-position do, they are made for many tokens to come at once.
+position do, they are made for many tokens to come at once. Padding before the first token of a row
+shifts its numbers, and hides keys.
 """
 
 from dataclasses import replace
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from posenc.caches.cache import Cache
+from posenc.caches.cached_positions import continued
 from posenc.caches.checks import alike, signature_of
 from posenc.caches.next_token import count_next, slots_of_next, with_next
 from posenc.caches.static import StaticCache
@@ -69,8 +71,7 @@ def plain_step(
     if step.first:
         seen = number + 1 - step.first
         keys, values = keys.narrow(2, step.first, seen), values.narrow(2, step.first, seen)
-    mask = None if step.bias is None else step.bias[None, :, None]
-    attended = one_query(q, keys, values, scale, mask, step.sink)
+    attended = one_query(q, keys, values, scale, step.mask, step.sink)
     # Last, so that a call that fails leaves the cache as it was.
     count_next(cache, *held, placed)
     return attended
@@ -123,10 +124,12 @@ def _of_parts(
             # What was seen to count stays as it is from step to step.
             if ahead is None or ahead.slots is not placed:
                 ahead = None
-                if not _counts_slots(placed):
+                if not _counts(placed):
                     return None
-        elif placed.k_len != number or not _counts_tokens(placed, cache.length):
+        elif placed.k_len != number or placed.extent != cache.length or not _counts(placed):
             return None
+        elif ahead is not None and not ahead.pads_as(placed):
+            ahead = None
         was_causal = placed.causal
     causal = was_causal if causal is None else causal
     settings = scale, arithmetic(q), q.shape[1], causal
@@ -136,22 +139,21 @@ def _of_parts(
     return ahead.step(number) if ahead.plain and not learns else None
 
 
-def _counts_tokens(placed: Positions, length: int | None) -> bool:
-    """Whether tokens that are held count from 0."""
-    position = placed.keys.position
-    counts = placed.in_order and placed.unit_step and placed.extent == length
-    # Without an extent positions are less than the number of keys.
-    return counts and position.ndim == 1 and (length is None or int(position[0]) == 0)
-
-
-def _counts_slots(placed: Positions) -> bool:
-    """Whether each slot, of tokens to come too, is at its number."""
+def _counts(placed: Positions) -> bool:
+    """Whether each row counts its tokens from 0, behind padding where it has any."""
     keys = placed.keys
-    if not placed.unit_step or keys.position.ndim != 1 or keys.order is None:
+    if not placed.unit_step or keys.document is not None or keys.position.ndim == 3:
         return False
-    numbers = torch.arange(keys.count, device=keys.position.device)
-    real = keys.document is None and keys.valid is None
-    return real and torch.equal(keys.position, numbers) and torch.equal(keys.order, numbers)
+    if placed.in_order and placed.extent is None:
+        # Without an extent positions are less than the number of keys.
+        return True
+    order = torch.arange(keys.count, device=keys.position.device)
+    if keys.valid is not None:
+        order = order - (~keys.valid).sum(dim=-1, keepdim=True)
+        if not torch.equal(keys.valid, order >= 0):
+            return False
+    told = [x for x in (keys.position, keys.order) if x is not None]
+    return all(bool(((x == order) | (order < 0)).all()) for x in told)
 
 
 def _looking_ahead(
@@ -159,12 +161,17 @@ def _looking_ahead(
 ) -> Ahead:
     """The tokens after those that are held."""
     scale, dtype, _, causal = settings
-    numbers = torch.arange(first + AHEAD, device=q.device)
-    held = Tokens(numbers)
-    positions = Positions(held, held, causal, cache.length, unit_step=True)
+    placed = cache.placed
+    assert placed is not None
+    # All slots of a static cache are placed already.
+    keys = placed.keys if placed.k_len == first else placed.ordered().keys[:first]
+    placed = Positions(keys, keys, causal, placed.extent, True)
+    positions = continued(placed, AHEAD, AHEAD, causal, cache.length)
+    slots = torch.arange(first + AHEAD, device=q.device)
+    held, last = Tokens(slots), Tokens(slots[-1:])
     learned = learned_by(parts)
-    slots = cache.placed if isinstance(cache, StaticCache) else None
-    ahead = Ahead(parts, learned, versions_of(learned), settings, first, positions, slots)
+    own = cache.placed if isinstance(cache, StaticCache) else None
+    ahead = Ahead(parts, learned, versions_of(learned), settings, first, positions, own)
     long_way = replace(ahead, plain=False)
     if not all(map(_reads_numbers, parts)) or any(x.is_inference() for x in learned):
         return long_way
@@ -175,7 +182,7 @@ def _looking_ahead(
     for part in parts:
         if isinstance(part, Encoding):
             check_fits(part, head_dim=q.shape[-1])
-    coming, last = Tokens(numbers[first:]), Tokens(numbers[-1:])
+    coming = Tokens(positions.queries.position)
     try:
         with torch.no_grad():
             turns = lower(turning, Positions(coming, coming, causal, unit_step=True), dtype=dtype)
@@ -190,22 +197,28 @@ def _looking_ahead(
         return long_way
     if not added.features <= _ADDS or added.scale != 1.0 or seen.prefix:
         return long_way
-    if seen.chunk is not None and seen.sinks:
+    # Both are counted from where a row begins, which with padding is not at the first key.
+    counted = bool(seen.sinks) + (seen.chunk is not None)
+    if counted > (0 if positions.padded else 1):
         return long_way
     if isinstance(form.rotation, Rotate) and form.q_waves is not None:
         cos, sin = (x.split(1, dim=2) for x in form.q_waves)
         waves = tuple(zip(cos, sin, strict=True))
         ahead = replace(ahead, rotation=form.rotation, waves=waves)
     with torch.no_grad():
-        bias = line(*added.biases(scale), 1 - len(numbers), 1, dtype)
+        bias = line(*added.biases(scale), 1 - len(slots), 1, dtype)
     if bias is None and seen.sinks and seen.window is not None:
         # What hides the keys between.
-        bias = torch.zeros(1, len(numbers), dtype=dtype, device=q.device)
+        bias = torch.zeros(1, len(slots), dtype=dtype, device=q.device)
+    bias = None if bias is None else bias[None, :, None]
+    valid, padding = positions.keys.valid, None
+    if valid is not None and not bool(valid.all()):
+        shown = valid[:, None, None]
+        padding = torch.zeros(shown.shape, dtype=dtype).masked_fill_(~shown, -torch.inf)
     # As the kernel reads it, not made anew in every step.
     sink = None if added.sink is None else added.sink.detach().double()
-    return replace(
-        ahead, bias=bias, sink=sink, window=seen.window, sinks=seen.sinks, chunk=seen.chunk
-    )
+    rules = {"window": seen.window, "sinks": seen.sinks, "chunk": seen.chunk}
+    return replace(ahead, bias=bias, padding=padding, sink=sink, **rules)
 
 
 def _reads_numbers(part: Part) -> bool:
@@ -227,6 +240,6 @@ def _turns_alike(form: NormalForm, cache: Cache) -> bool:
     if not isinstance(form.rotation, Rotate):
         return cache.rotation_signature == ()
     q_waves, k_waves = form.q_waves, form.k_waves
-    if q_waves is None or k_waves is not q_waves or q_waves[0].shape[:2] != (1, 1):
+    if q_waves is None or k_waves is not q_waves or q_waves[0].shape[1] != 1:
         return False
     return cache.rotation_signature == signature_of(form.rotation)

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from posenc.encoding import Encoding
 from posenc.lowering import Part
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.rotation import CosSin
 from posenc.terms import Rotate
-from posenc.torch_modes import altered, versions_of
+from posenc.torch_modes import altered, named, versions_of
 
 # How many they are.
 AHEAD = 64
@@ -22,15 +22,15 @@ Settings = tuple[float, torch.dtype, int, bool]
 class Step(NamedTuple):
     """What a token adds to its number: how it turns, what it sees, and what is added to its scores.
 
-    turn   the rotation, and cos and sin (1, 1, 1, r); None where nothing turns
+    turn   the rotation, and cos and sin (1|b, 1, 1, r); None where nothing turns
     first  the first key that it sees
-    bias   (1|h, tk), by key from there on; None where nothing is added
+    mask   (1|b, 1|h, 1, tk), added by key from there on; None where nothing is
     sink   (1|h,) float64, a logit beside those of the keys
     """
 
     turn: tuple[Rotate, CosSin] | None = None
     first: int = 0
-    bias: Tensor | None = None
+    mask: Tensor | None = None
     sink: Tensor | None = None
 
 
@@ -45,8 +45,9 @@ class Ahead:
     positions  of them and of all before
     slots      those of all slots of a static cache, which count them
     rotation   None where nothing turns
-    waves      cos and sin (1, 1, 1, r) of each that turns
-    bias       what is added to the scores of the last of them, (1|h, tk)
+    waves      cos and sin (1|b, 1, 1, r) of each that turns
+    bias       what is added to the scores of the last of them, (1, 1|h, 1, tk)
+    padding    -inf at keys of padding, else 0, (b, 1, 1, tk); None where there is none
     sink       the logit beside the scores of each, (1|h,) float64
     window     how many keys they see, themselves included, beside `sinks` first ones; None: all
     chunk      how many keys share a chunk, beyond which they see none; None: all
@@ -63,6 +64,7 @@ class Ahead:
     rotation: Rotate | None = None
     waves: tuple[CosSin, ...] = ()
     bias: Tensor | None = None
+    padding: Tensor | None = None
     sink: Tensor | None = None
     window: int | None = None
     sinks: int = 0
@@ -80,12 +82,18 @@ class Ahead:
             return False
         return not self.learned or self.versions == versions_of(learned_by(parts))
 
+    def pads_as(self, placed: Positions) -> bool:
+        """Whether rows have the padding that these positions tell of the tokens before."""
+        one, other = self.positions.keys.valid, placed.keys.valid
+        if one is None or other is None:
+            return one is other
+        return torch.equal(one[:, : placed.k_len], other)
+
     def placed(self, count: int) -> Positions:
         """Where the last of so many tokens is, and all of them."""
-        tokens = self.positions.keys
-        query = altered(tokens, position=tokens.position.narrow(0, count - 1, 1))
-        held = altered(tokens, position=tokens.position.narrow(0, 0, count))
-        return altered(self.positions, queries=query, keys=held)
+        keys = self.positions.keys
+        last, held = _part(keys, count - 1, 1), _part(keys, 0, count)
+        return altered(self.positions, queries=last, keys=held)
 
     def step(self, number: int) -> Step:
         """The terms of this token."""
@@ -96,16 +104,25 @@ class Ahead:
         if self.chunk is not None:
             far = max(far, number // self.chunk * self.chunk)
         first = 0 if self.sinks else far
-        bias = None
+        mask = None
         if self.bias is not None:
             # The same distances from a query that comes before.
-            bias = self.bias.narrow(1, self.bias.shape[1] - keys + first, keys - first)
+            mask = self.bias.narrow(3, self.bias.shape[3] - keys + first, keys - first)
             if self.sinks < far and first < far:
-                bias = bias.clone()
-                bias.narrow(1, self.sinks, far - self.sinks).fill_(-torch.inf)
-        return Step(turn, first, bias, self.sink)
+                mask = mask.clone()
+                mask.narrow(3, self.sinks, far - self.sinks).fill_(-torch.inf)
+        if self.padding is not None:
+            hidden = self.padding.narrow(3, first, keys - first)
+            mask = hidden if mask is None else mask + hidden
+        return Step(turn, first, mask, self.sink)
 
 
 def learned_by(parts: tuple[Part, ...]) -> tuple[Tensor, ...]:
     """The parameters of these encodings."""
     return tuple(x for part in parts if isinstance(part, Encoding) for x in part.parameters())
+
+
+def _part(tokens: Tokens, start: int, count: int) -> Tokens:
+    """So many of these tokens, as a slice of them is."""
+    told = {name: x for name, x in named(tokens).items() if x is not None}
+    return altered(tokens, **{name: x.narrow(-1, start, count) for name, x in told.items()})

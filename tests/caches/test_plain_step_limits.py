@@ -50,14 +50,49 @@ def test_terms_for_another_batch_are_refused_as_ever() -> None:
         steps.step()
 
 
-def test_padding_is_carried_on_the_long_way(taken: list[bool]) -> None:
+def test_padding_behind_a_prompt_is_carried_on_the_long_way(taken: list[bool]) -> None:
     steps = Steps(pe.Rotary(DIM), pe.Cache())
     mask = torch.ones(2, 5, dtype=torch.bool)
-    mask[0, :2] = False
+    mask[0, 3:] = False
     positions = pe.Positions.build(5, attention_mask=mask, causal=True)
     attention.attend(*steps.tokens(5), steps.encoding, positions=positions, cache=steps.cache)
     steps.step()
     assert taken == [False]
+
+
+@pytest.mark.parametrize("where", ["short", "long"])
+@pytest.mark.parametrize("cache", [pe.Cache, lambda: pe.StaticCache(16)], ids=["growing", "static"])
+def test_rows_take_their_padding_along(
+    cache: Callable[[], pe.Cache], where: str, taken: list[bool], the_long_way: Callable[[], None]
+) -> None:
+    """As a beam search reorders them, after steps of either way."""
+    lives = []
+    for _ in range(2):
+        steps = Steps([pe.Rotary(DIM), pe.ALiBi(HEADS)], cache(), padding=(3, 0))
+        steps.run(1)
+        if where == "long":
+            steps.step(backend="reference")
+        steps.cache.reorder(torch.tensor([1, 0]))
+        lives.append([steps.step(), steps.step()])
+        the_long_way()
+    assert taken == [True, True, True]
+    torch.testing.assert_close(*lives)
+
+
+def test_padding_that_is_told_anew_is_followed(
+    taken: list[bool], the_long_way: Callable[[], None]
+) -> None:
+    lives = []
+    for _ in range(2):
+        steps = Steps(pe.ALiBi(HEADS), pe.Cache(), padding=(3, 0))
+        steps.run(1)
+        mask = torch.arange(7) >= torch.tensor([[2], [5]])
+        told = pe.Positions.build(1, attention_mask=mask, causal=True)
+        steps.step(positions=told)
+        lives.append([steps.step(), steps.step()])
+        the_long_way()
+    assert taken == [True, True, True]
+    torch.testing.assert_close(*lives)
 
 
 @pytest.mark.parametrize("start", [0, 3, 11])

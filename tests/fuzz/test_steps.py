@@ -51,11 +51,13 @@ ACTIONS = st.lists(
 )
 
 
-def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actions: Any) -> Any:
+def lived(
+    encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, padding: Any, actions: Any
+) -> Any:
     """The outputs of these calls, the errors among them, and what is left of the cache."""
-    steps = Steps(encoding, cache, dtype, shared)
+    steps = Steps(encoding, cache, dtype, shared, padding)
     outs: list[Any] = []
-    for action, count in [("several", 3), *actions]:
+    for action, count in [("prompt", 4), *actions]:
         try:
             if action == "truncate":
                 cache.truncate(min(count, len(cache)))
@@ -67,6 +69,8 @@ def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actio
                 for part in parts_of(encoding):
                     for x in part.parameters():
                         x.mul_(1.0 + count / 100)
+            elif action == "prompt":
+                steps.prompt(count)
             elif action == "several":
                 outs.append(attention.attend(
                     *steps.tokens(1 + count % 5), encoding, causal=True, cache=cache))  # fmt: skip
@@ -97,10 +101,16 @@ def lived(encoding: Any, cache: pe.Cache, dtype: torch.dtype, shared: int, actio
             lambda: pe.StaticCache(150),
         ]
     ),
+    st.sampled_from([None, None, (0, 0), (2, 0), (1, 4)]),
     ACTIONS,
 )
 def test_the_short_way_is_the_long_way(
-    which: int, dtype: torch.dtype, shared: int, make: Any, actions: list[tuple[str, int]]
+    which: int,
+    dtype: torch.dtype,
+    shared: int,
+    make: Any,
+    padding: Any,
+    actions: list[tuple[str, int]],
 ) -> None:
     lives = []
     short = attention.plain_step
@@ -110,7 +120,9 @@ def test_the_short_way_is_the_long_way(
         every = encodings()
         try:
             with torch.no_grad():
-                lives.append(lived(every[which % len(every)], make(), dtype, shared, actions))
+                lives.append(
+                    lived(every[which % len(every)], make(), dtype, shared, padding, actions)
+                )
         finally:
             attention.plain_step = short
     (one, actual), (other, expected) = lives

@@ -13,12 +13,21 @@ DIM, HEADS = 16, 4
 
 
 class Steps:
-    """Tokens that come one by one, after a prompt."""
+    """Tokens that come one by one, after a prompt.
+
+    padding  how many of the prompt's tokens are padding in each row; None: nobody tells
+    """
 
     def __init__(
-        self, encoding: Any, cache: pe.Cache, dtype: torch.dtype = torch.float32, shared: int = 1
+        self,
+        encoding: Any,
+        cache: pe.Cache,
+        dtype: torch.dtype = torch.float32,
+        shared: int = 1,
+        padding: tuple[int, int] | None = None,
     ) -> None:
         self.encoding, self.cache, self.dtype = encoding, cache, dtype
+        self.padding = padding
         self.heads, self.generator = (HEADS, HEADS // shared), torch.Generator().manual_seed(0)
 
     def tokens(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,7 +37,11 @@ class Steps:
         return q.to(self.dtype), k.to(self.dtype), v.to(self.dtype)
 
     def prompt(self, count: int = 5) -> None:
-        attention.attend(*self.tokens(count), self.encoding, causal=True, cache=self.cache)
+        where = {}
+        if self.padding is not None:
+            mask = torch.arange(count) >= torch.tensor(self.padding)[:, None]
+            where["positions"] = pe.Positions.build(attention_mask=mask, causal=True)
+        attention.attend(*self.tokens(count), self.encoding, causal=True, cache=self.cache, **where)
 
     def step(self, **more: Any) -> Tensor:
         return attention.attend(*self.tokens(1), self.encoding, cache=self.cache, **more)
@@ -43,8 +56,10 @@ def same(one: Steps, other: Steps) -> None:
     assert torch.equal(one.cache.k, other.cache.k)
     assert torch.equal(one.cache.v, other.cache.v)
     a, b = one.cache.placed, other.cache.placed
-    assert torch.equal(a.queries.position, b.queries.position)
-    assert torch.equal(a.keys.position, b.keys.position)
+    for x, y in ((a.queries, b.queries), (a.keys, b.keys)):
+        assert torch.equal(x.position, y.position)
+        for told, known in ((x.order, y.order), (x.valid, y.valid)):
+            assert told is known is None or torch.equal(told, known)
     assert (a.causal, a.extent, a.unit_step) == (b.causal, b.extent, b.unit_step)
     if isinstance(one.cache, pe.StaticCache):
         assert torch.equal(one.cache.position, other.cache.position)
