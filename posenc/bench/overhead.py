@@ -71,7 +71,11 @@ def cases() -> Iterator[Case]:
         goals = _goals(runs, ATTEND_ROW, shown, SDPA, 20.0, least)
         runs[TURN] = turned
         yield _case("attend", f"{shown} on {KEYS} keys", TinySetting(queries), runs, SDPA, goals)
-    steps = {"posenc rotary": stepping, "transformers": stepping_transformers}
+    steps = {
+        "posenc rotary": stepping(),
+        "posenc rotary, padded": stepping(padding=8),
+        "transformers": stepping_transformers,
+    }
     runs: dict[str, Callable[[TinyInputs], Call]] = {NOTHING: nothing, **steps}
     goal = Goal(STEP_ROW, f"{KEYS} keys", "posenc rotary", NOTHING, 60.0, ("transformers",))
     yield _case("cached rotary step", f"{KEYS} keys", TinySetting(1), runs, NOTHING, (goal,))
@@ -181,24 +185,33 @@ def lowering(encoding: Callable[[], Any]) -> Callable[[TinyInputs], Call]:
     return make
 
 
-def stepping(inputs: TinyInputs) -> Call:
-    """One token after the other into a growing cache, taken back now and then."""
-    rotary, cache = pe.Rotary(DIM), pe.Cache()
-    new_k, new_v = inputs.k[:, :, :1].contiguous(), inputs.v[:, :, :1].contiguous()
-    with torch.no_grad():
-        pe.attend(inputs.k, inputs.k, inputs.v, rotary, causal=True, cache=cache)
-    count = 0
+def stepping(padding: int = 0) -> Callable[[TinyInputs], Call]:
+    """One token after the other into a growing cache, taken back now and then.
 
-    @torch.no_grad()
-    def call() -> Tensor:
-        nonlocal count
-        if count == KEYS:
-            cache.truncate(KEYS)
-            count = 0
-        count += 1
-        return pe.attend(inputs.q, new_k, new_v, rotary, causal=True, cache=cache)
+    padding  how many of the tokens before are padding
+    """
 
-    return call
+    def make(inputs: TinyInputs) -> Call:
+        rotary, cache = pe.Rotary(DIM), pe.Cache()
+        new_k, new_v = inputs.k[:, :, :1].contiguous(), inputs.v[:, :, :1].contiguous()
+        real = torch.arange(KEYS)[None] >= padding if padding else None
+        positions = pe.Positions.build(KEYS, attention_mask=real, causal=True)
+        with torch.no_grad():
+            pe.attend(inputs.k, inputs.k, inputs.v, rotary, positions=positions, cache=cache)
+        count = 0
+
+        @torch.no_grad()
+        def call() -> Tensor:
+            nonlocal count
+            if count == KEYS:
+                cache.truncate(KEYS)
+                count = 0
+            count += 1
+            return pe.attend(inputs.q, new_k, new_v, rotary, causal=True, cache=cache)
+
+        return call
+
+    return make
 
 
 def stepping_transformers(inputs: TinyInputs) -> Call:
