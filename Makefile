@@ -14,14 +14,15 @@ SHAPES := $(subst $(empty) $(empty),$(comma),$(SHAPED:%=posenc.%)),shapes.typech
 
 # Idle OpenMP threads that spin would take the cores from whoever works. Benchmarks have the cores for
 # themselves, and are to run as users' programs do.
-test: export OMP_WAIT_POLICY := PASSIVE
+test long: export OMP_WAIT_POLICY := PASSIVE
 # Each worker of each part would read all tests anew.
-test: export PYTHONDONTWRITEBYTECODE :=
+test long: export PYTHONDONTWRITEBYTECODE :=
 # Node may be the one that tests/explorer/setup installed.
-test: export PATH := $(CURDIR)/$(BIN):$(PATH)
+test long: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # Tests that are marked so, in files that say it: the others need not be read for them.
-UNSHAPED = $(shell grep -lrE --include='test_*.py' 'mark\.(graph|unchecked|browser)' tests)
+UNSHAPED = $(shell grep -lrE --include='test_*.py' 'mark\.(graph|unchecked)' tests)
+LONG = $(shell grep -lrE --include='test_*.py' 'mark\.(long|trained)' tests)
 
 # The C kernels are part of what is installed: an edit builds them again.
 KERNELS := $(wildcard posenc/native/*.c posenc/native/*.h) posenc/native/cmake/CMakeLists.txt
@@ -30,19 +31,24 @@ DRIVERS := -S posenc/native/cmake -D POSENC_TESTS=ON
 # What the catalogue is made of, whose pages and pictures show what every class does, and the curves of claims.
 SHOWN := $(wildcard tools/*.py posenc/*.py posenc/*/*.py posenc/*/*/*.py posenc/claims/results/*.json)
 
-.PHONY: compiler compare test gpu kernels oldest check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
+.PHONY: compiler compare test long gpu kernels oldest check sanitize valgrind fuzz mutants wheel bench generate conformance docs clean
 
 compare: .venv/lab
 	$(BIN)/posenc compare $(ARGS)
 
 # Shape checks wrap every function, which torch.compile cannot trace: traced tests run without them.
-# So does the browser's, which takes minutes, while others steal the rest of its queue.
 test: .venv/dev
 	tests/explorer/setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --jaxtyping-packages=$(SHAPES) \
-	  -m "not graph and not unchecked and not triton and not browser"
+	  -m "not graph and not unchecked and not triton and not long and not trained"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-	  -m "graph or unchecked or browser" --show-capture=no $(UNSHAPED)
+	  -m "(graph or unchecked) and not long and not trained" --show-capture=no $(UNSHAPED)
+
+# What takes minutes and seldom breaks. While the browser's run, others steal the rest of their queue.
+long: .venv/dev
+	tests/explorer/setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+	  -m "long or trained" --show-capture=no $(LONG)
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n $(JOBS) -m triton tests/backends
 
 # What only a GPU can show, with the Python that has torch for it: nothing is installed or built.

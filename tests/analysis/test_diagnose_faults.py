@@ -21,7 +21,7 @@ from posenc.testing.fixtures import attends, copy_of, qkv, scattered
 from tests.support.fault_causes import CAUSES, UNSEEN
 from tests.support.faults import CLAIMS, FAULTS, Fault, plant
 
-pytestmark = pytest.mark.unchecked
+pytestmark = pytest.mark.long
 
 
 T, SHORT = 13, 4

@@ -15,7 +15,7 @@ from posenc.backends import BACKENDS
 from tests.support.able import able
 from tests.support.oracles import drawing
 
-# Triton's kernels run where `make test` sets up their interpreter.
+# Triton's kernels run where `make long` sets up their interpreter.
 ALL = [
     *(
         name if name != "triton" else pytest.param(name, marks=pytest.mark.triton)

@@ -74,13 +74,12 @@ class TestMemory:
 
 
 class TestWorkers:
-    @pytest.mark.parametrize("measure", ["time", "memory"])
     @pytest.mark.parametrize(
-        ("worker", "why"),
+        ("measure", "worker", "why"),
         [
-            (broken, "the process ended with code 3: it broke"),
-            (killed, "the process ended with code -9: it said nothing"),
-            (hanging, "it took more than 1 s"),
+            ("time", broken, "the process ended with code 3: it broke"),
+            ("memory", killed, "the process ended with code -9: it said nothing"),
+            ("time", hanging, "it took more than 1 s"),
         ],
     )
     def test_a_worker_that_fails_is_a_result_without_values(

@@ -28,7 +28,7 @@ CPU = Place("cpu", tiny=True)
 MACHINE = {"gpu": "a card", "torch": "2"}
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_a_rehearsal_goes_through_every_step_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
     command = [sys.executable, "-m", "posenc.bench.gpu", "--rehearse", "--minutes", "60"]
@@ -84,7 +84,7 @@ def carried(rows: list[Row], **how: Any) -> dict[str, Found]:
         return {row.name: found for row, found in workers.made(rows, **options)}
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_a_row_that_dies_hangs_or_raises_takes_no_other_with_it() -> None:
     rows = [
         Row("one", give, (1.0,)),

@@ -14,8 +14,7 @@ DRAWN = re.compile(r"^```\{(?:chapter|figure-of|gallery|panel)\}.*?^```$", re.DO
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Lessons, how-to, corrections and glossary in both languages, without their figures.
 
-    Those who read it call nothing that has shapes: all are marked `unchecked` or `browser`, which
-    run together, so that it is built once.
+    Those who read it are all marked `long`, so that it is built for these alone.
     """
     root = tmp_path_factory.mktemp("site")
     for language in ("en", "zh"):

@@ -75,7 +75,7 @@ def checkout(tmp_path):
 
 
 # Its tests check shapes where they are to be checked; to check them here, too, shows nothing new.
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_one_file_and_one_line_are_all_that_an_encoding_needs(checkout):
     def run(*command: str) -> str:
         ended = subprocess.run(
@@ -96,5 +96,5 @@ def test_one_file_and_one_line_are_all_that_an_encoding_needs(checkout):
     page = checkout / "page.html"
     run(*cli, "explore", "--no-open", "--out", str(page))
     assert "Uniform" in page.read_text("utf-8")
-    run("-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not browser and not graph",
+    run("-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not long and not graph",
         "-k", f"not ({UNCONCERNED})", *CONCERNED)  # fmt: skip

@@ -28,7 +28,7 @@ WITHOUT = """Object.defineProperty(navigator, 'clipboard', {value: undefined});
 document.execCommand = () => tell(String(window.getSelection()) + '\\n') !== null;"""
 
 
-@pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize("clipboard", [WITH, WITHOUT], ids=["clipboard", "selection"])
 @pytest.mark.parametrize(("language", "copied"), [("en", "Copied"), ("zh-CN", "已复制")])
 def test_a_click_copies_the_block(

@@ -45,7 +45,7 @@ def test_a_link_within_a_link_is_words() -> None:
     assert [type(child) for child in found] == [nodes.literal, nodes.Text]
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 @pytest.mark.parametrize(("language", "pages"), [("en", ENGLISH), ("zh", CHINESE)])
 @pytest.mark.parametrize("folder", ["learn", "howto"])
 def test_every_entry_says_what_its_page_is_about(

@@ -51,7 +51,7 @@ def test_frames_go_there_and_back_on_paper_of_the_same_colour(tmp_path: Path) ->
         assert (np.asarray(still.convert("RGB")) == first).all()
 
 
-@pytest.mark.browser
+@pytest.mark.long
 def test_q_and_k_move_by_the_same_number_and_their_score_stands_still(
     node: str, chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

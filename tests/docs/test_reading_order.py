@@ -53,7 +53,7 @@ def test_the_last_page_leads_on_too(language: str, opening: str) -> None:
     assert (PAGES[language][last].parent / link).exists()
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_each_built_page_has_a_link_to_the_next(site: Path) -> None:
     """Of lessons and how-to pages, in the order of their sources."""
     followed = {}

@@ -37,7 +37,7 @@ def listed(node: str, site: Path, language: str, *queries: str) -> list[list[lis
     return json.loads(ended.stdout)
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "query", "page"),
     [
@@ -73,13 +73,13 @@ def test_every_lesson_says_what_it_explains() -> None:
                 assert re.search(r"^```\{index\} ! \w", path.read_text(), re.MULTILINE), path
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_every_page_has_the_scripts_of_its_panels_and_buttons(site: Path) -> None:
     for page in site.glob("*/learn/*.html"):
         assert set(re.findall(r"_static/(panel|copy)\.js", page.read_text())) == {"panel", "copy"}
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 def test_what_is_quoted_is_no_markup(site: Path) -> None:
     for language in ("en", "zh"):
         text = (site / language / "_static" / "page_texts.js").read_text()
@@ -113,7 +113,7 @@ def searched(chromium: str, site: Path, language: str, query: str) -> tuple[str,
     return ended.stdout, "\n".join(re.findall(r".*CONSOLE.*", ended.stderr))
 
 
-@pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "query", "quoted"),
     [("en", "rope", "Rotary position embedding"), ("zh", "旋转位置", "旋转位置编码（RoPE）")],
@@ -128,7 +128,7 @@ def test_results_are_quoted_from_a_file(
     assert quoted in re.sub("<[^>]*>", "", quotes[0])
 
 
-@pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "typed", "said", "meant"),
     [

@@ -147,7 +147,7 @@ def test_what_it_copies_as_python_runs(node: str, workshop: Path) -> None:
     assert panels == set(bundle.panels())
 
 
-@pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.parametrize("name", BROWSER)
 def test_it_in_a_real_browser(name: str, node: str, chromium: str, tmp_path: Path) -> None:
     if not (TESTS / "node_modules" / "playwright-core").is_dir():

@@ -23,7 +23,7 @@ from posenc.extend.work import Work
 from posenc.lab.engine.ray import Ray
 from tests.extend.test_extend_run import numbers
 
-pytestmark = pytest.mark.unchecked
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

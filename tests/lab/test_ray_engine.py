@@ -23,7 +23,7 @@ from posenc.lab.folder import CHECKPOINT, read_run
 from posenc.lab.text import read_text
 from posenc.lab.train import Progress
 
-pytestmark = pytest.mark.unchecked
+pytestmark = pytest.mark.long
 STEPS = 200
 
 

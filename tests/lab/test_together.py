@@ -47,6 +47,7 @@ def one() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_two_processes_train_as_one(pair: Pair, tmp_path: Path, way: str) -> None:
     how, changed = WAYS[way]
@@ -113,6 +114,7 @@ def test_blocks_are_computed_again_for_the_same_gradient() -> None:
 
 
 class TestCheckpoints:
+    @pytest.mark.long
     @pytest.mark.parametrize("how", [How(), FSDP], ids=lambda how: how.parallel)
     def test_two_processes_then_one_then_two_go_on_as_if_nothing_had_been(
         self, pair: Pair, one: None, tmp_path: Path, how: How

@@ -56,6 +56,7 @@ def losses(out: Path) -> tuple[str, list[tuple[Any, ...]], list[float]]:
     return folder.name, kinds, [row["loss"] for row in rows]
 
 
+@pytest.mark.long
 def test_two_processes_leave_the_run_that_one_leaves(tmp_path: Path, text: Path) -> None:
     given = GIVEN | {"how": {"text": [str(text)], "out": str(tmp_path / "one")}}
     assert ran(tmp_path, given)[0] == 0

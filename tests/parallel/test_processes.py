@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 CAPS = {"torch's own ring": 1e-5}
 
 
-@pytest.mark.unchecked
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2, 4])
 def test_processes_give_what_one_device_gives(size: int, tmp_path: Path) -> None:
     """Every case in one start of the processes; gradients of parameters are summed over ranks."""

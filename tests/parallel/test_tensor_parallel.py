@@ -13,6 +13,7 @@ import posenc as pe
 from posenc.errors import ShapeError
 from posenc.parallel.tensor_parallel import split_heads
 
+pytestmark = pytest.mark.long
 DIM, HEADS, LENGTH = 32, 4, 12
 # With what each settles by itself for a model; and those that have a row for each head.
 NAMES = sorted(set(pe.encodings()) - {"mrope", "axial"})

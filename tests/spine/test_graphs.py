@@ -191,6 +191,7 @@ IN_ONNX = [member for member in EXPORTED if member not in _NOT_IN_ONNX]
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")
 @pytest.mark.newer
+@pytest.mark.long
 @pytest.mark.parametrize("family", sorted({member.family for member in IN_ONNX}))
 def test_onnx_runs_at_other_lengths(family: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

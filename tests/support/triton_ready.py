@@ -1,6 +1,6 @@
 """Where Triton's kernels run: on a GPU as they are, else in the interpreter.
 
-Without a GPU they need TRITON_INTERPRET=1 before Triton is imported: `make test` runs the marker
+Without a GPU they need TRITON_INTERPRET=1 before Triton is imported: `make long` runs the marker
 `triton` on its own for that.
 """
 

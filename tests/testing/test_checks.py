@@ -56,7 +56,7 @@ def test_encoding_in_full(encoding, check):
     check(encoding)
 
 
-@pytest.mark.graph
+@pytest.mark.long
 @parametrize_with_checks(TRACED.values(), only=TRACES)
 def test_traced_encoding(encoding, check):
     check(encoding)

@@ -15,7 +15,7 @@ def no_cause(*args: object, **where: object) -> None:
     raise PosencError("not asked for")
 
 
-@pytest.mark.graph
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
 def test_fault_is_caught(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the check that it names and, where it says so, by no other of the suite.

@@ -11,7 +11,7 @@ from tests.support.forwards import assert_same, left_padding, logits, text
 
 transformers = pytest.importorskip("transformers")
 
-pytestmark = [pytest.mark.graph, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(autouse=True)

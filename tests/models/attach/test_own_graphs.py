@@ -16,7 +16,7 @@ WHOLE = [
 
 # BLOOM's GELU is an autograd function, of which dynamo makes an instance.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-@pytest.mark.graph
+@pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
 @torch.no_grad()
 def test_a_model_is_one_graph(name: str) -> None:
