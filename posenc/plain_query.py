@@ -17,13 +17,14 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.one_query import one_query, suits_one_query, unsupported_reason
 from posenc.plain_layer import Layer, remember
+from posenc.positions import Positions
 from posenc.terms import Rotate
 from posenc.torch_modes import arithmetic
 
 # What needs no mask.
 _BARE = frozenset({Feature.ROTATION, Feature.SINK})
 # What comes to a rotation, a mask of numbers and a sink.
-_SHORT = frozenset(
+SHORT = frozenset(
     {
         Feature.ROTATION,
         Feature.TABLE,
@@ -50,7 +51,7 @@ def suits_plain_query(
     if encoding is None:
         return True
     form, positions = encoding.form, encoding.positions
-    if not form.features <= _SHORT or encoding.keys_prerotated:
+    if not form.features <= SHORT or encoding.keys_prerotated:
         return False
     if positions.padded and not _leaves_padding_unread(q, form):
         return False
@@ -69,11 +70,18 @@ def suits_plain_query(
 
 def _leaves_padding_unread(q: Tensor, form: NormalForm) -> bool:
     """Whether the query is real, and the C kernel takes it, which reads nothing that is hidden."""
-    learns = torch.is_grad_enabled() and any(x.requires_grad for x in form.tensors)
-    if learns or not query.suits(q):
-        return False
-    asking = form.positions.queries.valid
-    return asking is None or bool(asking.all())
+    return query.suits(q) and not learns(form) and asks_real(form.positions)
+
+
+def learns(form: NormalForm) -> bool:
+    """Whether a gradient is to reach the terms."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in form.tensors)
+
+
+def asks_real(positions: Positions) -> bool:
+    """Whether no query is padding."""
+    valid = positions.queries.valid
+    return valid is None or bool(valid.all())
 
 
 def plain_query(
@@ -114,7 +122,7 @@ def _next_layer(call: Call) -> NextLayer | None:
     if turn is None:
         return None
     form, as_now = call.form, unchanged(call.form)
-    mask, scale, sink = _mask(call), call.scale * form.scale, form.sink
+    mask, scale, sink = mask_of_terms(call), call.scale * form.scale, form.sink
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
         if not as_now():
@@ -133,10 +141,10 @@ def _turned(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         cos, sin = (q_waves[0], k_waves[0]), (q_waves[1], k_waves[1])
         layout, start = form.rotation.layout, form.rotation.start
         q, k = rotated((q, k), cos, sin, layout, start)
-    return q, k, call.v, _mask(call)
+    return q, k, call.v, mask_of_terms(call)
 
 
-def _mask(call: Call) -> Tensor | None:
+def mask_of_terms(call: Call) -> Tensor | None:
     """What is added to the scores of the query; None where there is nothing."""
     form = call.form
     bare = form.features <= _BARE and form.positions.in_order

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from posenc.backends.backend import Call, hides_most
 from posenc.caches.cache import Cache
 from posenc.caches.cached_positions import continued
 from posenc.caches.checks import alike, signature_of
@@ -25,6 +26,7 @@ from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import line
 from posenc.one_query import one_query, suits_one_query
+from posenc.plain_query import SHORT, asks_real, learns, mask_of_terms
 from posenc.positions import Positions, Tokens
 from posenc.terms import Rotate
 from posenc.tokens_ahead import AHEAD, Ahead, Settings, Step, learned_by
@@ -52,7 +54,7 @@ def plain_step(
     scale = q.shape[3] ** -0.5 if scale is None else scale
     placed = None
     if isinstance(encoding, Lowered):
-        step, placed = _of_terms(encoding, cache, q, causal), encoding.positions
+        step, placed = _of_terms(encoding, cache, q, k, v, causal), encoding.positions
     else:
         single = isinstance(encoding, Encoding)
         parts = (encoding,) if single else tuple(flatten(encoding))
@@ -71,7 +73,10 @@ def plain_step(
     if step.first:
         seen = number + 1 - step.first
         keys, values = keys.narrow(2, step.first, seen), values.narrow(2, step.first, seen)
-    attended = one_query(q, keys, values, scale, step.mask, step.sink)
+    mask = step.mask
+    if isinstance(encoding, Lowered):
+        mask = mask_of_terms(Call(q, keys, values, encoding, scale, 0.0))
+    attended = one_query(q, keys, values, scale, mask, step.sink)
     # Last, so that a call that fails leaves the cache as it was.
     count_next(cache, *held, placed)
     return attended
@@ -89,20 +94,29 @@ def _suits(q: Tensor, k: Tensor, v: Tensor, cache: Cache, number: int) -> bool:
     return k.shape[2] == 1 and number > 0 and (cache.length is None or number < cache.length)
 
 
-def _of_terms(lowered: Lowered, cache: Cache, q: Tensor, causal: bool | None) -> Step | None:
+def _of_terms(
+    lowered: Lowered, cache: Cache, q: Tensor, k: Tensor, v: Tensor, causal: bool | None
+) -> Step | None:
+    """How the token turns; what is added to its scores is asked when all keys are there."""
     form, positions = lowered.form, lowered.positions
     if lowered.length_dependent or causal not in (None, positions.causal):
         return None
     if isinstance(cache, StaticCache):
         # Its queries meet all slots, for which terms are to be lowered.
         return None
-    if positions.q_len != 1 or positions.k_len != len(cache) + 1 or not positions.in_order:
+    keys = len(cache) + 1
+    if positions.q_len != 1 or positions.k_len != keys or positions.batch not in (1, q.shape[0]):
         return None
-    if positions.batch != 1 or not (form.features <= _TURNS and _turns_alike(form, cache)):
+    if not (form.features <= SHORT and _turns_alike(form, cache)):
         return None
+    if form.visibility.prefix or hides_most(form, keys) or learns(form):
+        return None
+    if not asks_real(positions):
+        return None
+    check_sizes(form, q, k, v)
     if not isinstance(form.rotation, Rotate):
-        return Step()
-    return Step((form.rotation, form.waves(arithmetic(q))[0]))
+        return Step(sink=form.sink)
+    return Step((form.rotation, form.waves(arithmetic(q))[0]), sink=form.sink)
 
 
 def _of_parts(
@@ -135,8 +149,8 @@ def _of_parts(
     settings = scale, arithmetic(q), q.shape[1], causal
     if ahead is None or not ahead.tells(parts, settings, number):
         ahead = cache.ahead = _looking_ahead(parts, settings, cache, number, q)
-    learns = torch.is_grad_enabled() and any(x.requires_grad for x in ahead.learned)
-    return ahead.step(number) if ahead.plain and not learns else None
+    learning = torch.is_grad_enabled() and any(x.requires_grad for x in ahead.learned)
+    return ahead.step(number) if ahead.plain and not learning else None
 
 
 def _counts(placed: Positions) -> bool:

@@ -24,14 +24,18 @@ def continued(
     keys = held.keys if held.in_order else held.ordered().keys
     step = torch.arange(1, new + 1, device=held.device)
 
+    newest = real = None
+    if keys.valid is not None:
+        valid = keys.valid.expand(held.batch, -1)
+        newest = (valid * torch.arange(held.k_len, device=held.device)).argmax(-1, keepdim=True)
+        real = valid.any(dim=-1, keepdim=True)
+
     def last(x: Tensor, before: int = -1) -> Tensor:
-        if keys.valid is None:
+        if newest is None or real is None:
             return x[..., -1:]
         rows = x.view(-1, held.k_len).expand(held.batch, -1)
-        real = keys.valid.expand(held.batch, -1)
-        newest = (real * torch.arange(held.k_len, device=held.device)).argmax(-1, keepdim=True)
         # A row of padding alone has no token yet: its first one is the next.
-        return torch.where(real.any(dim=-1, keepdim=True), rows.gather(1, newest), before)
+        return torch.where(real, rows.gather(1, newest), before)
 
     def repeated(x: Tensor) -> Tensor:
         return x.expand(*x.shape[:-1], new)

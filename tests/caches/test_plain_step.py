@@ -10,7 +10,7 @@ from torch import Tensor
 import posenc as pe
 from posenc import plain_step
 from posenc.lowering import flatten
-from posenc.mask_rules import Window
+from posenc.mask_rules import Prefix, Window
 from posenc.native import query
 from posenc.terms import Mask
 from tests.support.spread import spread
@@ -121,25 +121,70 @@ def test_a_bias_is_the_same_to_a_rounding(
     same(short, long)
 
 
-@pytest.mark.parametrize("name", TURNS)
+# The chunk and the last window hide most keys, which a backend skips.
+LOWERED = (
+    TURNS | ADDS | {name: LISTS[name] for name in ("rotary, bias", "two biases, window, sinks")}
+)
+LOWERED |= {"fire": pe.FIRE(HEADS, width=8), "sink": [pe.Rotary(DIM), pe.SinkLogits(HEADS)]}
+
+
+@pytest.mark.parametrize("padding", [None, (3, 0), (1, 5)])
+@pytest.mark.parametrize("name", LOWERED)
 def test_terms_that_come_lowered_take_it_too(
-    name: str, taken: list[bool], the_long_way: Callable[[], None]
+    name: str,
+    padding: tuple[int, int] | None,
+    taken: list[bool],
+    the_long_way: Callable[[], None],
 ) -> None:
+    encoding = LOWERED[name]
+
     def lowered(steps: Steps) -> list[Tensor]:
         steps.prompt()
         outs = []
         for _ in range(3):
-            positions = steps.cache.place(1, None, TURNS[name])
-            steps.encoding = pe.lower(TURNS[name], positions, keys_prerotated=True)
+            positions = steps.cache.place(1, None, encoding)
+            steps.encoding = pe.lower(encoding, positions, keys_prerotated=True)
             outs.append(steps.step())
         return outs
 
-    short, long = (Steps(TURNS[name], pe.Cache()) for _ in range(2))
-    actual = lowered(short)
-    assert taken == [False, True, True, True]
-    the_long_way()
-    assert all(map(torch.equal, actual, lowered(long)))
+    short, long = (Steps(encoding, pe.Cache(), padding=padding) for _ in range(2))
+    with torch.no_grad():
+        actual = lowered(short)
+        assert taken == [*first(padding), True, True, True]
+        the_long_way()
+        expected = lowered(long)
+    if name in TURNS and padding is None:
+        assert all(map(torch.equal, actual, expected))
+    torch.testing.assert_close(actual, expected, rtol=2e-7, atol=2e-7)
     same(short, long)
+
+
+def a_prefix(cache: pe.Cache) -> pe.Lowered:
+    return pe.lower([pe.Rotary(DIM), Mask(Prefix(3))], cache.place(1), keys_prerotated=True)
+
+
+def a_narrow_window(cache: pe.Cache) -> pe.Lowered:
+    parts = [pe.Rotary(DIM), pe.SlidingWindow(1)]
+    return pe.lower(parts, cache.place(1), keys_prerotated=True)
+
+
+def padding_alone(cache: pe.Cache) -> pe.Lowered:
+    """The row goes on with a token that is none."""
+    mask = torch.ones(2, 6, dtype=torch.bool)
+    mask[0, 5] = False
+    positions = pe.Positions.build(1, attention_mask=mask, causal=True)
+    return pe.lower(pe.Rotary(DIM), positions, keys_prerotated=True)
+
+
+@pytest.mark.parametrize("make", [a_prefix, a_narrow_window, padding_alone])
+def test_other_terms_go_the_long_way(
+    make: Callable[[pe.Cache], pe.Lowered], taken: list[bool]
+) -> None:
+    steps = Steps(pe.Rotary(DIM), pe.Cache())
+    steps.prompt()
+    steps.encoding = make(steps.cache)
+    steps.step()
+    assert taken == [False, False]
 
 
 @pytest.mark.parametrize("shared", [1, 2])

@@ -22,11 +22,25 @@ def test_parameters_get_their_gradients(taken: list[bool]) -> None:
     assert taken[-1]
 
 
+def test_parameters_of_lowered_terms_get_their_gradients(taken: list[bool]) -> None:
+    steps = Steps(pe.T5Bias(HEADS), pe.Cache())
+    encoding = steps.encoding
+    steps.prompt()
+    steps.encoding = pe.lower(encoding, steps.cache.place(1))
+    steps.step().sum().backward()
+    assert taken == [False, False]
+    assert next(encoding.parameters()).grad is not None
+
+
 def test_a_bias_of_other_heads_is_refused_as_ever() -> None:
     steps = Steps(pe.ALiBi(HEADS), pe.Cache())
     steps.run(2)
     with pytest.raises(pe.ShapeError, match="8 heads"):
         attention.attend(*steps.tokens(1), pe.ALiBi(8), cache=steps.cache)
+    with pytest.raises(pe.ShapeError, match="8 heads"):
+        attention.attend(
+            *steps.tokens(1), pe.lower(pe.ALiBi(8), steps.cache.place(1)), cache=steps.cache
+        )
     assert len(steps.cache) == 7
 
 

@@ -206,8 +206,8 @@ ALONE = [
     Fault(
         "a row of one token taken for one of padding",
         "posenc.caches.cached_positions:continued",
-        "real.any(dim=-1, keepdim=True)",
-        "real.sum(dim=-1, keepdim=True) > 1",
+        "valid.any(dim=-1, keepdim=True)",
+        "valid.sum(dim=-1, keepdim=True) > 1",
         rope,
         "check_decoding",
         alone=True,
