@@ -148,9 +148,10 @@ def test_an_extent_that_was_asked_for_is_carried_on_the_long_way(
 
 
 @pytest.mark.graph
-def test_a_graph_goes_on_where_steps_ended() -> None:
+@pytest.mark.parametrize("padding", [None, (3, 0)])
+def test_a_graph_goes_on_where_steps_ended(padding: tuple[int, int] | None) -> None:
     """Where the tokens are that steps have counted is told inside of it."""
-    graph, eager = (Steps(pe.Rotary(DIM), pe.Cache()) for _ in range(2))
+    graph, eager = (Steps(pe.Rotary(DIM), pe.Cache(), padding=padding) for _ in range(2))
     compiled = torch.compile(attention.attend, fullgraph=True, backend="eager")
     with torch.no_grad():
         graph.run(3)
