@@ -176,14 +176,15 @@ test("the language changes where one reads, and the workshop leads back", async 
   await close(tab);
 });
 
-test("a frame in another page gets the height of what it shows", async () => {
+test("a frame in another page gets the height of what it shows, out of sight too", async () => {
   const page = process.env.PAGE;
   const around = join(dirname(page), "around.html");
   // As the docs tell others to do it.
   const told = readFileSync("../../docs/en/howto/figures.md", "utf8").match(/```html\n(.*?)```/s)[1];
   const snippet = told.replace("posenc-explorer.html", pathToFileURL(page).href);
   const workshop = `<iframe src="${pathToFileURL(page).href}#panel=masks&embed=1"></iframe>`;
-  writeFileSync(around, `<!doctype html>${workshop}${snippet}`);
+  const far = `<div style="height: 3000px"></div>`;
+  writeFileSync(around, `<!doctype html>${workshop}${far}${snippet}`);
   const tab = await open("#rotation");
   await tab.goto(pathToFileURL(around).href);
   await tab.waitForFunction(() => [...document.querySelectorAll("iframe")].every((frame) => parseFloat(frame.style.height) > 300));
