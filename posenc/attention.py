@@ -135,7 +135,7 @@ def attend(
         )
         chosen = BACKENDS[choose(call)[0] if backend == "auto" else _named(backend, call)]
         run = chosen.run(call)
-        # Padding is set to zero before a backend is given it.
+        # What is remembered is called straight, by a layer that sets no padding to zero.
         if layer is not None and not call.lowered.positions.padded:
             remember(layer, call, run, chosen.next_layer)
         if not autocasts(device_type(q)):

@@ -44,7 +44,7 @@ def one_query(
     b, h, _, d = q.shape
     g = k.shape[1]
     if unsupported_reason(q, k, v, mask, sink) is None:
-        mask = None if mask is None else _numbers(mask, arithmetic(q))
+        mask = None if mask is None else numbers(mask, arithmetic(q))
         sink = None if sink is None else sink.double().expand(h).contiguous()
         return query.attend(q, k, v, scale, mask, sink)
     if sink is not None:
@@ -71,7 +71,7 @@ def unsupported_reason(
     return None
 
 
-def _numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask of numbers, -inf where one of booleans is False."""
     if mask.dtype == dtype:
         return mask
@@ -86,7 +86,7 @@ def _with_sink(
     """The same with one key more, whose score is the sink and whose value is zero."""
     if mask is None:
         mask = sink.new_zeros(1, 1, 1, k.shape[2])
-    mask = _numbers(mask, sink.dtype)
+    mask = numbers(mask, sink.dtype)
     rows, heads = mask.shape[0], max(mask.shape[1], sink.shape[0])
     column = sink.view(1, -1, 1, 1).expand(rows, heads, 1, 1)
     mask = torch.cat((mask.expand(-1, heads, -1, -1), column), dim=-1)

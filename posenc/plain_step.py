@@ -25,7 +25,7 @@ from posenc.native.rotary_ops import rotated_into
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import line
-from posenc.one_query import one_query, suits_one_query
+from posenc.one_query import numbers, one_query, suits_one_query
 from posenc.plain_query import SHORT, asks_real, learns, mask_of_terms
 from posenc.positions import Positions, Tokens
 from posenc.terms import Rotate
@@ -211,9 +211,10 @@ def _looking_ahead(
         return long_way
     if not added.features <= _ADDS or added.scale != 1.0 or seen.prefix:
         return long_way
+    if seen.chunk is not None and seen.sinks:
+        return long_way
     # Both are counted from where a row begins, which with padding is not at the first key.
-    counted = bool(seen.sinks) + (seen.chunk is not None)
-    if counted > (0 if positions.padded else 1):
+    if positions.padded and (seen.chunk is not None or seen.sinks):
         return long_way
     if isinstance(form.rotation, Rotate) and form.q_waves is not None:
         cos, sin = (x.split(1, dim=2) for x in form.q_waves)
@@ -228,7 +229,7 @@ def _looking_ahead(
     valid, padding = positions.keys.valid, None
     if valid is not None and not bool(valid.all()):
         shown = valid[:, None, None]
-        padding = torch.zeros(shown.shape, dtype=dtype).masked_fill_(~shown, -torch.inf)
+        padding = numbers(shown, dtype)
     # As the kernel reads it, not made anew in every step.
     sink = None if added.sink is None else added.sink.detach().double()
     rules = {"window": seen.window, "sinks": seen.sinks, "chunk": seen.chunk}

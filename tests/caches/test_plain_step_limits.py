@@ -93,6 +93,17 @@ def test_rows_take_their_padding_along(
     torch.testing.assert_close(*lives)
 
 
+def test_padding_is_hidden_whatever_the_default_device_is(taken: list[bool]) -> None:
+    one, other = (Steps(pe.ALiBi(HEADS), pe.Cache(), padding=(3, 0)) for _ in range(2))
+    one.run(0)
+    expected = other.run(1)[0]
+    tokens = one.tokens(1)
+    with torch.device("meta"):
+        actual = attention.attend(*tokens, one.encoding, cache=one.cache)
+    assert taken == [True, True]
+    assert torch.equal(actual, expected)
+
+
 def test_padding_that_is_told_anew_is_followed(
     taken: list[bool], the_long_way: Callable[[], None]
 ) -> None:

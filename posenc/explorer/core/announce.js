@@ -3,8 +3,7 @@ export function announce(root) {
   if (window.parent === window) return;
   const tell = () => {
     const height = Math.ceil(root.getBoundingClientRect().height);
-    // A frame that is not displayed has none, and one without height would never be drawn.
-    if (height > 0) window.parent.postMessage({ posenc: { height } }, "*");
+    window.parent.postMessage({ posenc: { height } }, "*");
   };
   new ResizeObserver(tell).observe(root);
   // Nothing is drawn in a frame that is out of sight, so that no size is observed there.
