@@ -73,7 +73,8 @@ def cases() -> Iterator[Case]:
         yield _case("attend", f"{shown} on {KEYS} keys", TinySetting(queries), runs, SDPA, goals)
     steps = {
         "posenc rotary": stepping(),
-        "posenc rotary, padded": stepping(padding=8),
+        "posenc rotary, padded on the left": stepping(slice(8)),
+        "posenc rotary, padded on the right": stepping(slice(-8, None)),
         "transformers": stepping_transformers,
     }
     runs: dict[str, Callable[[TinyInputs], Call]] = {NOTHING: nothing, **steps}
@@ -185,16 +186,19 @@ def lowering(encoding: Callable[[], Any]) -> Callable[[TinyInputs], Call]:
     return make
 
 
-def stepping(padding: int = 0) -> Callable[[TinyInputs], Call]:
+def stepping(padding: slice | None = None) -> Callable[[TinyInputs], Call]:
     """One token after the other into a growing cache, taken back now and then.
 
-    padding  how many of the tokens before are padding
+    padding  which of the tokens before are padding
     """
 
     def make(inputs: TinyInputs) -> Call:
         rotary, cache = pe.Rotary(DIM), pe.Cache()
         new_k, new_v = inputs.k[:, :, :1].contiguous(), inputs.v[:, :, :1].contiguous()
-        real = torch.arange(KEYS)[None] >= padding if padding else None
+        real = None
+        if padding is not None:
+            real = torch.ones(1, KEYS, dtype=torch.bool)
+            real[:, padding] = False
         positions = pe.Positions.build(KEYS, attention_mask=real, causal=True)
         with torch.no_grad():
             pe.attend(inputs.k, inputs.k, inputs.v, rotary, positions=positions, cache=cache)
