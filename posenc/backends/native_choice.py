@@ -104,7 +104,7 @@ def decodes_fast(call: Call) -> bool:
 
 def _is_wide() -> bool:
     """Whether vectors are of 512 bits: with less, few queries in bfloat16 are faster in SDPA."""
-    return not isinstance(LIBRARY, str) and LIBRARY.instruction_set.startswith("avx512")
+    return not isinstance(LIBRARY, str) and LIBRARY.reaches("avx512")
 
 
 def _learns(*tensors: Tensor) -> bool:

@@ -42,7 +42,7 @@ def square_products(count: int, dtype: torch.dtype) -> Call:
     Where the processor multiplies no bfloat16, those of float32 stand in, as torch would take 30
     times as long and attention widens its numbers.
     """
-    if isinstance(LIBRARY, str) or LIBRARY.instruction_set != "avx512bf16":
+    if isinstance(LIBRARY, str) or not LIBRARY.reaches("avx512bf16"):
         dtype = torch.float32
     side = min(SIDE, max(round(count ** (1 / 3)), 1))
     x, y = torch.randn(2, side, side).to(dtype).unbind()

@@ -199,7 +199,7 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
             pack_rows(p->q, p->type, at, p->q_stride[2], q[i].count, p->width,
                       w->q + i * TILE * pitch, pitch);
         if (paired(p))
-            pack_words(p->q, at, p->q_stride[2], q[i].count, p->width, 0,
+            pack_words(p->q, at, p->q_stride[2], q[i].count, p->width,
                        w->q_words + i * TILE * halves(p->width));
         if (p->by_count)
             start_counts(p, &w->counting, b, h, q[i].start, i * TILE, q[i].count);
@@ -219,11 +219,11 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
                 if (!paired(p) || p->on_key.weight)
                     pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
                 if (paired(p))
-                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, 1, w->k_words);
+                    pack_word_columns(p->k, at, p->k_stride[2], k->count, p->width, w->k_words);
                 else
                     transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
                 if (w->of_key == WORDS)
-                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, 0, w->k_rows);
+                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, w->k_rows);
                 pack_rows(p->v, p->type,
                           b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
                           p->v_stride[2], k->count, p->value_width, w->v, values);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "attention_vector.h"
+#include "attention_matrix.h"
 #include "attention_product.h"
 #include "attention_zones.h"
 #include "attention_tile.h"
@@ -117,6 +118,8 @@ static void attention(const struct pe_attention *p) {
 #pragma omp parallel for num_threads((int)p->workers) schedule(static, 1) if (p->workers > 1)
     for (int64_t worker = 0; worker < p->workers; worker++) {
         struct scratch own = {memory.start, memory.used + worker * each};
+        struct matrix_unit unit;
+        if (paired(p)) matrix_begin(&unit);
         if (p->backward) {
             struct backward w;
             backward_scratch(p, &own, &w);
@@ -140,6 +143,7 @@ static void attention(const struct pe_attention *p) {
             memset(w.bias, 0, REACH * sizeof(REAL));
             forward_tasks(p, &plan, &w, &next);
         }
+        if (paired(p)) matrix_end(&unit);
     }
     for (int64_t zone = 0; p->backward && p->chunks > 1 && zone < zones_of(p); zone++) {
         struct pe_attention own = call_of_zone(p, zone);

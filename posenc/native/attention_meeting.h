@@ -62,6 +62,8 @@ static void add_by_pairs(const struct meeting *m, int64_t rows, int64_t columns,
                          const REAL *x, const REAL *x_pairs, int64_t pitch, REAL *sum) {
     if (m->height == 1)
         add_alone(rows, columns, depth, band, a, a_row, a_column, x, x_pairs, pitch, sum);
+    else if (HAS_MATRIX)
+        words_add(rows, columns, depth, band, a, a_row, x_pairs, pitch, sum, pitch);
     else
         product_add(WORDS, STRIP, rows, columns, depth, band, a, a_row, a_column, x_pairs, pitch,
                     sum, pitch);
@@ -87,7 +89,11 @@ static void add_to_keys(int by_pairs, const struct meeting *m, int64_t width, co
                         REAL *words, const REAL *x, const REAL *x_pairs, REAL *sum) {
     const struct band band = transposed(m->band);
     int64_t pitch = pitch_of(width), columns = padded(width);
-    if (by_pairs) {
+    if (by_pairs && HAS_MATRIX) {
+        pair_rows_of_columns(weights, m->rows, words);
+        add_by_pairs(m, m->columns, columns, m->rows, band, words, TILE / 2, 1, x, x_pairs, pitch,
+                     sum);
+    } else if (by_pairs) {
         pair_rows(weights, PITCH, m->rows, TILE, words, TILE);
         add_by_pairs(m, m->columns, columns, m->rows, band, words, 1, TILE, x, x_pairs, pitch,
                      sum);

@@ -6,25 +6,38 @@ INLINE int paired(const struct pe_attention *p) { return HAS_PAIRS && p->type ==
 /* Words of a row, or of a column. */
 INLINE int64_t halves(int64_t width) { return (width + 1) / 2; }
 
-/* `count` rows as words of neighbours in them: (count, halves), or transposed (halves, TILE), its
-   last columns zeros. */
+/* `count` rows as words of neighbours in them, (count, halves). */
 static void pack_words(const void *x, int64_t offset, int64_t stride, int64_t count, int64_t width,
-                       int transposed, REAL *to) {
+                       REAL *to) {
     uint32_t *words = (uint32_t *)to;
-    int64_t words_of_row = halves(width), by_row = transposed ? 1 : words_of_row;
-    int64_t by_word = transposed ? TILE : 1;
-    for (int64_t r = 0; r < count; r++) {
+    for (int64_t r = 0; r < count; r++, words += halves(width)) {
         const uint16_t *row = (const uint16_t *)x + offset + r * stride;
-        if (!transposed)
-            memcpy(words + r * by_row, row, (size_t)(width / 2) * sizeof *words);
-        else
-            for (int64_t c = 0; c < width / 2; c++)
-                memcpy(words + r + c * TILE, row + 2 * c, sizeof *words);
-        if (width % 2)
-            words[r * by_row + width / 2 * by_word] = row[width - 1];
+        memcpy(words, row, (size_t)(width / 2) * sizeof *words);
+        if (width % 2) words[width / 2] = row[width - 1];
     }
-    for (int64_t c = 0; transposed && c < words_of_row; c++)
-        for (int64_t r = count; r < TILE; r++) words[c * TILE + r] = 0;
+}
+
+/* The same transposed, (halves, TILE), the last columns zeros. */
+static void pack_word_columns(const void *x, int64_t offset, int64_t stride, int64_t count,
+                              int64_t width, REAL *to) {
+    enum { BYTES = SQUARE * sizeof(REAL) };
+    REAL rows[SQUARE * SQUARE];
+    for (int64_t c = 0; c < halves(width); c += SQUARE) {
+        int64_t words = least(SQUARE, halves(width) - c);
+        int64_t bytes = least(BYTES, (width - 2 * c) * (int64_t)sizeof(uint16_t));
+        for (int64_t r = 0; r < TILE; r += SQUARE) {
+            int64_t present = most(0, least(SQUARE, count - r));
+            const uint16_t *from = (const uint16_t *)x + offset + r * stride + 2 * c;
+            if (present < SQUARE || bytes < BYTES) memset(rows, 0, sizeof rows);
+            for (int64_t i = 0; i < present; i++, from += stride) {
+                if (bytes == BYTES)
+                    memcpy(rows + i * SQUARE, from, BYTES);
+                else
+                    memcpy(rows + i * SQUARE, from, (size_t)bytes);
+            }
+            transpose(0, rows, SQUARE, SQUARE, words, to + c * TILE + r, TILE);
+        }
+    }
 }
 
 /* `count` rows as words of neighbouring rows, (halves of count, pitch), padded with zeros. */
@@ -92,6 +105,17 @@ static void pair_columns(const REAL *from, int64_t count, REAL *to) {
 #else
     (void)from, (void)count, (void)to;
 #endif
+}
+
+/* Words of neighbouring rows of a tile of weights, one row of words for each of its columns:
+   (TILE, TILE / 2). */
+static void pair_rows_of_columns(const REAL *from, int64_t count, REAL *to) {
+    REAL words[SIDE * SIDE];
+    for (int64_t r = 0; r < count; r += 2 * SIDE)
+        for (int64_t c = 0; c < TILE; c += SIDE) {
+            pair_rows(from + r * PITCH + c, PITCH, least(2 * SIDE, count - r), SIDE, words, SIDE);
+            transpose(0, words, SIDE, SIDE, SIDE, to + c * (TILE / 2) + r / 2, TILE / 2);
+        }
 }
 
 /* Words of each number of a tile and of that `step` on, with zeros around them as the tile has. */

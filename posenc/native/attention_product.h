@@ -126,17 +126,37 @@ INLINE void spanned(struct band band, int64_t row, int64_t rows, int64_t columns
     if (*to < *from) *to = *from;
 }
 
+/* Rows that are multiplied together: those of two squares, or of a strip. */
+INLINE int64_t rows_at_once(enum factors kind) {
+    return HAS_MATRIX && kind == WORDS ? 2 * SIDE : STRIP;
+}
+
+/* C (+)= A B for some rows. Of words what fills squares goes to the matrix unit, where there is one. */
+static void rows_product(enum factors kind, int64_t rows, int64_t columns, int64_t depth,
+                         const REAL *a, int64_t a_row, const REAL *b, int64_t b_row, REAL *c,
+                         int64_t c_row, int add) {
+    int64_t squares = HAS_MATRIX && kind == WORDS ? depth / SIDE * SIDE : 0;
+    if (squares) {
+        multiply_squares(rows, padded(columns), squares, a, a_row, b, b_row, c, c_row, add);
+        if (squares == depth) return;
+        a += squares, b += squares * b_row, depth -= squares, add = 1;
+    }
+    for (int64_t r = 0; r < rows; r += STRIP)
+        strip(kind, least(STRIP, rows - r), columns, depth, a + r * a_row, a_row, 1, b, b_row,
+              c + r * c_row, c_row, add);
+}
+
 /* C = A B where the band of C is wanted; B is (depth, columns). */
 static void product(enum factors kind, int64_t rows, int64_t columns, int64_t depth,
                     struct band band, const REAL *a, int64_t a_row, const REAL *b, int64_t b_row,
                     REAL *c, int64_t c_row) {
-    for (int64_t r = 0; r < rows; r += STRIP) {
-        int64_t count = least(STRIP, rows - r), from, to;
+    for (int64_t r = 0; r < rows; r += rows_at_once(kind)) {
+        int64_t count = least(rows_at_once(kind), rows - r), from, to;
         spanned(band, r, count, columns, &from, &to);
         if (to <= from) continue;
         from = from / WIDE * WIDE;
-        strip(kind, count, to - from, depth, a + r * a_row, a_row, 1, b + from, b_row,
-              c + r * c_row + from, c_row, 0);
+        rows_product(kind, count, to - from, depth, a + r * a_row, a_row, b + from, b_row,
+                     c + r * c_row + from, c_row, 0);
     }
 }
 
@@ -152,5 +172,21 @@ static void product_add(enum factors kind, int64_t height, int64_t rows, int64_t
         if (kind == WORDS) from = from / 2, to = (to + 1) / 2;
         strip(kind, count, columns, to - from, a + r * a_row + from * a_column, a_row, a_column,
                   b + from * b_row, b_row, c + r * c_row, c_row, 1);
+    }
+}
+
+/* The same of words whose rows lie next to each other, by squares where the matrix unit is. */
+static void words_add(int64_t rows, int64_t columns, int64_t depth, struct band band, const REAL *a,
+                      int64_t a_row, const REAL *b, int64_t b_row, REAL *c, int64_t c_row) {
+    const int64_t words = (depth + 1) / 2;
+    for (int64_t r = 0; r < rows; r += 2 * SIDE) {
+        int64_t count = least(2 * SIDE, rows - r), from, to;
+        spanned(band, r, count, depth, &from, &to);
+        if (to <= from) continue;
+        /* Whole squares of zeros beside the band, as far as B goes. */
+        from = from / 2 / SIDE * SIDE;
+        to = least(words, from + ((to + 1) / 2 - from + SIDE - 1) / SIDE * SIDE);
+        rows_product(WORDS, count, columns, to - from, a + r * a_row + from, a_row,
+                     b + from * b_row, b_row, c + r * c_row, c_row, 1);
     }
 }

@@ -20,7 +20,6 @@ struct tile {
 
 /* Rows of n columns, rounded up to vectors, and to an odd number of cache lines where many rows
    would else share few sets of the cache. */
-INLINE int64_t padded(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
 INLINE int64_t pitch_of(int64_t n) {
     n = padded(n);
     return n % 128 ? n : n + 16;

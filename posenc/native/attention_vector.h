@@ -6,6 +6,9 @@
 typedef REAL vr __attribute__((vector_size(sizeof(vf))));
 typedef WHOLE vw __attribute__((vector_size(sizeof(vf))));
 
+/* n numbers, rounded up to vectors. */
+INLINE int64_t padded(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
+
 INLINE vr get(const REAL *x) { vr v; memcpy(&v, x, sizeof v); return v; }
 INLINE void put(REAL *x, vr v) { memcpy(x, &v, sizeof v); }
 INLINE vr all(REAL x) { return x - (vr){0}; }

@@ -110,8 +110,8 @@ static void word_tensor(const struct pe_attention *p, const void *x, const int64
                         int64_t b, int64_t h, const struct tile *t, int64_t width, int transposed,
                         REAL *to) {
     if (paired(p))
-        pack_words(x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count,
-                   width, transposed, to);
+        (transposed ? pack_word_columns : pack_words)(
+            x, b * stride[0] + h * stride[1] + t->start * stride[2], stride[2], t->count, width, to);
 }
 
 static void pair_tensor(const void *x, const int64_t *stride, int64_t b, int64_t h,

@@ -30,6 +30,8 @@ TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float64: 2, torch.float16: 3
 ROTATION_BYTES = 8 * (6 + 2 * 18)
 # struct pe_query, likewise.
 QUERY_BYTES = 8 * 25
+# enum set of dispatch.c: each has all that those before it have.
+SETS = ("baseline", "avx2", "avx512", "avx512bf16", "amx")
 BESIDE = Path(__file__).with_name("_kernels.so")
 
 
@@ -43,14 +45,17 @@ class Library:
     def instruction_set(self) -> str:
         return self.kernels.pe_instruction_set().decode()
 
+    def reaches(self, name: str) -> bool:
+        """Whether the kernels that are taken are of this instruction set, or of a better one."""
+        return SETS.index(self.instruction_set) >= SETS.index(name)
+
 
 def load(path: Path | None = None) -> Library | str:
     """The kernels, or a sentence that says why posenc runs without them.
 
     Two environment variables are read, so they are set before posenc is imported: POSENC_NATIVE
     turns the kernels off where it is 0, and else is the library to load, as of a build with
-    sanitizers. POSENC_NATIVE_ISA is the best instruction set that may be used: baseline, avx2,
-    avx512 or avx512bf16.
+    sanitizers. POSENC_NATIVE_ISA is the best of SETS that may be used.
     """
     chosen = os.environ.get("POSENC_NATIVE")
     if chosen == "0":
@@ -83,7 +88,7 @@ def load(path: Path | None = None) -> Library | str:
         return f"the C kernels read {sizes}, but posenc writes {wanted}: install posenc again"
     limit = os.environ.get("POSENC_NATIVE_ISA")
     if limit and not kernels.pe_limit_instruction_set(limit.encode()):
-        return f"POSENC_NATIVE_ISA={limit} is none of baseline, avx2, avx512, avx512bf16"
+        return f"POSENC_NATIVE_ISA={limit} is none of {', '.join(SETS)}"
     return Library(kernels)
 
 

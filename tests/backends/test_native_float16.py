@@ -11,14 +11,12 @@ import posenc as pe
 from posenc import attend
 from posenc.native import attention, query, rotary_ops
 from posenc.native.attention_struct import LEARNED, CallStruct, Inputs
-from posenc.native.library import LIBRARY, TYPES
+from posenc.native.library import LIBRARY, SETS, TYPES
 from posenc.rotation import rotate_pairs
 from posenc.terms import Layout
 from tests.support.oracles import drawing
 
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
-
-SETS = ("baseline", "avx2", "avx512", "avx512bf16")
 
 
 @pytest.fixture(params=SETS, autouse=True)

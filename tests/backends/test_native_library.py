@@ -11,7 +11,7 @@ import torch
 
 import posenc as pe
 from posenc.native.attention_struct import CallStruct
-from posenc.native.library import LIBRARY, load
+from posenc.native.library import LIBRARY, SETS, load
 
 pytestmark = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
 
@@ -93,16 +93,15 @@ print(LIBRARY.instruction_set, out.norm().item())
 def test_a_lesser_instruction_set_can_be_asked_for() -> None:
     ((best, wanted),) = (line.split() for line in printed(SET))
     # No machine has the second of two neighbours without the first.
-    sets = ["baseline", "avx2", "avx512", "avx512bf16"]
-    for name in sets:
+    for name in SETS:
         ((chosen, norm),) = (line.split() for line in printed(SET, POSENC_NATIVE_ISA=name))
-        assert sets.index(chosen) == min(sets.index(name), sets.index(best))
+        assert SETS.index(chosen) == min(SETS.index(name), SETS.index(best))
         assert float(norm) == pytest.approx(float(wanted), rel=1e-6)
 
 
 def test_an_unknown_instruction_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSENC_NATIVE_ISA", "sse9")
-    assert load() == "POSENC_NATIVE_ISA=sse9 is none of baseline, avx2, avx512, avx512bf16"
+    assert load() == "POSENC_NATIVE_ISA=sse9 is none of baseline, avx2, avx512, avx512bf16, amx"
 
 
 FIELD = re.compile(r"(?:const )?(struct \w+|\w+) ([^;()]+);")

@@ -25,7 +25,7 @@ ROPE = "pe.Rotary(16)"
 YARN = "pe.Rotary(16, scaling=pe.YaRN(4.0, 64))"
 T5 = "pe.T5Bias(4, buckets=8, max_distance=20)"
 SINUSOIDAL = "pe.Sinusoidal(16)"
-BACKENDS, WORDS = "tests/backends/test_native", "avx512bf16"
+BACKENDS, WORDS, MATRIX = "tests/backends/test_native", "avx512bf16", "amx"
 
 MUTANTS = [
     # Settings and initial weights.
@@ -220,5 +220,26 @@ MUTANTS = [
         "from = from / 2, to = to / 2;",
         f"{BACKENDS}_precision.py",
         WORDS,
+    ),
+    Mutant(
+        "native/attention_matrix.h",
+        "SQUARE_MULTIPLY(3, 5, 7)",
+        "SQUARE_MULTIPLY(3, 4, 7)",
+        f"{BACKENDS}_precision.py",
+        MATRIX,
+    ),
+    Mutant(
+        "native/attention_matrix.h",
+        "put(c, add ? get(c) + x : x);",
+        "put(c, x);",
+        f"{BACKENDS}_precision.py",
+        MATRIX,
+    ),
+    Mutant(
+        "native/attention_product.h",
+        "b += squares * b_row, depth -= squares, add = 1;",
+        "b += squares * b_row, depth -= squares;",
+        f"{BACKENDS}_precision.py",
+        MATRIX,
     ),
 ]
