@@ -27,6 +27,9 @@ HALVES = torch.bfloat16, torch.float16
 # Queries for each head that shares keys which pay for packing where SDPA needs a mask, beside which
 # it is slow in 16 bits.
 _MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
+# Where heads share keys and both multiply in a matrix unit, whose squares those rows of one product
+# fill, SDPA is the faster with fewer queries, in spite of its mask.
+_FEW_IN_SQUARES = 24
 # Of plain attention, for which SDPA makes no mask: queries, and pairs of all heads, that pay for
 # packing there; more pairs do where there are gradients, and fewer queries in float16.
 _PLAIN, _LEARNING = (32, 2**13), (32, 2**15)
@@ -45,6 +48,8 @@ def few_beside_cache(call: Call) -> int:
     """From how many queries on packing the keys of a cache pays; 0: as without a cache."""
     if _learns(call.q, call.k, call.v) or not _NO_MASK.isdisjoint(call.form.features):
         return 0
+    if _fills_squares(call) and all(feature in BARE for feature in call.form.features):
+        return _FEW_IN_SQUARES
     dtype = dtype_of(call.q, call.k)
     fast = dtype == torch.float32 or (dtype == torch.bfloat16 and not _is_wide())
     return _FEW_BESIDE_CACHE if fast else 0
@@ -58,6 +63,11 @@ def plain_reason(call: Call) -> str | None:
     batch, heads, queries, _ = call.q.shape
     if call.dropout and queries >= _DROPPED_QUERIES:
         return None
+    if dtype_of(call.q, call.k) == torch.bfloat16 and _lacks_matrix_unit():
+        return (
+            "attention without bias and mask is left to SDPA in bfloat16, which it multiplies in a "
+            "matrix unit (AMX) that the compiler of these kernels did not know"
+        )
     usual = _LEARNING if _learns(call.q, call.k, call.v) else _PLAIN
     least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), usual)
     if queries < least or batch * heads * queries * call.k.shape[2] < pairs:
@@ -95,6 +105,8 @@ def decodes_fast(call: Call) -> bool:
         return False
     if slow_in_sdpa(call.q, call.k):
         return True
+    if _fills_squares(call):
+        return False
     # SDPA hides the future of a few by a mask.
     positions, least = form.positions, _MASKED.get(dtype)
     if least is None or not positions.causal or positions.q_len == positions.k_len:
@@ -102,9 +114,23 @@ def decodes_fast(call: Call) -> bool:
     return call.q.shape[2] * call.k.shape[1] >= least * call.q.shape[1]
 
 
+def _fills_squares(call: Call) -> bool:
+    """Whether heads share keys in bfloat16, and the kernels multiply it in a matrix unit."""
+    shares = call.q.shape[1] > call.k.shape[1]
+    return shares and dtype_of(call.q, call.k) == torch.bfloat16 and _has_matrix_unit()
+
+
 def _is_wide() -> bool:
     """Whether vectors are of 512 bits: with less, few queries in bfloat16 are faster in SDPA."""
     return not isinstance(LIBRARY, str) and LIBRARY.reaches("avx512")
+
+
+def _has_matrix_unit() -> bool:
+    return not isinstance(LIBRARY, str) and LIBRARY.reaches("amx")
+
+
+def _lacks_matrix_unit() -> bool:
+    return not isinstance(LIBRARY, str) and LIBRARY.lacks_matrix_unit
 
 
 def _learns(*tensors: Tensor) -> bool:

@@ -40,6 +40,10 @@ class Library:
 
     def __init__(self, kernels: ctypes.CDLL) -> None:
         self.kernels = kernels
+        # Other versions of torch need not have this function.
+        asked = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+        # Whether torch multiplies bfloat16 in a matrix unit for which these are not compiled.
+        self.lacks_matrix_unit = asked() and not self.reaches("amx")
 
     @property
     def instruction_set(self) -> str:

@@ -43,8 +43,17 @@ def test_what_it_refuses_and_why(case: tuple[str, object, dict]) -> None:
         attend(q, q, q, terms, **call, backend="native")
 
 
+def on_a_processor(
+    monkeypatch: pytest.MonkeyPatch, wide: bool = True, matrix: bool = False, lacks: bool = False
+) -> None:
+    """With vectors of 512 bits, a matrix unit, or one that the kernels know nothing of."""
+    monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
+    monkeypatch.setattr(native_choice, "_has_matrix_unit", lambda: matrix)
+    monkeypatch.setattr(native_choice, "_lacks_matrix_unit", lambda: lacks)
+
+
 def test_auto_takes_it_where_sdpa_would_need_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
+    on_a_processor(monkeypatch)
     q = torch.ones(1, 2, 20, 8)
     for encoding in (pe.ALiBi(2), pe.T5Bias(2), pe.Shaw(8), [pe.Rotary(8), pe.SlidingWindow(5)]):
         assert explain_backend(q, q, q, encoding, causal=True) == "native: taken"
@@ -92,7 +101,7 @@ def steps(queries: int, shared: int, keys: int, dtype: torch.dtype) -> tuple[Ten
 def test_fewer_queries_are_few_where_no_head_shares_its_keys(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
+    on_a_processor(monkeypatch)
 
     def taken(queries: int, shared: int) -> bool:
         q, k = steps(queries, shared, queries, dtype)
@@ -116,7 +125,7 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(
 def test_more_queries_are_few_beside_a_cache(
     wide: bool, dtype: torch.dtype, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
+    on_a_processor(monkeypatch, wide=wide)
 
     def taken(queries: int, encoding: object, keys: int = 64, learns: bool = False) -> bool:
         q, k = steps(queries, 1, keys, dtype)
@@ -135,7 +144,7 @@ def test_more_queries_are_few_beside_a_cache(
 def test_auto_takes_it_for_causal_steps_in_bfloat16(
     wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
+    on_a_processor(monkeypatch, wide=wide)
 
     def taken(queries: int, shared: int, keys: int = 20, causal: bool = True) -> bool:
         q, k = steps(queries, shared, keys, torch.bfloat16)
@@ -152,8 +161,40 @@ def test_auto_takes_it_for_causal_steps_in_bfloat16(
     assert taken(1, 1)
 
 
+@pytest.mark.parametrize("matrix", [True, False])
+def test_few_queries_of_heads_that_share_keys_fill_the_matrix_unit_in_sdpa(
+    matrix: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_processor(monkeypatch, matrix=matrix)
+
+    def taken(queries: int, shared: int = 4, encoding: object = None, keys: int = 600) -> bool:
+        q, k = steps(queries, shared, keys, torch.bfloat16)
+        return explain_backend(q, k, k, encoding, causal=True) == "native: taken"
+
+    assert all(taken(23, encoding=x) != matrix for x in (None, pe.Rotary(8)))
+    assert taken(7, shared=2) != matrix
+    assert taken(24)
+    assert taken(1)
+    assert taken(2, shared=1)
+    # SDPA would need a mask of numbers.
+    assert taken(8, encoding=pe.ALiBi(8))
+
+
+def test_sdpa_takes_plain_bfloat16_in_a_matrix_unit_that_the_kernels_do_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_a_processor(monkeypatch, lacks=True)
+    q = torch.ones(1, 8, 64, 8)
+    for encoding in (None, pe.Rotary(8)):
+        said = explain_backend(*[q.bfloat16()] * 3, encoding, causal=True)
+        assert "in a matrix unit (AMX) that the compiler of these kernels did not know" in said
+        assert said.endswith("sdpa: taken")
+        assert explain_backend(q, q, q, encoding, causal=True) == "native: taken"
+    assert explain_backend(*[q.bfloat16()] * 3, pe.ALiBi(8), causal=True) == "native: taken"
+
+
 def test_auto_takes_it_for_steps_that_are_slow_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_choice, "_is_wide", lambda: True)
+    on_a_processor(monkeypatch)
     q, k = torch.ones(1, 4, 2, 8), torch.ones(1, 4, 300, 8)
 
     def taken(q: Tensor, k: Tensor, encoding: object) -> bool:
