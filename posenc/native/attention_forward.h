@@ -50,9 +50,10 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
 }
 
 /* One row of the online softmax: weights relative to the greatest score so far, of the vectors
-   `first` to `end`; the others are zeros. */
-INLINE void soften_row(const vr *s, int64_t first, int64_t end, REAL *weights, REAL *peak,
-                       REAL *sum, REAL *out, int64_t width, REAL *far_sum) {
+   `first` to `end`; the others are zeros. They are `rounded` to words where nothing else is made of
+   them. */
+INLINE void soften_row(const int rounded, const vr *s, int64_t first, int64_t end, REAL *weights,
+                       REAL *peak, REAL *sum, REAL *out, int64_t width, REAL *far_sum) {
     const int64_t vectors = TILE / WIDE;
     vr top = s[0];
 #pragma GCC unroll 16
@@ -68,14 +69,17 @@ INLINE void soften_row(const vr *s, int64_t first, int64_t end, REAL *weights, R
     } else {
         now = before == -INFINITY ? 0 : before;
     }
-    vr total = {0};
+    vr total = {0}, e[TILE / (sizeof(vf) / sizeof(REAL))];
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
-        vr e = {0};
-        if (n >= first && n < end) e = exp16_of(s[n] - now);
-        total += e;
-        put(weights + n * WIDE, e);
+        e[n] = (vr){0};
+        if (n >= first && n < end)
+            e[n] = rounded ? short_exp16_of(s[n] - now) : exp16_of(s[n] - now);
+        total += e[n];
+        if (!rounded) put(weights + n * WIDE, e[n]);
     }
+    for (int64_t n = 0; rounded && n < vectors; n += 2)
+        put(weights + n / 2 * WIDE, words_of(e[n], e[n + 1]));
     put(sum, get(sum) + total);
 }
 
@@ -125,12 +129,14 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     }
 
     int side = p->on_value.weight ? far_side(m, p->on_value.zero, p->on_value.rows) : 0;
+    const int rounded = sums_by_pairs(p) && !p->on_value.weight && p->dropout == 0;
     REAL scale = (REAL)(p->scale * LOG16E);
     if (p->by_count) add_counts(p, &w->counting, m, row, w->scores), scale = 1;
     for (int64_t i = 0; i < m->rows; i++) {
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
         const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
         REAL *weights = w->weights + i * PITCH, *far_sum = w->far_sum + row + i;
+        if (rounded) weights = w->words + i * (TILE / 2);
         struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
         bias = network_row(p, &w->network, m, bias, i);
         bias = grid_row(p, &w->grid, q, b, i, bias);
@@ -139,10 +145,14 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         REAL *peak = w->peak + row + i, *sum = w->sum + (row + i) * WIDE;
         REAL *out = w->out + (row + i) * values;
         scores_of_any_row(plain, content, scale, bias, w->beside, own, &seen, s);
-        if (seen.masked)
-            soften_row(s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
+        if (rounded && seen.masked)
+            soften_row(1, s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
+        else if (rounded)
+            soften_row(1, s, 0, TILE / WIDE, weights, peak, sum, out, values, far_sum);
+        else if (seen.masked)
+            soften_row(0, s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
         else
-            soften_row(s, 0, TILE / WIDE, weights, peak, sum, out, values, far_sum);
+            soften_row(0, s, 0, TILE / WIDE, weights, peak, sum, out, values, far_sum);
         if (p->dropout > 0) drop_row(p, b, h, q->start + i, k->start, weights);
         if (side) {
             vr total = {0};
@@ -150,8 +160,8 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
             far_sum[(side > 0) * BLOCK_ROWS] += sum_of(total);
         }
     }
-    add_to_queries(sums_by_pairs(p), m, p->value_width, w->weights, w->words, w->v, w->v_pairs,
-                   w->out + row * values);
+    add_to_queries(sums_by_pairs(p), m, p->value_width, rounded ? 0 : w->weights, w->words, w->v,
+                   w->v_pairs, w->out + row * values);
     if (p->on_value.weight && !side) {
         const REAL *slice = slice_rows(table_of(&p->on_value, h, p->value_width), p->on_value.rows,
                                        p->value_width, lowest + p->on_value.zero, w->value_slice);
@@ -187,12 +197,39 @@ static void finish_rows(const struct pe_attention *p, struct forward *w, int64_t
                     first, stride[2]);
 }
 
+/* A tile of keys and its values. */
+static void pack_forward(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
+                         const struct tile *k, int far_keys) {
+    int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
+    int64_t own = h / (p->heads / p->key_heads);
+    int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
+    if (!paired(p) || p->on_key.weight)
+        pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
+    if (paired(p))
+        pack_word_columns(p->k, at, p->k_stride[2], k->count, p->width, w->k_words);
+    else
+        transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
+    if (w->of_key == WORDS) pack_words(p->k, at, p->k_stride[2], k->count, p->width, w->k_rows);
+    at = b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2];
+    w->finite_values = 0;
+    if (sums_by_pairs(p)) {
+        pack_pairs(p->v, at, p->v_stride[2], k->count, p->value_width, w->v_pairs, values);
+        w->finite_values = finite_pairs(w->v_pairs, halves(k->count) * values);
+    }
+    /* Of pairs that are finite, no row stands alone. */
+    if (!w->finite_values) {
+        pack_rows(p->v, p->type, at, p->v_stride[2], k->count, p->value_width, w->v, values);
+        w->finite_values = all_finite(w->v, k->count * values);
+    }
+    if (far_keys)
+        far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
+}
+
 /* The queries of a block meet all keys that they see, of one zone where there are two. */
 static void forward_keys(const struct pe_attention *p, struct forward *w, int64_t b, int64_t h,
                          const struct tile *q, int64_t q_count, const struct tile *keys,
                          int64_t k_count, int64_t rows) {
-    int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
-    int64_t own = h / (p->heads / p->key_heads);
+    int64_t pitch = pitch_of(p->width);
     for (int64_t i = 0; i < q_count; i++) {
         int64_t at = b * p->q_stride[0] + h * p->q_stride[1] + q[i].start * p->q_stride[2];
         if (!paired(p) || p->on_query.weight)
@@ -211,32 +248,16 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
         /* Counts begin at the last key. */
         const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
         int packed = 0;
-        for (int64_t i = 0; i < q_count; i++) {
-            struct meeting m;
-            if (!meet(p, q + i, k, &m)) continue;
-            if (!packed) {
-                int64_t at = b * p->k_stride[0] + own * p->k_stride[1] + k->start * p->k_stride[2];
-                if (!paired(p) || p->on_key.weight)
-                    pack_rows(p->k, p->type, at, p->k_stride[2], k->count, p->width, w->k, pitch);
-                if (paired(p))
-                    pack_word_columns(p->k, at, p->k_stride[2], k->count, p->width, w->k_words);
-                else
-                    transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
-                if (w->of_key == WORDS)
-                    pack_words(p->k, at, p->k_stride[2], k->count, p->width, w->k_rows);
-                pack_rows(p->v, p->type,
-                          b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2],
-                          p->v_stride[2], k->count, p->value_width, w->v, values);
-                if (sums_by_pairs(p)) pair_rows(w->v, values, k->count, values, w->v_pairs, values);
-                w->finite_values = all_finite(w->v, k->count * values);
-                if (far_keys)
-                    far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE,
-                                 w->columns);
+        for (int64_t i = 0; i < q_count; i++)
+            for (int64_t first = 0; first < q[i].count; first += rows_together(p)) {
+                const struct tile part = part_of(q + i, first, rows_together(p));
+                struct meeting m;
+                if (!meet(p, &part, k, &m)) continue;
+                if (!packed) pack_forward(p, w, b, h, k, far_keys);
                 packed = 1;
+                if (!w->finite_values || !w->finite_table) m.height = 1;
+                forward_meeting(p, w, &m, &part, k, b, h, i * TILE + first);
             }
-            if (!w->finite_values || !w->finite_table) m.height = 1;
-            forward_meeting(p, w, &m, q + i, k, b, h, i * TILE);
-        }
     }
 }
 

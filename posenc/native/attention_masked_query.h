@@ -52,7 +52,7 @@ static void asked_meeting(const struct pe_query *p, struct asked *w, int64_t row
             s[n] = get(scores + n * WIDE) * scale + mask;
             if (hidden[q]) s[n] = hidden_but(shown, s[n]);
         }
-        soften_row(s, 0, TILE / WIDE, w->weights + q * TILE, w->peak + row + q,
+        soften_row(0, s, 0, TILE / WIDE, w->weights + q * TILE, w->peak + row + q,
                    w->sum + (row + q) * WIDE, out + q * pitch, pitch, w->far_sum);
         unequal |= hidden[q] - (TILE - count);
     }

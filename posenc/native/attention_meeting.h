@@ -69,13 +69,14 @@ static void add_by_pairs(const struct meeting *m, int64_t rows, int64_t columns,
                     sum, pitch);
 }
 
-/* sum[i] += sum over j of weights[i, j] x[j]; x_pairs are words of its rows, `words` is scratch. */
+/* sum[i] += sum over j of weights[i, j] x[j]; x_pairs are words of its rows. `words` is scratch, or
+   holds those of the weights, which then are NULL. */
 static void add_to_queries(int by_pairs, const struct meeting *m, int64_t width,
                            const REAL *weights, REAL *words, const REAL *x, const REAL *x_pairs,
                            REAL *sum) {
     int64_t pitch = pitch_of(width), columns = padded(width);
     if (by_pairs) {
-        pair_columns(weights, m->rows, words);
+        if (weights) pair_columns(weights, m->rows, words);
         add_by_pairs(m, m->rows, columns, m->columns, m->band, words, TILE / 2, 1, x, x_pairs,
                      pitch, sum);
     } else {

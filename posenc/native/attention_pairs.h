@@ -3,6 +3,12 @@
 
 INLINE int paired(const struct pe_attention *p) { return HAS_PAIRS && p->type == PE_BFLOAT16; }
 
+/* Queries that meet a tile of keys together. The matrix unit is faster than the cache behind the
+   first, which holds what half a tile needs. */
+INLINE int64_t rows_together(const struct pe_attention *p) {
+    return HAS_MATRIX && paired(p) ? 2 * SIDE : TILE;
+}
+
 /* Words of a row, or of a column. */
 INLINE int64_t halves(int64_t width) { return (width + 1) / 2; }
 
@@ -55,10 +61,28 @@ static void pack_pairs(const void *x, int64_t offset, int64_t stride, int64_t co
     }
 }
 
+/* Whether words hold no NaN and no infinity: in those all bits of an exponent are set. */
+static int finite_pairs(const REAL *pairs, int64_t count) {
+    const uint32_t *words = (const uint32_t *)pairs, high = 0x7f800000u, low = 0x7f80u;
+    uint32_t other = 0;
+    for (int64_t i = 0; i < count; i++)
+        other |= (uint32_t)((words[i] & high) == high) | (uint32_t)((words[i] & low) == low);
+    return !other;
+}
+
 /* Zeros in place of row r, in words of neighbouring rows. */
 static void clear_half(REAL *pairs, int64_t r, int64_t pitch) {
     uint32_t *words = (uint32_t *)pairs + r / 2 * pitch;
     for (int64_t c = 0; c < pitch; c++) words[c] &= r % 2 ? 0xffffu : 0xffff0000u;
+}
+
+/* Two vectors, rounded: words of neighbours in them. */
+INLINE vr words_of(vr first, vr second) {
+#if HAS_PAIRS
+    return (vr)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+#else
+    return (void)second, first;
+#endif
 }
 
 /* Two vectors, rounded: the words (first[i], second[i]). */
@@ -67,7 +91,7 @@ INLINE vr join_pairs(vr first, vr second) {
     static const uint16_t alternate[32] = {0,  16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
                                            21, 6,  22, 7, 23, 8,  24, 9,  25, 10, 26,
                                            11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    __m512i both = (__m512i)words_of(first, second);
     return (vr)_mm512_permutexvar_epi16(_mm512_loadu_si512(alternate), both);
 #else
     return (void)second, first;
@@ -96,15 +120,9 @@ static int fit_words(const REAL *x, int64_t count) {
 
 /* Words of neighbouring columns, (count, TILE / 2) out of a tile of weights. */
 static void pair_columns(const REAL *from, int64_t count, REAL *to) {
-#if HAS_PAIRS
     for (int64_t r = 0; r < count; r++, from += PITCH)
-        for (int64_t c = 0; c < TILE; c += 2 * WIDE, to += WIDE) {
-            vr first = get(from + c), second = get(from + c + WIDE);
-            put(to, (vr)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first));
-        }
-#else
-    (void)from, (void)count, (void)to;
-#endif
+        for (int64_t c = 0; c < TILE; c += 2 * WIDE, to += WIDE)
+            put(to, words_of(get(from + c), get(from + c + WIDE)));
 }
 
 /* Words of neighbouring rows of a tile of weights, one row of words for each of its columns:

@@ -44,7 +44,7 @@ INLINE void query_row(const struct pe_attention *p, struct forward *w, const str
     bias = grid_row(p, &w->grid, q, b, 0, bias);
     struct seen seen = seen_of(from, to);
     scores_of_row(0, 1, scores, scale, bias, w->beside, all_keys, &seen, s);
-    soften_row(s, seen.first, seen.end, weights, w->peak + row, w->sum + row * WIDE,
+    soften_row(0, s, seen.first, seen.end, weights, w->peak + row, w->sum + row * WIDE,
                w->out + row * values, values, w->far_sum + row);
     if (p->dropout > 0) drop_row(p, b, h, q->start, k->start, weights);
 }

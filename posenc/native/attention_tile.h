@@ -97,6 +97,15 @@ static int meet(const struct pe_attention *p, const struct tile *q, const struct
     return 1;
 }
 
+/* Some rows of a tile, from row `first` on. */
+INLINE struct tile part_of(const struct tile *whole, int64_t first, int64_t rows) {
+    struct tile part = *whole;
+    part.start += first;
+    part.order += first;
+    part.count = least(rows, whole->count - first);
+    return part;
+}
+
 /* The end of a table that all visible pairs are beyond: -1 before its first row, 1 after its last. */
 INLINE int far_side(const struct meeting *m, int64_t zero, int64_t rows) {
     if (m->band.last + m->distance + zero < 0) return -1;

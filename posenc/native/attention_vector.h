@@ -80,16 +80,25 @@ INLINE REAL sum_of(vr v) {
 /* 16^x, within about one unit in the last place; 0 below the normal numbers. x < 32 (256).
    In units of log 16 every finite score is finite, and a factor of 4 costs nothing beside a sum.
    ROUNDER puts the exponent of 2^n, n = round(4 x), into the lowest bits of a sum. */
-INLINE vr exp16_of(vr x) {
+INLINE vr exp16_by(const REAL *c, const int top, vr x) {
     vr t = x * 4 + (REAL)ROUNDER;
     vr r = x * 4 - (t - (REAL)ROUNDER);
-    static const REAL c[] = {EXP2_COEFFICIENTS};
-    enum { TOP = sizeof c / sizeof *c - 1 };
-    vr p = all(c[TOP]);
+    vr p = all(c[top]);
 #pragma GCC unroll 16
-    for (int i = TOP - 1; i >= 0; i--) p = p * r + c[i];
+    for (int i = top - 1; i >= 0; i--) p = p * r + c[i];
     p *= (vr)((vw)t << MANTISSA);
     return (vr)((vw)p & ~(vw)(x < (REAL)LOWEST / 4));
+}
+
+INLINE vr exp16_of(vr x) {
+    static const REAL c[] = {EXP2_COEFFICIENTS};
+    return exp16_by(c, sizeof c / sizeof *c - 1, x);
+}
+
+/* The same for what is rounded to 8 bits. */
+INLINE vr short_exp16_of(vr x) {
+    static const REAL c[] = {EXP2_SHORT};
+    return exp16_by(c, sizeof c / sizeof *c - 1, x);
 }
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -41,9 +41,10 @@ class Library:
     def __init__(self, kernels: ctypes.CDLL) -> None:
         self.kernels = kernels
         # Other versions of torch need not have this function.
-        asked = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+        has_one = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+        held = torch.backends.cpu.get_cpu_capability() != "AVX512"
         # Whether torch multiplies bfloat16 in a matrix unit for which these are not compiled.
-        self.lacks_matrix_unit = asked() and not self.reaches("amx")
+        self.lacks_matrix_unit = has_one() and not held and not self.reaches("amx")
 
     @property
     def instruction_set(self) -> str:

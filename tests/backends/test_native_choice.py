@@ -69,7 +69,12 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("encoding", [None, pe.Rotary(8)])
-def test_auto_takes_plain_attention_that_is_large(encoding: object, causal: bool) -> None:
+@pytest.mark.parametrize("matrix", [True, False])
+def test_auto_takes_plain_attention_that_is_large(
+    encoding: object, causal: bool, matrix: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_processor(monkeypatch, matrix=matrix)
+
     def taken(
         batch: int,
         heads: int,
