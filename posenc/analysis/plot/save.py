@@ -32,12 +32,19 @@ def save(figure: "matplotlib.figure.Figure", path: str | Path) -> None:
 def svg(figure: "matplotlib.figure.Figure") -> str:
     """A figure as SVG, without date and tool."""
     import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     file = io.StringIO()
     empty = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     style = {"svg.hashsalt": "posenc", "svg.fonttype": "path"}
-    with matplotlib.rc_context(style), _quiet():
-        figure.savefig(file, format="svg", metadata=empty, facecolor=figure.get_facecolor())
+    canvas, dpi = figure.canvas, figure.dpi
+    try:
+        with matplotlib.rc_context(style), _quiet():
+            # savefig would draw it twice, the first time for its layout alone.
+            FigureCanvasSVG(figure).print_svg(file, metadata=empty)
+    finally:
+        figure.set_canvas(canvas)
+        figure.dpi = dpi
     return file.getvalue()
 
 
