@@ -35,7 +35,7 @@ from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, line
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "benchmark"
 # By the instruction set of the kernels, and what it is called; READMEs show the first.
-RECORDINGS = {"avx512bf16": "AVX-512 BF16", "avx2": "AVX2"}
+RECORDINGS = {"avx512bf16": "AVX-512 BF16", "amx": "AMX", "avx2": "AVX2"}
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
 MARKS = "<!-- figures: make generate -->", "<!-- end of figures -->"
 README_MARKS = "<!-- speed: make generate -->", "<!-- end of speed -->"

@@ -216,8 +216,8 @@ static void pack_forward(const struct pe_attention *p, struct forward *w, int64_
         pack_pairs(p->v, at, p->v_stride[2], k->count, p->value_width, w->v_pairs, values);
         w->finite_values = finite_pairs(w->v_pairs, halves(k->count) * values);
     }
-    /* Of pairs that are finite, no row stands alone. */
-    if (!w->finite_values) {
+    /* Pairs suffice but for rows that stand alone. */
+    if (!w->finite_values || !w->finite_table) {
         pack_rows(p->v, p->type, at, p->v_stride[2], k->count, p->value_width, w->v, values);
         w->finite_values = all_finite(w->v, k->count * values);
     }

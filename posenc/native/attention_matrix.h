@@ -20,18 +20,22 @@ enum { SIDE = 16 };
 #define SQUARE_STORE(n, x, row) _tile_stored(n, x, (row) * (int64_t)sizeof(REAL))
 #define SQUARE_MULTIPLY(sum, a, b) _tile_dpbf16ps(sum, a, b)
 
-/* What says how the registers are cut; a thread's own. */
+/* How the registers of this thread were cut. */
 struct matrix_unit {
     _Alignas(64) uint8_t before[64];
 };
 
-/* Cuts all registers into squares. Others of this thread, as the libraries of torch, may count on
-   how they had cut them. */
+/* Cuts all registers into squares, until the end: others of this thread, as the libraries of torch,
+   may count on how they had cut them. */
 static void matrix_begin(struct matrix_unit *unit) {
-    struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } squares = {.palette = 1};
-    for (int n = 0; n < 8; n++) squares.bytes[n] = SIDE * sizeof(REAL), squares.rows[n] = SIDE;
+    static const struct {
+        uint8_t palette, start, none[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } squares = {.palette = 1,
+                 .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                 .rows = {SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE}};
     _tile_storeconfig(unit->before);
-    SETTLED();
     _tile_loadconfig(&squares);
 }
 
@@ -39,7 +43,15 @@ static void matrix_end(const struct matrix_unit *unit) {
     SETTLED();
     _tile_loadconfig(unit->before);
 }
-#elif HAS_MATRIX
+#else
+struct matrix_unit {
+    int none;
+};
+INLINE void matrix_begin(struct matrix_unit *unit) { unit->none = 0; }
+INLINE void matrix_end(const struct matrix_unit *unit) { (void)unit; }
+#endif
+
+#if HAS_MATRIX && defined(PE_MATRIX_IN_C)
 /* The same in C: sanitizers see it, on any machine. */
 static _Thread_local REAL squares[8][SIDE][SIDE];
 #define SETTLED() ((void)0)
@@ -64,18 +76,6 @@ static void square_multiply(REAL (*sum)[SIDE], REAL (*a)[SIDE], REAL (*b)[SIDE])
                 sum[r][c] += from_bf16(left[1]) * from_bf16(right[1]);
             }
 }
-
-struct matrix_unit {
-    int none;
-};
-static void matrix_begin(struct matrix_unit *unit) { unit->none = 0; }
-static void matrix_end(const struct matrix_unit *unit) { (void)unit; }
-#else
-struct matrix_unit {
-    int none;
-};
-INLINE void matrix_begin(struct matrix_unit *unit) { unit->none = 0; }
-INLINE void matrix_end(const struct matrix_unit *unit) { (void)unit; }
 #endif
 
 #if HAS_MATRIX

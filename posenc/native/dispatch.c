@@ -34,7 +34,9 @@ static int has_matrix_unit(void) {
     static int answer = UNKNOWN;
     int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
     if (known == UNKNOWN) {
-        known = __builtin_cpu_supports("amx-bf16") && !syscall(SYS_arch_prctl, REQUEST, REGISTERS) ? YES : NO;
+        int granted = __builtin_cpu_supports("amx-bf16") &&
+                      !syscall(SYS_arch_prctl, REQUEST, REGISTERS);
+        known = granted ? YES : NO;
         __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
     }
     return known == YES;

@@ -130,6 +130,22 @@ def test_padding_does_not_matter(name: str, left: bool, dtype: torch.dtype) -> N
         assert torch.allclose(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_vectors_of_distances_that_nobody_sees_may_be_nan(dtype: torch.dtype) -> None:
+    """Rows then stand alone, with their values, also where no gradient is asked for."""
+    draw = drawing(3)
+    q, k, v = (draw(1, HEADS, 99, 40).to(dtype) for _ in range(3))
+    table = draw(1, 197, 40).to(dtype)
+    table[:, 99:-1] = torch.nan
+    out = attend(q, k, v, t.ValueTable(table, 98), causal=True, backend="native")
+    wide = (x.double() for x in (q, k, v))
+    seen = t.ValueTable(table.double().nan_to_num(), 98)
+    wanted = attend(*wide, seen, causal=True, backend="reference")
+    torch.testing.assert_close(
+        out.double(), wanted, atol=0.03 if dtype.itemsize == 2 else 1e-5, rtol=0
+    )
+
+
 def like_the_reference(
     terms: object, positions: Positions | None = None, same: object = None, **call: object
 ) -> None:
