@@ -19,6 +19,7 @@
 #include "attention_network.h"
 #include "attention_grid.h"
 #include "attention_query.h"
+#include "attention_softmax.h"
 #include "attention_forward.h"
 #include "attention_masked_query.h"
 #include "attention_workspace.h"

@@ -8,6 +8,9 @@ enum {
     EDGE = 16,
     MARGIN = 8,
     PITCH = TILE + 2 * EDGE,
+    /* Tiles of queries that one worker takes at a time. */
+    BLOCK_TILES = 4,
+    BLOCK_ROWS = BLOCK_TILES * TILE,
     /* Distances between two tiles, and as many more as vectors may run over. */
     REACH = 2 * TILE + 16,
 };
