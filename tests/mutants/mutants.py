@@ -239,7 +239,7 @@ MUTANTS = [
         "native/attention_product.h",
         "b += squares * b_row, depth -= squares, add = 1;",
         "b += squares * b_row, depth -= squares;",
-        f"{BACKENDS}_precision.py",
+        f"{BACKENDS}_hidden.py",
         MATRIX,
     ),
 ]
