@@ -48,7 +48,7 @@ def few_beside_cache(call: Call) -> int:
     """From how many queries on packing the keys of a cache pays; 0: as without a cache."""
     if _learns(call.q, call.k, call.v) or not _NO_MASK.isdisjoint(call.form.features):
         return 0
-    if _fills_squares(call) and all(feature in BARE for feature in call.form.features):
+    if _fills_squares(call):
         return _FEW_IN_SQUARES
     dtype = dtype_of(call.q, call.k)
     fast = dtype == torch.float32 or (dtype == torch.bfloat16 and not _is_wide())
@@ -66,7 +66,7 @@ def plain_reason(call: Call) -> str | None:
     if dtype_of(call.q, call.k) == torch.bfloat16 and _lacks_matrix_unit():
         return (
             "attention without bias and mask is left to SDPA in bfloat16, which it multiplies in a "
-            "matrix unit (AMX) that the compiler of these kernels did not know"
+            "matrix unit (AMX) that these kernels do not use"
         )
     usual = _LEARNING if _learns(call.q, call.k, call.v) else _PLAIN
     least, pairs = _PLAIN_IN.get(dtype_of(call.q, call.k), usual)
@@ -115,9 +115,12 @@ def decodes_fast(call: Call) -> bool:
 
 
 def _fills_squares(call: Call) -> bool:
-    """Whether heads share keys in bfloat16, and the kernels multiply it in a matrix unit."""
-    shares = call.q.shape[1] > call.k.shape[1]
-    return shares and dtype_of(call.q, call.k) == torch.bfloat16 and _has_matrix_unit()
+    """Whether heads share keys in bfloat16, nothing is added to their scores, and the kernels too
+    multiply in a matrix unit.
+    """
+    if call.q.shape[1] <= call.k.shape[1] or dtype_of(call.q, call.k) != torch.bfloat16:
+        return False
+    return _has_matrix_unit() and all(feature in BARE for feature in call.form.features)
 
 
 def _is_wide() -> bool:

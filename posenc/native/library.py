@@ -43,7 +43,7 @@ class Library:
         # Other versions of torch need not have this function.
         has_one = getattr(torch.cpu, "_is_amx_tile_supported", bool)
         held = torch.backends.cpu.get_cpu_capability() != "AVX512"
-        # Whether torch multiplies bfloat16 in a matrix unit for which these are not compiled.
+        # Whether torch multiplies bfloat16 in a matrix unit that these do not use.
         self.lacks_matrix_unit = has_one() and not held and not self.reaches("amx")
 
     @property
