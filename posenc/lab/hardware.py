@@ -65,10 +65,14 @@ def _device_name(device: str) -> str:
     return device
 
 
-def _cpu_name() -> str:
-    information = Path("/proc/cpuinfo")
+def _cpu_name(information: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name, on x86 with its family and model: several are called AMD EPYC."""
+    found = {"model name": platform.processor() or "unknown"}
     if information.exists():
-        for line in information.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
+        # Processors are paragraphs.
+        first = information.read_text(errors="replace").partition("\n\n")[0]
+        for line in first.splitlines():
+            key, _, told = line.partition(":")
+            found[key.strip()] = told.strip()
+    name, family, model = (found.get(key) for key in ("model name", "cpu family", "model"))
+    return f"{name} (family {family}, model {model})" if family and model else str(name)
