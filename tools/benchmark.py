@@ -1,13 +1,12 @@
 """Keep the results of a benchmark for the docs, and show them there.
 
-    python tools/benchmark.py posenc-bench/bench.json
+    python tools/benchmark.py posenc-bench/bench.json zen5
 
-writes docs/benchmark/SET.json, one recording for each instruction set that the C kernels may take,
-with times of four digits, which is more than clocks of a shared machine know. A recording of
-`--only` takes the place of its own cases, each of which then tells the command, the day and the
-machine by which it was `recorded`. `make generate` judges the times by the figures that the cases
-declare today, and shows them in the pages of the benchmark; the first recording also in the
-READMEs.
+writes docs/benchmark/zen5.json, one recording for each of RECORDINGS, with times of four digits,
+which is more than clocks of a shared machine know. A recording of `--only` takes the place of its
+own cases, each of which then tells the command, the day and the machine by which it was `recorded`.
+`make generate` judges the times by the figures that the cases declare today, and shows them in the
+pages of the benchmark; the first recording also in the READMEs.
 """
 
 import json
@@ -34,8 +33,14 @@ from posenc.bench.verdict import VERDICTS, Figure, Line, figures, headline, line
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "benchmark"
-# By the instruction set of the kernels, and what it is called; READMEs show the first.
-RECORDINGS = {"avx512bf16": "AVX-512 BF16", "amx": "AMX", "avx2": "AVX2"}
+# By the file's name, and what the kernels are for; READMEs show the first. A ratio is that of a
+# processor, not of an instruction set.
+RECORDINGS = {
+    "zen5": "Zen 5 / AVX-512 BF16",
+    "zen4": "Zen 4 / AVX-512 BF16",
+    "amx": "AMX",
+    "avx2": "AVX2",
+}
 PAGES = {language: ROOT / "docs" / language / "howto" / "benchmark.md" for language in ("en", "zh")}
 MARKS = "<!-- figures: make generate -->", "<!-- end of figures -->"
 README_MARKS = "<!-- speed: make generate -->", "<!-- end of speed -->"
@@ -57,7 +62,11 @@ def measured_again(report: dict[str, Any], language: str) -> str:
 
 
 def recordings() -> list[dict[str, Any]]:
-    return [json.loads((DATA / f"{kind}.json").read_text()) for kind in RECORDINGS]
+    """Those that are kept, each told what its kernels are for."""
+    return [
+        json.loads((DATA / f"{name}.json").read_text()) | {"kernels": kernels}
+        for name, kernels in RECORDINGS.items()
+    ]
 
 
 def pages() -> dict[Path, str]:
@@ -119,7 +128,7 @@ def words(report: dict[str, Any], found: Sequence[Result], language: str, key: s
         day=report["started"][:10],
         headline=said,
         noise=noise(found) or "",
-        native=RECORDINGS.get(machine["native"], machine["native"]),
+        kernels=report.get("kernels", machine["native"]),
         **{name: machine[name] for name in ("cpu", "cores", "torch")},
     )
 
@@ -245,15 +254,31 @@ def grid(head: Sequence[str], rows: Any) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in whole)
 
 
-if __name__ == "__main__":
-    recorded = json.loads(Path(sys.argv[1]).read_text())
+def keep(report: dict[str, Any], name: str) -> str:
+    """Write a report as the recording of this name, or into it, and say what it comes to.
+
+    Raises ValueError for another name, for other kernels than the recording's, and as `merged`.
+    """
+    if name not in RECORDINGS:
+        raise ValueError(f"a recording {name!r}: give one of {', '.join(RECORDINGS)}")
+    data = DATA / f"{name}.json"
     # Where the results were put is nobody's affair.
-    recorded["command"] = re.sub(r" --out[ =]\S+", "", recorded["command"])
-    kind = recorded["machine"]["native"]
-    if kind not in RECORDINGS:
-        sys.exit(f"the kernels ran by {kind!r}, and recordings are kept of {', '.join(RECORDINGS)}")
-    data = DATA / f"{kind}.json"
-    if data.exists() and "--only" in shlex.split(recorded["command"]):
-        recorded = merged(json.loads(data.read_text()), recorded)
-    data.write_text(json.dumps(kept(recorded), separators=(",", ":")) + "\n")
-    print(f"{data.relative_to(ROOT)}: {recorded['headline']}")
+    report = report | {"command": re.sub(r" --out[ =]\S+", "", report["command"])}
+    if data.exists():
+        known = json.loads(data.read_text())
+        own, other = known["machine"]["native"], report["machine"]["native"]
+        if own != other:
+            raise ValueError(f"{data.name} is of kernels for {own}, and these ran by {other}")
+        if "--only" in shlex.split(report["command"]):
+            report = merged(known, report)
+    data.write_text(json.dumps(kept(report), separators=(",", ":")) + "\n")
+    return f"{data.relative_to(ROOT)}: {report['headline']}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"python tools/benchmark.py FILE NAME, of {', '.join(RECORDINGS)}")
+    try:
+        print(keep(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]))
+    except ValueError as error:
+        sys.exit(str(error))

@@ -87,7 +87,7 @@ class TestRecording:
         told = benchmark.elsewhere(WHOLE, "en")
         title, _, said, _, *rows = told.splitlines()
         assert title == f"### With kernels for {WHOLE['machine']['native']}"
-        named = WHOLE | {"machine": WHOLE["machine"] | {"native": "avx2"}}
+        named = WHOLE | {"kernels": "AVX2"}
         assert benchmark.elsewhere(named, "zh").startswith("### 用 AVX2 内核\n")
         assert said.startswith("`posenc bench")
         cells = {row.split(" | ")[0].removeprefix("| "): row.split(" | ")[1:] for row in rows[2:]}
@@ -98,3 +98,23 @@ class TestRecording:
         assert of.startswith("0 of ")
         assert worst == "**1.50**, multiply in place, four tensors: 1.00"
         assert most == "1.3 times multiply in place, twice"
+
+    def test_a_recording_is_kept_by_its_name_for_the_kernels_that_it_is_of(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(benchmark, "DATA", tmp_path)
+        monkeypatch.setattr(benchmark, "ROOT", tmp_path)
+        run = {"command": "posenc bench --out /home/me/x"}
+        assert benchmark.keep(WHOLE | run, "zen5") == f"zen5.json: {WHOLE['headline']}"
+        written = json.loads((tmp_path / "zen5.json").read_text())
+        assert written["command"] == "posenc bench"
+        assert written["cases"] == WHOLE["cases"]
+        benchmark.keep(PART, "zen5")
+        joined = json.loads((tmp_path / "zen5.json").read_text())
+        assert [case.get("recorded") is None for case in joined["cases"]] == [False, True]
+        with pytest.raises(ValueError, match="'zen 5': give one of zen5, "):
+            benchmark.keep(WHOLE, "zen 5")
+        other = WHOLE | {"machine": WHOLE["machine"] | {"native": "sse2"}}
+        with pytest.raises(ValueError, match=r"zen5\.json is of kernels for \w+, and .* by sse2"):
+            benchmark.keep(other, "zen5")
+        assert json.loads((tmp_path / "zen5.json").read_text()) == joined
