@@ -18,9 +18,9 @@ BARE = (Feature.ROTATION, Feature.POLAR, Feature.QUERY_SCALE)
 # With fewer queries, packing the keys costs more than what the kernel saves; one packs none. Where
 # heads share keys, SDPA takes them as rows of one product, which is faster but in 16 bits.
 FEW_QUERIES, FEW_SHARING = 8, 12
-# The same where there are more keys, as in a cache, in float32 and, with less than AVX-512, in
-# bfloat16, of what SDPA can add as a mask: it takes large masks for up to 16 queries alone. Packing
-# pays from 12 queries on with AVX-512 on one machine, from 24 on another, with AVX2 from 40.
+# The same where there are more keys, as in a cache, in float32 and bfloat16 with less than AVX-512,
+# of what SDPA can add as a mask: it takes large masks for up to 16 queries alone, and packing pays
+# from 40 on.
 _FEW_BESIDE_CACHE = 17
 _NO_MASK = {Feature.VECTORS, Feature.OWN_VECTORS, Feature.VALUE_VECTORS, Feature.COUNTS}
 HALVES = torch.bfloat16, torch.float16
@@ -51,8 +51,8 @@ def few_beside_cache(call: Call) -> int:
     if _fills_squares(call):
         return _FEW_IN_SQUARES
     dtype = dtype_of(call.q, call.k)
-    fast = dtype == torch.float32 or (dtype == torch.bfloat16 and not _is_wide())
-    return _FEW_BESIDE_CACHE if fast else 0
+    narrow = dtype in (torch.float32, torch.bfloat16) and not _is_wide()
+    return _FEW_BESIDE_CACHE if narrow else 0
 
 
 def plain_reason(call: Call) -> str | None:

@@ -64,7 +64,7 @@ def test_auto_takes_it_where_sdpa_would_need_a_matrix(monkeypatch: pytest.Monkey
             "under 32 queries or 8192 pairs of all heads\nsdpa: taken"
         )
     said = explain_backend(q[:, :, :2], q, q, pe.ALiBi(2), causal=True)
-    assert said.startswith("native: fewer than 17 queries are left to others")
+    assert said.startswith("native: fewer than 8 queries are left to others")
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -120,7 +120,7 @@ def test_fewer_queries_are_few_where_no_head_shares_its_keys(
 @pytest.mark.parametrize(
     ("wide", "dtype", "few"),
     [
-        (True, torch.float32, 17),
+        (True, torch.float32, 8),
         (False, torch.float32, 17),
         (False, torch.bfloat16, 17),
         (True, torch.float64, 8),
