@@ -3,8 +3,8 @@
 A step of decoding takes so little time that checking the call, lowering the encoding and choosing a
 backend would be most of it. Where terms follow from the number of a token alone, as those of RoPE,
 of biases by distance, of windows, chunks and sinks, learned ones too, of lists of these and of no
-position do, they are made for many tokens to come at once. Padding before the first token of a row
-shifts its numbers, and hides keys.
+position do, they are made for many tokens to come at once. Padding shifts the numbers of a row, and
+hides keys.
 """
 
 from dataclasses import replace
@@ -154,20 +154,20 @@ def _of_parts(
 
 
 def _counts(placed: Positions) -> bool:
-    """Whether each row counts its tokens from 0, behind padding where it has any."""
+    """Whether each row counts its tokens from 0, and none of its padding."""
     keys = placed.keys
     if not placed.unit_step or keys.document is not None or keys.position.ndim == 3:
         return False
     if placed.in_order and placed.extent is None:
         # Without an extent positions are less than the number of keys.
         return True
-    order = torch.arange(keys.count, device=keys.position.device)
-    if keys.valid is not None:
-        order = order - (~keys.valid).sum(dim=-1, keepdim=True)
-        if not torch.equal(keys.valid, order >= 0):
-            return False
+    if keys.valid is None:
+        count = torch.arange(keys.count, device=keys.position.device)
+        real = count >= 0
+    else:
+        real, count = keys.valid, keys.valid.cumsum(dim=-1) - 1
     told = [x for x in (keys.position, keys.order) if x is not None]
-    return all(bool(((x == order) | (order < 0)).all()) for x in told)
+    return all(bool(((x == count) | ~real).all()) for x in told)
 
 
 def _looking_ahead(
@@ -228,8 +228,11 @@ def _looking_ahead(
     bias = None if bias is None else bias[None, :, None]
     valid, padding = positions.keys.valid, None
     if valid is not None and not bool(valid.all()):
-        shown = valid[:, None, None]
-        padding = numbers(shown, dtype)
+        # Slots are as far apart as tokens where padding comes before all of them.
+        by_slot = bias is not None or seen.window is not None
+        if by_slot and bool((valid[:, :-1] & ~valid[:, 1:]).any()):
+            return long_way
+        padding = numbers(valid[:, None, None], dtype)
     # As the kernel reads it, not made anew in every step.
     sink = None if added.sink is None else added.sink.detach().double()
     rules = {"window": seen.window, "sinks": seen.sinks, "chunk": seen.chunk}

@@ -64,16 +64,6 @@ def test_terms_for_another_batch_are_refused_as_ever() -> None:
         steps.step()
 
 
-def test_padding_behind_a_prompt_is_carried_on_the_long_way(taken: list[bool]) -> None:
-    steps = Steps(pe.Rotary(DIM), pe.Cache())
-    mask = torch.ones(2, 5, dtype=torch.bool)
-    mask[0, 3:] = False
-    positions = pe.Positions.build(5, attention_mask=mask, causal=True)
-    attention.attend(*steps.tokens(5), steps.encoding, positions=positions, cache=steps.cache)
-    steps.step()
-    assert taken == [False]
-
-
 @pytest.mark.parametrize("where", ["short", "long"])
 @pytest.mark.parametrize("cache", [pe.Cache, lambda: pe.StaticCache(16)], ids=["growing", "static"])
 def test_rows_take_their_padding_along(

@@ -15,7 +15,8 @@ DIM, HEADS = 16, 4
 class Steps:
     """Tokens that come one by one, after a prompt.
 
-    padding  how many of the prompt's tokens are padding in each row; None: nobody tells
+    padding  how many of the prompt's tokens are padding in each row, below 0 behind the others;
+             None: nobody tells
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class Steps:
     def prompt(self, count: int = 5) -> None:
         where = {}
         if self.padding is not None:
-            mask = torch.arange(count) >= torch.tensor(self.padding)[:, None]
+            told, slots = torch.tensor(self.padding)[:, None], torch.arange(count)
+            mask = (slots >= told) & (slots < count + told.clamp(max=0))
             where["positions"] = pe.Positions.build(attention_mask=mask, causal=True)
         attention.attend(*self.tokens(count), self.encoding, causal=True, cache=self.cache, **where)
 
