@@ -37,7 +37,11 @@ INLINE void unpack_16(const int64_t type, const REAL *from, REAL factor, int64_t
 INLINE void copy_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
     int64_t c = 0;
     for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c) * factor);
-    for (; c < width; c++) to[c] = from[c] * factor;
+    if (c == width) return;
+    if (c > 0)
+        put(to + width - WIDE, get(from + width - WIDE) * factor);
+    else
+        put_first(to, get_first(from, width) * factor, width);
 }
 
 /* to[c] += factor * from[c] */
@@ -47,18 +51,28 @@ INLINE void add_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
     for (; c < width; c++) to[c] += factor * from[c];
 }
 
+/* A row, zeros behind it. */
+INLINE void pad_row(const REAL *from, int64_t width, REAL *to, int64_t pitch) {
+    int64_t c = 0;
+    for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c));
+    if (c < width) put(to + c, get_first(from + c, width - c)), c += WIDE;
+    for (; c < pitch; c += WIDE) put(to + c, all(0));
+}
+
 /* `count` rows of a tensor, converted, their columns padded with zeros. */
 static void pack_rows(const void *x, int64_t type, int64_t offset, int64_t stride, int64_t count,
                       int64_t width, REAL *to, int64_t pitch) {
     for (int64_t r = 0; r < count; r++, to += pitch) {
         int64_t at = offset + r * stride;
+        if (type == REAL_TYPE) {
+            pad_row((const REAL *)x + at, width, to, pitch);
+            continue;
+        }
+        for (int64_t c = width / WIDE * WIDE; c < pitch; c += WIDE) put(to + c, all(0));
         if (type == PE_BFLOAT16)
             pack_16(PE_BFLOAT16, (const uint16_t *)x + at, width, to);
-        else if (type == PE_FLOAT16)
-            pack_16(PE_FLOAT16, (const uint16_t *)x + at, width, to);
         else
-            copy_row(to, 1, (const REAL *)x + at, width);
-        for (int64_t c = width; c < pitch; c++) to[c] = 0;
+            pack_16(PE_FLOAT16, (const uint16_t *)x + at, width, to);
     }
 }
 

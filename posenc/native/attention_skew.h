@@ -50,10 +50,8 @@ static const REAL *slice_columns(const REAL *table, int64_t rows, int64_t depth,
 static void copy_slice(const REAL *table, int64_t rows, int64_t width, int64_t first,
                        int64_t count, REAL *to) {
     int64_t pitch = pitch_of(width);
-    for (int64_t t = 0; t < count; t++, to += pitch) {
-        copy_row(to, 1, table + clamped(first + t, rows) * width, width);
-        for (int64_t c = width; c < pitch; c++) to[c] = 0;
-    }
+    for (int64_t t = 0; t < count; t++, to += pitch)
+        pad_row(table + clamped(first + t, rows) * width, width, to, pitch);
 }
 
 /* A slice (REACH, pitch_of(width)): where it lies, or in the buffer. */

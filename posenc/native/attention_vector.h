@@ -13,6 +13,35 @@ INLINE vr get(const REAL *x) { vr v; memcpy(&v, x, sizeof v); return v; }
 INLINE void put(REAL *x, vr v) { memcpy(x, &v, sizeof v); }
 INLINE vr all(REAL x) { return x - (vr){0}; }
 
+/* The first `count` numbers of a vector: zeros after those that are read, and what lies behind those
+   that are written stays. */
+#if defined(__AVX512F__) && IS_FLOAT
+INLINE vr get_first(const REAL *x, int64_t count) {
+    return (vr)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), x);
+}
+INLINE void put_first(REAL *x, vr v, int64_t count) {
+    _mm512_mask_storeu_ps(x, (__mmask16)((1u << count) - 1), (__m512)v);
+}
+#elif defined(__AVX512F__)
+INLINE vr get_first(const REAL *x, int64_t count) {
+    return (vr)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), x);
+}
+INLINE void put_first(REAL *x, vr v, int64_t count) {
+    _mm512_mask_storeu_pd(x, (__mmask8)((1u << count) - 1), (__m512d)v);
+}
+#else
+INLINE vr get_first(const REAL *x, int64_t count) {
+    REAL first[sizeof(vf) / sizeof(REAL)] = {0};
+    for (int64_t i = 0; i < count; i++) first[i] = x[i];
+    return get(first);
+}
+INLINE void put_first(REAL *x, vr v, int64_t count) {
+    REAL first[sizeof(vf) / sizeof(REAL)];
+    put(first, v);
+    for (int64_t i = 0; i < count; i++) x[i] = first[i];
+}
+#endif
+
 INLINE vr chosen(vw where, vr x) { return (vr)((vw)x & where); }
 
 /* x, and -infinity where it is not seen. */
