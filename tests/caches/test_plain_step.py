@@ -114,7 +114,7 @@ def test_a_bias_is_the_same_to_a_rounding(
         actual = short.run(count)
         # Those are counted from where a row begins, and distances where padding is between.
         counted = any(isinstance(x, (pe.Sinks, pe.Chunked)) for x in flatten(encoding))
-        short_way = padding is None or not counted and min(padding) >= 0
+        short_way = padding is None or (not counted and min(padding) >= 0)
         assert taken == first(padding) + count * [short_way or encoding == []]
         the_long_way()
         long = Steps(encoding, CACHES[cache](), dtype, shared, padding)
