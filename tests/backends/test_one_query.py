@@ -143,6 +143,13 @@ def test_any_strides_are_read(backend: str) -> None:
     torch.testing.assert_close(one_query(*across[:3], 0.3, across[3]), expected)
     apart = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     torch.testing.assert_close(one_query(*apart, 0.3, mask), expected)
+    # One number has any step, and `contiguous` leaves it.
+    x = [*qkv(keys=1, width=1, dim=1), mask[..., :1].clone()]
+    for some in ([3], [0, 1, 2], [0, 1, 2, 3]):
+        stepped = [
+            y.as_strided(y.shape, (*y.stride()[:3], 5 if i in some else 1)) for i, y in enumerate(x)
+        ]
+        assert torch.equal(one_query(*stepped[:3], 0.3, stepped[3]), one_query(*x[:3], 0.3, x[3]))
 
 
 def test_packed_documents_are_told_apart(taken: list[bool]) -> None:
