@@ -39,13 +39,14 @@ def attend(
     *q_steps, _, by_q = q.stride()
     *k_steps, by_k = k.stride()
     *v_steps, by_v = v.stride()
-    if not by_q == by_k == by_v == 1:
-        return attend(_by_number(q), _by_number(k), _by_number(v), scale, mask, sink)
+    # One number alone has any step, which `contiguous` leaves and nothing reads.
+    if (width > 1 and not by_q == by_k == 1) or (value_width > 1 and by_v != 1):
+        return attend(q.contiguous(), k.contiguous(), v.contiguous(), scale, mask, sink)
     address, mask_steps = 0, (0, 0)
     if mask is not None:
         by_row, by_head, _, by_key = mask.stride()
-        if by_key != 1:
-            return attend(q, k, v, scale, _by_number(mask), sink)
+        if keys > 1 and by_key != 1:
+            return attend(q, k, v, scale, mask.contiguous(), sink)
         address = mask.data_ptr()
         mask_steps = by_row if mask.shape[0] > 1 else 0, by_head if mask.shape[1] > 1 else 0
     out = q.new_empty(batch, heads, 1, value_width)
@@ -71,8 +72,3 @@ def attend(
     memory = q.new_empty(workers * scratch(call), dtype=torch.uint8)
     kernel(call, memory.data_ptr())
     return out
-
-
-def _by_number(x: Tensor) -> Tensor:
-    """x with the numbers of a row side by side; `contiguous` leaves one number any step."""
-    return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)
