@@ -12,7 +12,7 @@ anything nor declines, and else the first that lacks nothing:
                16 bits; in float16 under 8 queries or 2**11 pairs; with dropout under 16
                queries), which is SDPA's. Few are 2 to 7, and 2 to 11 where heads share keys in
                more than 16 bits; without gradients and with more keys, but of vectors by distance
-               and counts, 2 to 16 in float32 and, with less than AVX-512, in bfloat16. Of them it
+               and counts, 2 to 16 in float32 and bfloat16 with less than AVX-512. Of them it
                takes those with zones, a table of values or a window that hides 3 of 4 keys, and in
                16 bits, in bfloat16 with AVX-512 alone: those that meet 256 keys or more for each
                head that shares them (in bfloat16 one head, in float16 up to 4), and causal ones of
