@@ -33,15 +33,13 @@ INLINE void unpack_16(const int64_t type, const REAL *from, REAL factor, int64_t
     }
 }
 
-/* to[c] = factor * from[c] */
+/* to[c] = factor * from[c]; the last vector overlaps the one before it. */
 INLINE void copy_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
-    int64_t c = 0;
-    for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c) * factor);
-    if (c == width) return;
-    if (c > 0)
-        put(to + width - WIDE, get(from + width - WIDE) * factor);
-    else
-        put_first(to, get_first(from, width) * factor, width);
+    for (int64_t c = 0; c < width && width >= WIDE; c += WIDE) {
+        int64_t at = least(c, width - WIDE);
+        put(to + at, get(from + at) * factor);
+    }
+    if (width < WIDE) put_first(to, get_first(from, width) * factor, width);
 }
 
 /* to[c] += factor * from[c] */
@@ -55,8 +53,7 @@ INLINE void add_row(REAL *to, REAL factor, const REAL *from, int64_t width) {
 INLINE void pad_row(const REAL *from, int64_t width, REAL *to, int64_t pitch) {
     int64_t c = 0;
     for (; c + WIDE <= width; c += WIDE) put(to + c, get(from + c));
-    if (c < width) put(to + c, get_first(from + c, width - c)), c += WIDE;
-    for (; c < pitch; c += WIDE) put(to + c, all(0));
+    for (; c < pitch; c += WIDE) put(to + c, c < width ? get_first(from + c, width - c) : all(0));
 }
 
 /* `count` rows of a tensor, converted, their columns padded with zeros. */
