@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from posenc.errors import ConfigError, UnsupportedError, installing
+from posenc.models.attach.record import replaced_in
 from posenc.models.read.gguf.header import is_gguf, read_gguf_header
 
 
@@ -48,9 +49,10 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
     except Exception as error:
         # What a damaged file makes its readers raise is of no common class.
         raise ConfigError(f"{path} is no model that transformers loads: {error}") from error
-    missing = sorted(told["missing_keys"])
-    # Of a model that was saved with posenc attached, a table that it replaced is not in the files.
-    if missing and getattr(config, "posenc", None) is None:
+    # A table that posenc replaced is not in the files of a model that was saved with it attached.
+    replaced = replaced_in(getattr(config, "posenc", None))
+    missing = sorted(x for x in told["missing_keys"] if not f".{x}".endswith(replaced))
+    if missing:
         raise ConfigError(
             f"{path} lacks {len(missing)} weights of {type(model).__name__}, "
             f"{', '.join(missing[:3])} among them, which would be drawn at "

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 import posenc as pe
@@ -10,7 +11,7 @@ from posenc.models.loading import load_model
 from tests.support.gguf_files import sizes, write_gguf
 from tests.support.small_models import llama
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 
 def test_what_lacks_a_weight_is_refused(tmp_path: Path) -> None:
@@ -21,6 +22,37 @@ def test_what_lacks_a_weight_is_refused(tmp_path: Path) -> None:
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, file, metadata={"format": "pt"})
     with pytest.raises(pe.ConfigError, match=r"lacks 1 weights of LlamaForCausalLM, model\.layers"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("record", [3, ["wpe"], {"replaced": 3}, {"replaced": [3]}])
+def test_a_record_that_is_none_is_refused(tmp_path: Path, record: object) -> None:
+    model = llama()
+    model.config.posenc = record
+    model.save_pretrained(tmp_path)
+    with pytest.raises(pe.ConfigError, match=r"config\.posenc is no record"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("lost", [None, "mlp.c_fc.weight", "ln_1.bias"])
+def test_a_model_saved_with_posenc_attached_lacks_its_table_alone(
+    tmp_path: Path, lost: str | None
+) -> None:
+    config = transformers.GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4)
+    model = transformers.GPT2LMHeadModel(config)
+    pe.attach(model, pe.ALiBi(4))
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights = load_file(file)
+    assert "transformer.wpe.weight" not in weights
+    if lost is None:
+        pe.attach(again := load_model(tmp_path).model)
+        ids = torch.tensor([[1, 2, 3]])
+        assert torch.equal(again(ids).logits, model.eval()(ids).logits)
+        return
+    del weights[f"transformer.h.1.{lost}"]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(pe.ConfigError, match=rf"lacks 1 weights of GPT2LMHeadModel.*{lost}"):
         load_model(tmp_path)
 
 

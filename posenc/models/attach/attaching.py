@@ -218,7 +218,7 @@ def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | No
 def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, saved: bool) -> None:
     """The model's config tells of the encodings, and what is learned becomes the model's."""
     model = body.model
-    attachment.put(model.config, "posenc", recorded(layers))
+    attachment.put(model.config, "posenc", recorded(layers, body.weights_of_table()))
     distinct = {id(part): part for parts in layers for part in parts}
     learned = nn.ModuleList(x for x in distinct.values() if any(True for _ in x.parameters()))
     if not learned:

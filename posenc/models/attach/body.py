@@ -51,6 +51,12 @@ class Body:
         rotary = next((x.rotary for x in self.layers if x.rotary), None)
         return rotary.settings.get("layout", "half") if rotary else None
 
+    def weights_of_table(self) -> list[str]:
+        """How the names of the weights of the table of positions end in files."""
+        if self.table is None:
+            return []
+        return [f"{self.table.name}.{weight}" for weight in self.table.module.state_dict()]
+
     @classmethod
     def of(cls, model: Any, spec: ModelSpec) -> "Body":
         """The parts of this model. Raises UnsupportedError where there is no way in."""

@@ -1,6 +1,6 @@
 """Encodings of an attached model, written into its config.json and read back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ Layers = list[tuple[Encoding, ...]]
 _ENCODING, _SCALING, _LOST = "encoding_name", "scaling_name", "not_written"
 
 
-def recorded(layers: Layers) -> dict[str, Any]:
-    """The encodings once each, and for each layer the numbers of its own."""
+def recorded(layers: Layers, replaced: Sequence[str]) -> dict[str, Any]:
+    """The encodings once each, for each layer the numbers of its own, and how the names end of the
+    weights that give way to them, which no file has."""
     distinct = {id(part): part for parts in layers for part in parts}
     numbers = {key: number for number, key in enumerate(distinct)}
     return {
         "encodings": [_written(part) for part in distinct.values()],
         "layers": [[numbers[id(part)] for part in parts] for parts in layers],
+        "replaced": list(replaced),
     }
 
 
@@ -33,6 +35,18 @@ def restored(record: Mapping[str, Any]) -> Layers:
         return [tuple(encodings[number] for number in row) for row in record["layers"]]
     except (KeyError, TypeError, IndexError) as error:
         raise ConfigError(f"config.posenc is no record of posenc.attach: {error!r}") from error
+
+
+def replaced_in(record: Any) -> tuple[str, ...]:
+    """How the names end of weights that gave way to what was recorded; None is no record.
+
+    Raises ConfigError for what is no record.
+    """
+    told = {} if record is None else record
+    names = told.get("replaced", []) if isinstance(told, Mapping) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"config.posenc is no record of posenc.attach: {record!r}")
+    return tuple(f".{name}" for name in names)
 
 
 def load_parameters(learned: nn.ModuleList, folder: Path) -> None:
