@@ -38,6 +38,7 @@ CAN = frozenset(
     }
 )
 _WIDEST = 256
+_FARTHEST = 2**30
 
 
 def attend(call: Call) -> Tensor:
@@ -89,8 +90,8 @@ def _without_lists(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) ->
     offsets = call.form.offsets
     seen = call.form.visibility
     plain = call.form.plain and seen.chunk is None
-    # Plain positions are counted in 32 bits, and a wider window hides nothing of them.
-    width = 0 if seen.window is None or (plain and seen.window >= 2**31) else seen.window
+    # Plain positions are fewer, and sums of two are counted in 32 bits.
+    width = 0 if seen.window is None or (plain and seen.window >= _FARTHEST) else seen.window
     return Inputs(
         q,
         k,
@@ -106,8 +107,8 @@ def _without_lists(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) ->
         scale=scale,
         causal=seen.causal,
         width=width,
-        sinks=seen.sinks,
-        prefix=seen.prefix,
+        sinks=min(seen.sinks, _FARTHEST) if plain else seen.sinks,
+        prefix=min(seen.prefix, _FARTHEST) if plain else seen.prefix,
         plain=plain,
         lse=call.lse,
     )

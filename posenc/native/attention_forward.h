@@ -2,7 +2,7 @@
 
 /* What one worker keeps; `head` is whose tables are transposed, of words or of numbers. */
 struct forward {
-    REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside;
+    REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside, *rest;
     REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *table_rows;
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words, *k_rows, *v_pairs, *words;
@@ -28,6 +28,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->mirror = p->on_key.weight ? take_tile(memory) : 0;
     w->bias = take(memory, REACH);
     w->beside = take(memory, TILE);
+    w->rest = take(memory, TILE);
     w->query_table = take_columns(memory, &p->on_query, p->width);
     w->key_table = take_columns(memory, &p->on_key, p->width);
     w->columns = take(memory, p->width * REACH);
@@ -59,8 +60,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
     grid_meet(p, &w->grid, m, k, b);
-    double origin = origin_of(p, b, h, q);
-    int plain = !fill_offsets(p, k, b, h, origin, w->beside);
+    int plain = !fill_offsets(p, k, b, h, w->beside, w->rest);
     const REAL *far = 0;
     if (p->on_query.weight) {
         int64_t first = lowest + p->on_query.zero, rows = p->on_query.rows;
@@ -78,7 +78,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         int side = far_side(m, p->on_key.zero, rows);
         if (side) {
             for (int64_t j = 0; j < k->count; j++)
-                w->beside[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
+                w->rest[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
             plain = 0;
         } else {
             add_of_keys(w->of_key, m, p->width, w->k, w->k_rows, w->key_table, rows, first,
@@ -98,11 +98,11 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
         bias = network_row(p, &w->network, m, bias, i);
         bias = grid_row(p, &w->grid, q, b, i, bias);
-        REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
-        own += far ? far[i] * scale : 0;
+        REAL own[2];
+        offset_of(p, b, h, q->start + i, far ? far[i] * scale : 0, own);
         REAL *peak = w->peak + row + i, *sum = w->sum + (row + i) * WIDE;
         REAL *out = w->out + (row + i) * values;
-        scores_of_any_row(plain, content, scale, bias, w->beside, own, &seen, s);
+        scores_of_any_row(plain, content, scale, bias, w->beside, w->rest, own, &seen, s);
         if (rounded && seen.masked)
             soften_row(1, s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
         else if (rounded)

@@ -136,12 +136,11 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
     grid_meet(p, &w->grid, m, k, b);
-    double origin = origin_of(p, b, h, q);
-    int plain = !fill_offsets(p, k, b, h, origin, w->beside) && !query_side && !key_side;
+    int plain = !fill_offsets(p, k, b, h, w->beside, w->rest) && !query_side && !key_side;
     REAL scale = (REAL)(p->scale * LOG16E);
     if (key_side)
         for (int64_t j = 0; j < k->count; j++)
-            w->beside[j] += w->key_far[(key_side > 0) * TILE + j] * scale;
+            w->rest[j] += w->key_far[(key_side > 0) * TILE + j] * scale;
     const REAL *query_far = w->query_far + (query_side > 0) * p->queries + q->start;
     const REAL *value_far = w->value_far + (value_side > 0) * p->queries + q->start;
     const REAL *peak = (const REAL *)p->peak + (b * p->heads + h) * p->queries + q->start;
@@ -164,8 +163,8 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
         bias = network_row(p, &w->network, m, bias, i);
         bias = grid_row(p, &w->grid, q, b, i, bias);
-        REAL own = p->q_offset ? (REAL)((offset_of(p, b, h, q->start + i) - origin) * LOG16E) : 0;
-        own += query_side ? query_far[i] * scale : 0;
+        REAL own[2];
+        offset_of(p, b, h, q->start + i, query_side ? query_far[i] * scale : 0, own);
         REAL kept[TILE], shift = value_side ? value_far[i] : 0;
         if (p->dropout > 0) {
             draw_kept(p, b, h, q->start + i, k->start, kept);
@@ -174,7 +173,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
         }
         const REAL *grad_weights = w->grad_weights + i * PITCH;
         REAL delta = w->delta[q->start + i];
-        scores_of_any_row(plain, content, scale, bias, w->beside, own, &seen, s);
+        scores_of_any_row(plain, content, scale, bias, w->beside, w->rest, own, &seen, s);
         if (seen.masked)
             backward_row(s, seen.first, seen.end, grad_weights, peak[i], factor[i], delta, shift,
                          weights, grads, key_sums);

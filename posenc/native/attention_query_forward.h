@@ -18,18 +18,16 @@ INLINE void query_row(const struct pe_attention *p, struct forward *w, const str
                       int64_t from, int64_t to, const struct rows *keys) {
     const REAL *query = w->q + row * pitch_of(p->width);
     REAL *scores = w->scores + row * TILE, *weights = w->weights + row * TILE;
-    REAL scale = (REAL)(p->scale * LOG16E), all_keys = 0;
+    REAL scale = (REAL)(p->scale * LOG16E), far = 0, all_keys[2];
     int64_t values = pitch_of(p->value_width);
     fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
     grid_meet(p, &w->grid, m, k, b);
-    double origin = origin_of(p, b, h, q);
-    fill_offsets(p, k, b, h, origin, w->beside);
-    if (p->q_offset) all_keys = (REAL)((offset_of(p, b, h, q->start) - origin) * LOG16E);
+    fill_offsets(p, k, b, h, w->beside, w->rest);
     if (p->on_query.weight) {
         int side = far_side(m, p->on_query.zero, p->on_query.rows);
         if (side)
-            all_keys += w->far[(side > 0) * BLOCK_ROWS + row] * scale;
+            far = w->far[(side > 0) * BLOCK_ROWS + row] * scale;
         else
             dots_with_table(&p->on_query, h, p->width, from, to, m->distance + p->on_query.zero,
                             query, w->table_rows, scores);
@@ -43,7 +41,8 @@ INLINE void query_row(const struct pe_attention *p, struct forward *w, const str
     const REAL *bias = network_row(p, &w->network, m, w->bias, 0);
     bias = grid_row(p, &w->grid, q, b, 0, bias);
     struct seen seen = seen_of(from, to);
-    scores_of_row(0, 1, scores, scale, bias, w->beside, all_keys, &seen, s);
+    offset_of(p, b, h, q->start, far, all_keys);
+    scores_of_row(0, 1, scores, scale, bias, w->beside, w->rest, all_keys, &seen, s);
     soften_row(0, s, seen.first, seen.end, weights, w->peak + row, w->sum + row * WIDE,
                w->out + row * values, values, w->far_sum + row);
     if (p->dropout > 0) drop_row(p, b, h, q->start, k->start, weights);

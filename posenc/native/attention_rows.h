@@ -16,24 +16,30 @@ static int fill_bias(const struct pe_attention *p, const struct meeting *m, int6
     return 1;
 }
 
-/* What a key adds in every row and a row in every key, in units of log 16, from one origin. */
+/* x in units of log 16, as a number and what is lost of it: offsets of a row and of a key may be large
+   and cancel, and their differences matter. */
+INLINE void split(double x, REAL *high, REAL *low) {
+    *high = (REAL)(x * LOG16E);
+    double rest = x * LOG16E - (double)*high;
+    *low = isfinite(rest) ? (REAL)rest : 0;
+}
+
+/* What a key adds in every row, in two parts. Returns whether there is any. */
 static int fill_offsets(const struct pe_attention *p, const struct tile *k, int64_t b, int64_t h,
-                        double origin, REAL *beside) {
-    for (int64_t j = 0; j < TILE; j++) beside[j] = 0;
+                        REAL *beside, REAL *rest) {
+    for (int64_t j = 0; j < TILE; j++) beside[j] = rest[j] = 0;
     if (!p->k_offset) return 0;
     const double *x = p->k_offset + b * p->k_offset_step + h * p->keys + k->start;
-    for (int64_t j = 0; j < k->count; j++) beside[j] = (REAL)((x[j] + origin) * LOG16E);
+    for (int64_t j = 0; j < k->count; j++) split(x[j], beside + j, rest + j);
     return 1;
 }
 
-INLINE double offset_of(const struct pe_attention *p, int64_t b, int64_t h, int64_t i) {
-    return p->q_offset ? p->q_offset[b * p->q_offset_step + h * p->queries + i] : 0.0;
-}
-
-/* The origin for the rows of a tile: the offset of its first, which may be one that no other knows. */
-INLINE double origin_of(const struct pe_attention *p, int64_t b, int64_t h, const struct tile *q) {
-    double x = offset_of(p, b, h, q->start);
-    return isfinite(x) ? x : 0.0;
+/* What row i adds in every key, and `more`, which is no offset. */
+INLINE void offset_of(const struct pe_attention *p, int64_t b, int64_t h, int64_t i, REAL more,
+                      REAL own[2]) {
+    own[0] = own[1] = 0;
+    if (p->q_offset) split(p->q_offset[b * p->q_offset_step + h * p->queries + i], own, own + 1);
+    own[1] += more;
 }
 
 /* Of a row of a tile the columns that are seen, from .. to, and the vectors that hold them. */
@@ -49,10 +55,11 @@ INLINE struct seen seen_of(int64_t from, int64_t to) {
     return (struct seen){masked, from, to, first, end};
 }
 
-/* s = scale * content + bias + beside + row, -inf where it is not seen, in units of log 16. */
+/* s = scale * content + bias + beside + row, -inf where it is not seen, in units of log 16. Beside and
+   row come in two parts each, of which the large ones meet first. */
 INLINE void scores_of_row(const int plain, const int masked, const REAL *content, REAL scale,
-                          const REAL *bias, const REAL *beside, REAL row, const struct seen *seen,
-                          vr *s) {
+                          const REAL *bias, const REAL *beside, const REAL *rest,
+                          const REAL row[2], const struct seen *seen, vr *s) {
     const int64_t vectors = TILE / WIDE;
 #pragma GCC unroll 16
     for (int64_t n = 0; n < vectors; n++) {
@@ -61,22 +68,24 @@ INLINE void scores_of_row(const int plain, const int masked, const REAL *content
             continue;
         }
         s[n] = get(content + n * WIDE) * scale + get(bias + n * WIDE);
-        if (!plain) s[n] += get(beside + n * WIDE) + row;
+        if (!plain)
+            s[n] += (get(beside + n * WIDE) + row[0]) + (get(rest + n * WIDE) + row[1]);
         if (masked) s[n] = hidden_but(lanes_in(n, seen->from, seen->to), s[n]);
     }
 }
 
 /* The same where neither is known beforehand. */
 INLINE void scores_of_any_row(int plain, const REAL *content, REAL scale, const REAL *bias,
-                              const REAL *beside, REAL row, const struct seen *seen, vr *s) {
+                              const REAL *beside, const REAL *rest, const REAL row[2],
+                              const struct seen *seen, vr *s) {
     if (plain && !seen->masked)
-        scores_of_row(1, 0, content, scale, bias, beside, row, seen, s);
+        scores_of_row(1, 0, content, scale, bias, beside, rest, row, seen, s);
     else if (plain)
-        scores_of_row(1, 1, content, scale, bias, beside, row, seen, s);
+        scores_of_row(1, 1, content, scale, bias, beside, rest, row, seen, s);
     else if (!seen->masked)
-        scores_of_row(0, 0, content, scale, bias, beside, row, seen, s);
+        scores_of_row(0, 0, content, scale, bias, beside, rest, row, seen, s);
     else
-        scores_of_row(0, 1, content, scale, bias, beside, row, seen, s);
+        scores_of_row(0, 1, content, scale, bias, beside, rest, row, seen, s);
 }
 
 static REAL sum_of_row(const REAL *row) {

@@ -2,7 +2,7 @@
 
 struct backward {
     REAL *q, *k, *v, *grad_out, *k_columns, *v_columns, *scores, *grad_weights, *weights, *grads;
-    REAL *mirror, *bias, *beside, *columns, *slice, *slice_grad, *key_sums, *diagonals;
+    REAL *mirror, *bias, *beside, *rest, *columns, *slice, *slice_grad, *key_sums, *diagonals;
     REAL *q_grad, *k_grad, *v_grad;
     /* Of each query what is taken off the gradients of its weights (grad_out . out, less grad_mass *
        mass), 1 / mass, and whether its tile holds finite numbers alone. Where 1 / mass is 0 the query
@@ -55,6 +55,7 @@ static void backward_scratch(const struct pe_attention *p, struct scratch *memor
     w->mirror = take_tile(memory);
     w->bias = take(memory, REACH);
     w->beside = take(memory, TILE);
+    w->rest = take(memory, TILE);
     w->key_sums = take(memory, TILE);
     w->diagonals = take(memory, REACH);
     w->columns = take(memory, gathers ? wide * REACH : wide);

@@ -7,8 +7,8 @@ from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.scores import (
     REBASE,
     ends_of_table,
-    first_offset,
     key_side,
+    offsets_of,
     query_side,
     row_shift,
     slopes_of,
@@ -57,13 +57,10 @@ def forward_kernel(
     k_offset += batch * offset_stride * heads * k_len + far * k_len
     bias = ends_of_table(table, size, TABLE)
     slopes = slopes_of(past, future, head, SLOPE)
-    first = first_offset(q_offset, m0, OFFSETS)
+    offsets = offsets_of(q_offset, i, q_len, OFFSETS, lse.dtype.element_ty)
     queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
     base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
-    shift = row_shift(
-        i, queries[0], base, slopes[0], q_offset, first, q_len,
-        KEY_ONLY, OFFSETS, lse.dtype.element_ty,
-    )  # fmt: skip
+    shift = row_shift(queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty)
     top = tl.full((BM,), float("-inf"), lse.dtype.element_ty)
     total = tl.zeros((BM,), lse.dtype.element_ty)
     if SINK:
@@ -104,7 +101,7 @@ def forward_kernel(
                     keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
                     s = tile_scores(
                         s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes,
-                        is_ahead, k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
+                        is_ahead, k_offset, offsets, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
                         KEY_ONLY, TABLE, SLOPE, OFFSETS, DIRECT, False, kind == 0, kind == 2,
                     )  # fmt: skip
                 values = v + far_j[:, None] * vt + e[None, :] * vd

@@ -73,9 +73,7 @@ def gathered_forward_kernel(
     slopes = slopes_of(past, future, head, SLOPE)
     queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
     base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
-    shift = row_shift(
-        i, queries[0], base, slopes[0], lse, 0.0, q_len, KEY_ONLY, False, lse.dtype.element_ty
-    )
+    shift = row_shift(queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty)
     g_ends = both_ends(g, g_size, in_q, OF_QUERIES, lse.dtype.element_ty)
     top = tl.full((BM,), float("-inf"), lse.dtype.element_ty)
     total = tl.zeros((BM,), lse.dtype.element_ty)
@@ -121,7 +119,7 @@ def gathered_forward_kernel(
                     s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
-                lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
+                lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
                 SLOPE, False, DIRECT, False, kind == 0, kind == 2,
             )  # fmt: skip
             higher = tl.maximum(top, tl.max(s, 1))
@@ -195,7 +193,7 @@ def masses_kernel(
     base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
     rows = (batch * heads + far) * q_len + i
     level = tl.load(lse + rows, mask=in_q, other=float("inf")) - row_shift(
-        i, queries[0], base, slopes[0], lse, 0.0, q_len, KEY_ONLY, False, lse.dtype.element_ty
+        queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty
     )
     of_past = tl.load(far_masses + 2 * rows, mask=in_q, other=0.0)
     of_future = tl.load(far_masses + 2 * rows + 1, mask=in_q, other=0.0)
@@ -228,7 +226,7 @@ def masses_kernel(
                 s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
-                lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
+                lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
                 SLOPE, False, DIRECT, False, False, kind == 2,
             )  # fmt: skip
             p = tl.exp2(s - level[:, None])

@@ -122,10 +122,7 @@ def gathered_key_kernel(
                 base = tl.max(keys[0], 0)
                 if PLAIN:
                     base = m0 // REBASE * REBASE + (k_len - q_len)
-                level -= row_shift(
-                    i, queries[0], base, slopes[0], lse, 0.0, q_len,
-                    KEY_ONLY, False, lse.dtype.element_ty,
-                )  # fmt: skip
+                level -= row_shift(queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty)
                 s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
                 of_tile = g + (rows + m0) * g_size
                 if kind == 0:
@@ -146,7 +143,7 @@ def gathered_key_kernel(
                         s += near_h.to(s.dtype)
                 s = tile_scores(
                     s, scale, j, n0, queries, keys, base, of_table, size, zero, bias, slopes,
-                    is_ahead, lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
+                    is_ahead, lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
                     KEY_ONLY, TABLE, SLOPE, False, DIRECT, True, kind == 0, kind == 2,
                 )  # fmt: skip
                 p = tl.exp2(s - level[None, :])

@@ -82,7 +82,7 @@ def gathered_query_kernel(
     queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
     base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
     level = tl.load(lse + rows + i, mask=in_q, other=float("inf")) - row_shift(
-        i, queries[0], base, slopes[0], lse, 0.0, q_len, KEY_ONLY, False, lse.dtype.element_ty
+        queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty
     )
     g_ends = both_ends(g, g_size, in_q, OF_QUERIES, lse.dtype.element_ty)
     m_ends = both_ends(dm, m_size, in_q, OF_VALUES, lse.dtype.element_ty)
@@ -129,7 +129,7 @@ def gathered_query_kernel(
                     s += near.to(s.dtype)
             s = tile_scores(
                 s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
-                lse, 0.0, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
+                lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
                 SLOPE, False, DIRECT, False, kind == 0, kind == 2,
             )  # fmt: skip
             p = tl.exp2(s - level[:, None])

@@ -11,8 +11,8 @@ from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.scores import (
     REBASE,
     ends_of_table,
-    first_offset,
     key_side,
+    offsets_of,
     query_side,
     row_shift,
     slopes_of,
@@ -105,18 +105,15 @@ def key_kernel(
                     level = tl.load(lse + rows + i, mask=i < q_len, other=float("inf"))
                     mean = tl.load(delta + rows + i, mask=i < q_len, other=0.0)
                     queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
-                    first = first_offset(of_q_offset, m0, OFFSETS)
+                    offsets = offsets_of(of_q_offset, i, q_len, OFFSETS, lse.dtype.element_ty)
                     base = tl.max(keys[0], 0)
                     if PLAIN:
                         base = m0 // REBASE * REBASE + (k_len - q_len)
-                    level -= row_shift(
-                        i, queries[0], base, slopes[0], of_q_offset, first, q_len,
-                        KEY_ONLY, OFFSETS, lse.dtype.element_ty,
-                    )  # fmt: skip
+                    level -= row_shift(queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty)
                     s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
                     s = tile_scores(
                         s, scale, j, n0, queries, keys, base, of_table, size, zero, bias, slopes,
-                        is_ahead, of_k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
+                        is_ahead, of_k_offset, offsets, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
                         KEY_ONLY, TABLE, SLOPE, OFFSETS, DIRECT, True, kind == 0, kind == 2,
                     )  # fmt: skip
                     p = tl.exp2(s - level[None, :])

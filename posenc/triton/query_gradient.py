@@ -7,8 +7,8 @@ from posenc.triton.kernel_args import LENGTHS
 from posenc.triton.scores import (
     REBASE,
     ends_of_table,
-    first_offset,
     key_side,
+    offsets_of,
     query_side,
     row_shift,
     slopes_of,
@@ -75,13 +75,12 @@ def query_kernel(
     tl.store(delta + i, mean, mask=i < q_len)
     bias = ends_of_table(table, size, TABLE)
     slopes = slopes_of(past, future, head, SLOPE)
-    first = first_offset(q_offset, m0, OFFSETS)
+    offsets = offsets_of(q_offset, i, q_len, OFFSETS, lse.dtype.element_ty)
     queries = query_side(i, row, q_at, q_order, q_document, q_len, k_len, PLAIN)
     base = m0 // REBASE * REBASE + (k_len - q_len) if PLAIN else tl.max(queries[0], 0)
     level = tl.load(lse + i, mask=i < q_len, other=float("inf")) - row_shift(
-        i, queries[0], base, slopes[0], q_offset, first, q_len,
-        KEY_ONLY, OFFSETS, lse.dtype.element_ty,
-    )  # fmt: skip
+        queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty
+    )
     acc = tl.zeros((BM, DP), lse.dtype.element_ty)
     acc_beyond = tl.zeros((BM,), lse.dtype.element_ty)
     of_sums = (batch * heads + far) * some_tiles + place
@@ -112,8 +111,8 @@ def query_kernel(
                 keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
                 s = tile_scores(
                     s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes,
-                    is_ahead, k_offset, first, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY,
-                    TABLE, SLOPE, OFFSETS, DIRECT, False, kind == 0, kind == 2,
+                    is_ahead, k_offset, offsets, k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
+                    KEY_ONLY, TABLE, SLOPE, OFFSETS, DIRECT, False, kind == 0, kind == 2,
                 )  # fmt: skip
                 p = tl.exp2(s - level[:, None])
                 ds = p * (product(g, tl.trans(z), lse.dtype.element_ty, PRECISION) - mean[:, None])

@@ -1,8 +1,8 @@
 """What one tile of scores is, the same in every attention kernel.
 
 Scores are in units of log 2, so that exp2 takes them as they come. What all scores of a row share
-leaves its softmax as it is: slopes that count from near the row, in place of from it, and offsets
-of queries are left out of the tiles and come back in the log of the sum (`row_shift`).
+leaves its softmax as it is: slopes count from near the row, in place of from it, and the rest comes
+back in the log of the sum (`row_shift`).
 """
 
 import triton
@@ -78,31 +78,37 @@ def slopes_of(past, future, head, SLOPE: tl.constexpr):
 
 
 @triton.jit
-def first_offset(q_offset, m0, OFFSETS: tl.constexpr):
-    """That of a tile's first query, from which the tile's offsets count."""
-    return tl.load(q_offset + m0) if OFFSETS else 0.0
+def offsets_of(offset, i, end, OFFSETS: tl.constexpr, DTYPE: tl.constexpr):
+    """Those of tokens i, each as a number and what is lost of it.
+
+    They may be float64 and large, and cancel: their differences matter.
+    """
+    high = 0.0
+    low = 0.0
+    if OFFSETS:
+        own = tl.load(offset + i, mask=i < end, other=0.0)
+        own = own * tl.full((), LOG2_E, own.dtype)
+        high = own.to(DTYPE)
+        # Of infinity nothing is lost.
+        finite = tl.abs(high) < float("inf")
+        low = tl.where(finite, own, 0.0) - tl.where(finite, high, 0.0).to(own.dtype)
+        low = low.to(DTYPE)
+    return high, low
 
 
 @triton.jit
-def row_shift(
-    i, position, base, slope, q_offset, first, q_len,
-    KEY_ONLY: tl.constexpr, OFFSETS: tl.constexpr, DTYPE: tl.constexpr,
-):  # fmt: skip
-    """What is to be added to all scores of each row i, which the tiles leave out."""
-    shift = tl.zeros(i.shape, DTYPE)
+def row_shift(position, base, slope, KEY_ONLY: tl.constexpr, DTYPE: tl.constexpr):
+    """What is to be added to all scores of each row, which the tiles leave out."""
+    shift = tl.zeros(position.shape, DTYPE)
     if KEY_ONLY:
         shift -= slope * (position - base).to(DTYPE)
-    if OFFSETS:
-        # They may be float64 and large: their differences matter.
-        own = tl.load(q_offset + i, mask=i < q_len, other=0.0)
-        shift += ((own - first) * tl.full((), LOG2_E, own.dtype)).to(DTYPE)
     return shift
 
 
 @triton.jit
 def tile_scores(
     s, scale, j, start, queries, keys, base, table, size, zero, ends, slopes, ahead, k_offset,
-    first, k_len,
+    offsets, k_len,
     CAUSAL: tl.constexpr, WIDTH: tl.constexpr, SINKS: tl.constexpr, PREFIX: tl.constexpr,
     PLAIN: tl.constexpr, KEY_ONLY: tl.constexpr, TABLE: tl.constexpr, SLOPE: tl.constexpr,
     OFFSETS: tl.constexpr, DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr,
@@ -116,7 +122,7 @@ def tile_scores(
     base            a position near the queries, from which slopes count
     table           of this head, and `ends` of it
     ahead           whether a far tile lies in the future
-    k_offset        of this head; what is added to it is `first`
+    k_offset        of this head, and `offsets` of the queries
     """
     s = s * scale
     qp = queries[0]
@@ -141,9 +147,10 @@ def tile_scores(
             index = of_keys(kp, KEYS_FIRST) - of_queries(qp, KEYS_FIRST) + zero
             s += gather(table, tl.minimum(tl.maximum(index, 0), size - 1), DIRECT)
     if OFFSETS:
-        offset = tl.load(k_offset + j, mask=j < k_len, other=0.0) + first
-        offset = offset * tl.full((), LOG2_E, offset.dtype)
-        s += of_keys(offset.to(s.dtype), KEYS_FIRST)
+        high, low = offsets_of(k_offset, j, k_len, True, s.dtype)
+        # The large ones meet before anything else is added to them.
+        large = of_keys(high, KEYS_FIRST) + of_queries(offsets[0], KEYS_FIRST)
+        s += large + (of_keys(low, KEYS_FIRST) + of_queries(offsets[1], KEYS_FIRST))
     if MASKED:
         order = of_queries(queries[1], KEYS_FIRST)
         seen = _visible(order, of_keys(keys[1], KEYS_FIRST), CAUSAL, WIDTH, SINKS, PREFIX)

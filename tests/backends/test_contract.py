@@ -135,17 +135,42 @@ def test_eight_bits_are_refused_with_what_to_do(backend: str) -> None:
         attend(x, x, x, backend=backend)
 
 
+@pytest.mark.parametrize(("step", "jump"), [(40.0, 0.0), (0.1, 1e4), (0.1, 1e6)])
 @pytest.mark.parametrize("backend", ALL)
-def test_offsets_are_added_before_they_are_rounded(backend: str) -> None:
-    total = 40.0 * torch.arange(300, dtype=torch.float64).expand(1, HEADS, -1)
+def test_offsets_are_added_before_they_are_rounded(backend: str, step: float, jump: float) -> None:
+    """Of gates that close at each token, and of one that closes once for all before it."""
+    total = step * torch.arange(300, dtype=torch.float64).expand(1, HEADS, -1)
+    total = total.where(torch.arange(300) < 30, total + jump)
     offset = t.Offset(-total, total)
-    q, k, v = (x.float() for x in qkv(length=300))
+    leaves = [x.float().requires_grad_() for x in qkv(length=300)]
+    learns = backend != "flex"
+    with torch.set_grad_enabled(learns):
+        if not computes(backend, *leaves, offset, causal=True):
+            return
+        results = []
+        for name, inputs in ((backend, leaves), ("reference", [x.double() for x in leaves])):
+            out = attend(*inputs, offset, causal=True, backend=name)
+            grads = torch.autograd.grad(out.square().sum(), leaves) if learns else ()
+            results.append([x.double() for x in (out, *grads)])
+    for got, exact in zip(*results, strict=True):
+        torch.testing.assert_close(got, exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_a_query_whose_offset_is_minus_infinity_sees_nothing(backend: str) -> None:
+    """And one whose offset is no number spoils no other."""
+    q, k, v = (x.float() for x in qkv(length=50))
+    own, of_keys = torch.zeros(2, 1, HEADS, 50, dtype=torch.float64).unbind()
+    own[..., 3], own[..., 7] = -torch.inf, torch.nan
+    offset = t.Offset(own, of_keys)
     with torch.no_grad():
         if not computes(backend, q, k, v, offset, causal=True):
             return
-        exact = attend(q.double(), k.double(), v.double(), offset, causal=True, backend="reference")
-        got = attend(q, k, v, offset, causal=True, backend=backend)
-    torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=1e-5)
+        out = attend(q, k, v, offset, causal=True, backend=backend)
+        plain = attend(q, k, v, causal=True, backend="reference")
+    assert (out[:, :, 3] == 0).all()
+    others = [i for i in range(50) if i not in (3, 7)]
+    torch.testing.assert_close(out[:, :, others], plain[:, :, others], rtol=1e-5, atol=1e-5)
 
 
 # torch.func.jvp scripts decompositions of its own, which newer versions of torch regret.

@@ -122,6 +122,28 @@ def test_windows_sinks_and_prefixes_skip_and_hide() -> None:
     both([slope, t.Mask(t.Prefix(20))], (1, 2, 1, 35, 35, 8, 8), causal=True)
 
 
+def test_counts_that_leave_32_bits_hide_what_the_longest_would() -> None:
+    """Plain positions are counted in 32 bits, where two such counts have no sum."""
+    slope, sizes = t.Slope(draw(2).abs()), (1, 2, 1, 35, 40, 8, 8)
+    for count in (2**31 - 1, 2**31, 2**62):
+        for causal in (True, False):
+            both([slope, t.Mask(t.Window(count))], sizes, causal=causal)
+        both([slope, t.Mask(t.Prefix(count))], sizes, causal=True)
+        both([slope, t.Mask(t.Window(5)), t.Mask(t.Sink(count))], sizes, causal=True)
+
+
+def test_offsets_that_jump_that_end_a_row_and_that_are_no_number() -> None:
+    total = draw(1, 2, 40).double().cumsum(-1)
+    total[..., 20:] -= 1e6
+    own = total.clone()
+    own[..., 25] = -torch.inf
+    both(t.Offset(own, -total), (1, 2, 1, 40, 40, 8, 8), causal=True, dtype=torch.float32)
+    mask = torch.arange(40, device=DEVICE)[None] >= 5
+    where = Positions.build(attention_mask=mask, causal=True)
+    unknown = [x.masked_fill(~mask, torch.nan) for x in (total, -total)]
+    both(t.Offset(*unknown), (1, 2, 1, 40, 40, 8, 8), positions=where, dtype=torch.float32)
+
+
 def test_packed_padded_and_explicit_positions() -> None:
     values = draw(1, 7).requires_grad_()
     documents = torch.tensor([0] * 3 + [1] * 18 + [2] * 19, device=DEVICE)

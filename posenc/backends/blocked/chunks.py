@@ -17,7 +17,7 @@ from posenc.normal_form.pairs import Span
 SCORES = 2**20
 ROWS = 64
 # Where minus infinity may hide all that a query sees.
-_BIASES = ("table", "dense", "k_offset", "network_output_bias")
+_BIASES = ("table", "dense", "q_offset", "k_offset", "network_output_bias")
 
 
 def attend(call: Call) -> Tensor:

@@ -185,10 +185,12 @@ def _key_vectors(chunk: Chunk, k: Tensor, vectors: Table, heads: int) -> Tensor:
 
 
 def _offsets(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
-    """Counted from the last key, so that large offsets keep their digits."""
-    last = k[:, :, -1:]
-    last = torch.where(last.isfinite(), last, 0).detach()
-    return (q + last).to(dtype) + (k - last).to(dtype).mT
+    """Their sums: both may be large and cancel, so what rounding loses of each is added too."""
+    high = [x.detach().to(dtype) for x in (q, k)]
+    low = [(x - most.to(x.dtype)).to(dtype) for x, most in zip((q, k), high, strict=True)]
+    # Of infinity nothing is lost.
+    low = [torch.where(rest.isfinite(), rest, 0) for rest in low]
+    return (high[0] + high[1].mT) + (low[0] + low[1].mT)
 
 
 def _values(chunk: Chunk, p: Tensor, vectors: Table) -> Tensor:
