@@ -29,6 +29,7 @@ from posenc.backends.native_choice import (
     window_reason,
 )
 from posenc.backends.next_layer import turned_alike, unchanged
+from posenc.native.aliasing import like_rows
 from posenc.native.library import LIBRARY
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
@@ -103,7 +104,7 @@ def next_layer(call: Call) -> NextLayer | None:
     if known is None:
         return None
     # They lie as turned ones will, and are not turned twice for it.
-    q, k = (x if form.rotation is None else torch.empty_like(x) for x in (call.q, call.k))
+    q, k = (x if form.rotation is None else like_rows(x) for x in (call.q, call.k))
     attend, as_now = known.attending(q, k, call.v), unchanged(form)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Which memory a kernel may write into.
+"""Which memory a kernel may write into, and what it makes for itself.
 
 Of tensors, what PyTorch's own operators ask before they write: that no element shares its memory.
 Of gradients, that nobody else can ever read them: autograd hands them to several readers at once,
@@ -22,6 +22,15 @@ def writable(*tensors: Tensor) -> bool:
         if not x.is_contiguous() and not _injective(x):
             return False
     return not any(_meet(x, y) for i, x in enumerate(tensors) for y in tensors[:i])
+
+
+def like_rows(x: Tensor) -> Tensor:
+    """Room for another x, laid out alike, in which a head's dimensions lie side by side.
+
+    Of strides that overlap, as unfold makes them, torch may take another order.
+    """
+    out = torch.empty_like(x)
+    return out if out.stride(-1) == 1 else x.new_empty(x.shape)
 
 
 def _injective(x: Tensor) -> bool:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
+from posenc.native.aliasing import like_rows
 from posenc.native.attention import (
     PLACES,
     attend,
@@ -41,7 +42,7 @@ def _fake_backward(
     x = Inputs(*inputs)
     likes = ((name, getattr(x, name)) for name, want in zip(LEARNED, wanted, strict=True) if want)
     return [
-        torch.empty_like(rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
+        like_rows(rows_contiguous(like)) if name in BY_ROWS else like.new_empty(like.shape)
         for name, like in likes
     ]
 

@@ -5,6 +5,7 @@ summed in.
 import torch
 from torch import Tensor
 
+from posenc.native.aliasing import like_rows
 from posenc.native.attention_struct import BY_ROWS, LEARNED, NETWORK, CallStruct, Inputs, Steps
 
 # Whose gradients are of their own shape, each row written by one worker.
@@ -17,7 +18,7 @@ def by_rows(x: Inputs, call: CallStruct, want: set[str]) -> dict[str, Tensor]:
     for name in BY_ROWS:
         # Made in any case.
         if (rows := getattr(x, name)) is not None:
-            grads[name] = torch.empty_like(rows)
+            grads[name] = like_rows(rows)
             setattr(call, f"{name}_grad_stride", Steps(*grads[name].stride()[:3]))
     if x.by_count is not None and "by_count" in want:
         grads["by_count"] = torch.empty_like(x.by_count)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.native.aliasing import holders, holders_of_one, writable
+from posenc.native.aliasing import holders, holders_of_one, like_rows, writable
 from posenc.native.library import LIBRARY
 from posenc.native.rotary_packing import BESIDE, HUGE, packed, run_packed
 from posenc.rotation import check_rotation, rotate_pairs
@@ -257,7 +257,7 @@ def _rotate_in_place(x: Tensors, *rotation: Any) -> None:
 
 
 def _like(x: Tensors, *_: object) -> list[Tensor]:
-    return [torch.empty_like(one) for one in x]
+    return [like_rows(one) for one in x]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import ShapeError
-from posenc.native.aliasing import writable
+from posenc.native.aliasing import like_rows, writable
 from posenc.native.rotary_ops import apart, differ
 from posenc.rotation import check_rotation
 from posenc.terms import Layout
@@ -72,7 +72,7 @@ def _launched_as_before(
             owner.__dict__["_launched"] = like, (*cos, *sin), *kept
         return out
     _, _, kernel, programs, arguments = known
-    out = [torch.empty_like(one) for one in x]
+    out = [like_rows(one) for one in x]
     arguments = list(arguments)
     arguments[:2], arguments[_SIDE : _SIDE + 2] = (x[0], out[0]), (x[-1], out[-1])
     with on_device(x[0]):
@@ -183,7 +183,7 @@ def _launch(
     given = x
     x = [one if one.stride(3) == 1 else one.contiguous() for one in x]
     rest = out is None and 2 * cos[0].shape[3] < x[0].shape[3]
-    out = [torch.empty_like(one) for one in x] if out is None else out
+    out = [like_rows(one) for one in x] if out is None else out
     batch, q_heads, q_len, dim = x[0].shape
     # A single tensor also stands in for keys, of which there are no heads then.
     _, k_heads, k_len, _ = x[1].shape if len(x) > 1 else (0, 0, 0, 0)

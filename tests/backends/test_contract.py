@@ -173,6 +173,26 @@ def test_a_query_whose_offset_is_minus_infinity_sees_nothing(backend: str) -> No
     torch.testing.assert_close(out[:, :, others], plain[:, :, others], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("encoding", [None, pe.Rotary(DIM)], ids=str)
+# FlexAttention has no backward pass on CPUs.
+@pytest.mark.parametrize("backend", [name for name in ALL if name != "flex"])
+def test_tokens_that_share_their_numbers_get_all_gradients(
+    backend: str, encoding: pe.Rotary | None
+) -> None:
+    """Windows of one row, of which torch lays out a likeness in another order."""
+    row = drawing(4)(DIM // 2 + DIM - 1).requires_grad_()
+    x = row.unfold(0, DIM, 1)[None, None]
+    if not computes(backend, *[x.detach()] * 3, encoding, causal=True):
+        return
+    outs = [
+        attend(x, x.sin(), x, encoding, causal=True, backend=name)
+        for name in (backend, "reference")
+    ]
+    grads = [torch.autograd.grad(out.square().sum(), row)[0] for out in outs]
+    torch.testing.assert_close(*outs, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(*grads, rtol=1e-9, atol=1e-9)
+
+
 # torch.func.jvp scripts decompositions of its own, which newer versions of torch regret.
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 @pytest.mark.parametrize("name", ["t5", "alibi", "rotary", "nothing"])

@@ -119,6 +119,13 @@ def test_in_place_writes_there_and_refuses_what_would_break(
         pe.rotate(k.expand(2, 4, 3, 8), k, encoding, inplace=True)
 
 
+def test_tokens_that_share_their_numbers_are_written_apart() -> None:
+    x = draw(5 + 10 - 1).unfold(0, 10, 1)[None, None]
+    cos, sin = waves(5, 5)
+    (got,) = rotary.rotated((x,), (cos,), (sin,), "half")
+    close(got, rotation.rotate_pairs(x, cos, sin, "half"))
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("learns", [True, False])
 def test_in_place_nothing_is_copied(
