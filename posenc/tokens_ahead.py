@@ -11,7 +11,7 @@ from posenc.lowering import Part
 from posenc.positions import Positions, Tokens
 from posenc.rotation import CosSin
 from posenc.terms import Rotate
-from posenc.torch_modes import altered, named, versions_of
+from posenc.torch_modes import Versions, altered, named, versions_of
 
 # How many they are.
 AHEAD = 64
@@ -56,7 +56,7 @@ class Ahead:
 
     parts: tuple[Part, ...]
     learned: tuple[Tensor, ...]
-    versions: list[tuple[int, int, int]]
+    versions: Versions
     settings: Settings
     first: int
     positions: Positions

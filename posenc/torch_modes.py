@@ -18,6 +18,7 @@ from torch.nn import Parameter
 _T = TypeVar("_T")
 # In which attention is computed.
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+Versions = list[tuple[int, int, int, bool]]
 # OpenMP's threads are those of the process that started them.
 _PROCESS = os.getpid()
 
@@ -175,10 +176,13 @@ def fitting(kind: type[_T], /, **fields: Any) -> _T:
     return value
 
 
-def versions_of(tensors: Iterable[Tensor]) -> list[tuple[int, int, int]]:
-    """What changes where one of these is exchanged, is written to, or is given other memory."""
-    # Tensors of inference mode count no versions.
-    return [(id(x), -1 if x.is_inference() else x._version, x.data_ptr()) for x in tensors]
+def versions_of(tensors: Iterable[Tensor]) -> Versions:
+    """What changes where one of these is exchanged, written to, given other memory, or learns."""
+    return [
+        # Tensors of inference mode count no versions.
+        (id(x), -1 if x.is_inference() else x._version, x.data_ptr(), x.requires_grad)
+        for x in tensors
+    ]
 
 
 def kept(compute: Callable[[Any], _T]) -> _T:

@@ -234,7 +234,7 @@ class _InPlace(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         ctx.mark_dirty(*x)
         _rotate_in_place(x, cos, sin, interleaved, start, False)
-        ctx.undone = cos, sin, interleaved, start, True
+        _keep(ctx, (x, cos, sin, interleaved, start, False), None)
         large = any(one.nbytes >= HUGE for one in x)
         ctx.alone = holders_of_one() if large else None
         return x
@@ -242,9 +242,9 @@ class _InPlace(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
-            torch.ops.posenc.rotate_.default(grads, *ctx.undone)
+            torch.ops.posenc.rotate_.default(grads, *_undone(ctx))
             return None, None, None, None, *grads
-        return None, None, None, None, *_rotated_grads(grads, *ctx.undone)
+        return None, None, None, None, *_rotated_grads(grads, *_undone(ctx))
 
 
 def _rotate(x: Tensors, *rotation: Any) -> Tensors:
@@ -266,13 +266,16 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
     ctx.save_for_backward(*cos, *sin)
 
 
-def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
+def _undone(ctx: Any) -> tuple[Any, ...]:
+    """The rotation back."""
     # Read once: checkpointing computes again what is read, and hands it out a single time.
     waves = ctx.saved_tensors
-    cos, sin = waves[: ctx.count], waves[ctx.count :]
-    settings = ctx.interleaved, ctx.start, not ctx.back
+    return waves[: ctx.count], waves[ctx.count :], ctx.interleaved, ctx.start, not ctx.back
+
+
+def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
     none = [None] * ctx.count
-    return _rotated_grads(grads, cos, sin, *settings), none, none, None, None, None
+    return _rotated_grads(grads, *_undone(ctx)), none, none, None, None, None
 
 
 def _rotated_grads(grads: Tensors, *rotation: Any) -> Tensors:

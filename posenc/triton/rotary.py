@@ -113,13 +113,12 @@ class _Rotate(torch.autograd.Function):
     def forward(
         ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool, *x: Tensor
     ) -> tuple[Tensor, ...]:
-        ctx.undone = cos, sin, interleaved, start, not back
-        ctx.set_materialize_grads(False)
+        _keep(ctx, cos, sin, interleaved, start, not back)
         return tuple(_launch(x, cos, sin, interleaved, start, back))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, None, None, None, None, *_turned_back(ctx.undone, ctx.needs_input_grad, grads)
+        return None, None, None, None, None, *_turned_back(ctx, grads)
 
 
 class _RotateInPlace(torch.autograd.Function):
@@ -127,22 +126,27 @@ class _RotateInPlace(torch.autograd.Function):
     def forward(
         ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, *x: Tensor
     ) -> tuple[Tensor, ...]:
-        ctx.undone = cos, sin, interleaved, start, True
-        ctx.set_materialize_grads(False)
+        _keep(ctx, cos, sin, interleaved, start, True)
         ctx.mark_dirty(*x)
         _launch_in_place(x, cos, sin, interleaved, start)
         return x
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, None, None, None, *_turned_back(ctx.undone, ctx.needs_input_grad, grads)
+        return None, None, None, None, *_turned_back(ctx, grads)
 
 
-def _turned_back(
-    undone: tuple[Any, ...], needs: Sequence[bool], grads: Sequence[Tensor | None]
-) -> list[Tensor | None]:
+def _keep(ctx: Any, cos: Tensors, sin: Tensors, interleaved: bool, start: int, back: bool) -> None:
+    """Keep the rotation by which gradients are turned."""
+    ctx.save_for_backward(*cos, *sin)
+    ctx.count, ctx.settings = len(cos), (interleaved, start, back)
+    ctx.set_materialize_grads(False)
+
+
+def _turned_back(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Those gradients rotated that somebody needs, which may be differentiated in turn."""
-    cos, sin, *settings = undone
+    needs, waves = ctx.needs_input_grad, ctx.saved_tensors
+    cos, sin = waves[: ctx.count], waves[ctx.count :]
     of_inputs: list[Tensor | None] = [None] * len(grads)
     wanted = {
         place: grad
@@ -150,8 +154,8 @@ def _turned_back(
         if grad is not None and needs[len(needs) - len(grads) + place]
     }
     if wanted:
-        waves = [cos[place] for place in wanted], [sin[place] for place in wanted]
-        turned = _Rotate.apply(*waves, *settings, *wanted.values())
+        of_wanted = [cos[place] for place in wanted], [sin[place] for place in wanted]
+        turned = _Rotate.apply(*of_wanted, *ctx.settings, *wanted.values())
         for place, one in zip(wanted, turned, strict=True):
             of_inputs[place] = one
     return of_inputs

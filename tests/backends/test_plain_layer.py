@@ -131,3 +131,12 @@ def test_every_layer_has_its_gradient(name: str) -> None:
     for actual, expected in zip(*found, strict=True):
         if expected is not None:
             torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [1, 16])
+def test_what_learns_from_now_on_gets_its_gradient(queries: int) -> None:
+    values, (q, k, v) = torch.randn(HEADS, 9), layer(queries)
+    shared = lowered_for(pe.terms.DistanceTable(values, 4, saturates=True), queries)
+    attention.attend(q, k, v, shared)
+    values.requires_grad_()
+    assert attention.attend(q, k, v, shared).requires_grad

@@ -112,6 +112,16 @@ def test_inplace_refuses_a_tensor_that_needs_a_gradient() -> None:
     assert torch.equal(q, before)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+def test_waves_that_are_written_to_turn_no_gradient_back(inplace: bool) -> None:
+    lowered, x = pe.lower(Rotary(8), 5), torch.randn(1, 2, 5, 8, requires_grad=True)
+    q, _ = rotate(x * 1, x * 1, lowered, inplace=inplace)
+    for cos, _ in (x for x in lowered.form.waves(torch.float32) if x is not None):
+        cos.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        q.sum().backward()
+
+
 def test_not_inplace_leaves_the_input_alone() -> None:
     q = drawing()(1, 2, 3, 6)
     before = q.clone()
