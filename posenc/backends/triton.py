@@ -17,7 +17,7 @@ from posenc.backends.triton_vectors import limits as vectors_limits
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, Slopes, Table, merged
 from posenc.torch_modes import cast_to, device_type, kept_for
-from posenc.triton import INSTALLED
+from posenc.triton import INSTALLED, near
 
 if TYPE_CHECKING:
     from posenc.triton.kernel_args import Inputs
@@ -45,12 +45,12 @@ def attend(call: Call) -> Tensor:
     if vectors_of(call.form):
         from posenc.triton.gathered import attend as gather
 
-        x = _without_lists(call, *operands(call))
+        x = _without_lists(call, *_operands(call))
         return cast_to(call.v.dtype, gather(*gathered(call, x)))
     # Here, for it needs Triton.
     from posenc.triton.layers import attended
 
-    q, k, v, scale = operands(call)
+    q, k, v, scale = _operands(call)
 
     def table() -> Tensor | None:
         found = _biases(call.form, scale)[0]
@@ -64,16 +64,21 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
     if vectors_of(call.form):
         from posenc.triton.gathered import attend_with_lse as gather
 
-        out, lse = gather(*gathered(call, _without_lists(call, *operands(call))))
+        out, lse = gather(*gathered(call, _without_lists(call, *_operands(call))))
         return cast_to(call.v.dtype, out), lse
     from posenc.triton.attention import attend_with_lse
 
-    out, lse = attend_with_lse(_inputs(call, *operands(call)))
+    out, lse = attend_with_lse(_inputs(call, *_operands(call)))
     return cast_to(call.v.dtype, out), lse
 
 
+def _operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
+    q, k, v, scale = operands(call)
+    return near(q), near(k), near(v), scale
+
+
 def _inputs(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Inputs":
-    """The call as the operator takes it, of its `operands`."""
+    """The call as the operator takes it, of its `_operands`."""
     x = _without_lists(call, q, k, v, scale)
     # The operator of a graph makes its lists itself.
     return x if x.plain or torch.compiler.is_compiling() else _with_lists(call, x)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import posenc as pe
 from posenc import Positions, UnsupportedError, attend
 from posenc import terms as t
-from tests.support.triton_ready import EXACT, MARKS, READY, close, draw
+from tests.support.triton_ready import DEVICE, EXACT, MARKS, READY, close, draw
 
 pytestmark = [*MARKS, pytest.mark.usefixtures("small_tiles")]
 
@@ -27,6 +27,24 @@ def test_a_gradient_of_its_gradient_is_refused(dtype: torch.dtype) -> None:
     (first,) = torch.autograd.grad(out.sin().sum(), q, create_graph=True)
     with pytest.raises(UnsupportedError, match=r"no gradient of its gradient.*reference"):
         torch.autograd.grad(first.square().sum(), q)
+
+
+def test_dimensions_that_lie_farther_apart_than_32_bits_count() -> None:
+    """As of many tokens that lie dimension after dimension; of this memory little is touched."""
+    step, sizes = 2**28, (1, 2, 4, 16)
+    if DEVICE == "cuda":
+        pytest.skip("it takes 8 GB there")
+    memory = [torch.empty(15 * step + 64, dtype=torch.bfloat16) for _ in range(2)]
+    far = [x.as_strided(sizes, (0, 4, 1, step)).copy_(draw(*sizes)) for x in memory]
+    for encoding in (t.Slope(draw(2).abs()), pe.Shaw(16, clip=2)):
+        near = [x.contiguous() for x in far]
+        results = []
+        for x, grad in (far, near):
+            leaves = [x.detach().requires_grad_() for _ in range(3)]
+            out = attend(*leaves, encoding, causal=True, backend="triton")
+            results.append((out, *torch.autograd.grad(out, leaves, grad)))
+        for one, other in zip(*results, strict=True):
+            assert torch.equal(one, other)
 
 
 def test_tensors_that_autograd_keeps_may_be_others() -> None:
