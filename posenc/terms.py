@@ -40,7 +40,7 @@ class Transform:
 
 @dataclass(frozen=True, eq=False)
 class Rotate:
-    """Rotate pairs of q and k by float64 angles (1|b, 1|h, t, r).
+    """Rotate pairs of q and k by float64 angles (1|b, 1|h, t, r), read when terms are lowered.
 
     layout        "half" pairs (i, i + r), "interleaved" pairs (2i, 2i + 1)
     start         first rotated dimension; the others pass
@@ -264,7 +264,7 @@ class SinkLogit:
     """One more logit in each row of the softmax, of a key without a value; values (1|h,).
 
     p[i, j] = exp(s[i, j]) / (exp(values[h]) + sum of exp(s[i, n]) over the visible n). Several are
-    one, of the log of the sum of their exp.
+    one, of the log of the sum of their exp. Values are below infinity; minus infinity is no sink.
     """
 
     values: Tensor

@@ -161,9 +161,17 @@ def kept_for(
     else:
         value = compute()
     parts = value if isinstance(value, tuple) else (value,)
-    if not (differentiates and any(isinstance(x, Tensor) and x.requires_grad for x in parts)):
+    learns = differentiates and any(isinstance(x, Tensor) and x.requires_grad for x in parts)
+    # What a CUDA graph captures has no numbers before it is replayed.
+    if not learns and not captured(tensors):
         owner.__dict__[name] = key, value
     return value
+
+
+def captured(tensors: Iterable[Tensor]) -> bool:
+    """Whether a CUDA graph records what is computed of these."""
+    # torch without CUDA cannot be asked.
+    return any(x.is_cuda for x in tensors) and torch.cuda.is_current_stream_capturing()
 
 
 def fitting(kind: type[_T], /, **fields: Any) -> _T:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc.torch_modes import altered, autocast_off, kept
+from posenc import torch_modes
+from posenc.torch_modes import altered, autocast_off, kept, kept_for
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,20 @@ def test_what_is_kept_is_computed_once() -> None:
     count = _Count(3, [])
     assert [count.twice, count.twice] == [6, 6]
     assert count.asked == [3]
+
+
+def test_what_a_cuda_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eager call may come before its numbers do."""
+    form, made = pe.lower(pe.ALiBi(2), 4).form, []
+
+    def compute() -> int:
+        made.append(1)
+        return len(made)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch_modes, "captured", lambda _: True)
+        assert [kept_for(form, "_some", (), compute) for _ in range(2)] == [1, 2]
+    assert [kept_for(form, "_some", (), compute) for _ in range(2)] == [3, 3]
 
 
 def test_what_is_kept_belongs_to_one_value() -> None:
