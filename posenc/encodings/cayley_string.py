@@ -91,8 +91,9 @@ class CayleySTRING(RotaryEncoding):
         """P of each head."""
         s = skew(self.upper, self.dim)
         one = torch.eye(self.dim, dtype=s.dtype, device=s.device)
-        # Both factors commute.
-        return torch.linalg.solve(one + s, one - s)
+        # Both factors commute. Head by head, for torch solves batches of wide ones wrongly where it
+        # has several threads (pytorch/pytorch#142815).
+        return torch.stack([torch.linalg.solve(one + each, one - each) for each in s])
 
     def angles(self, coordinates: Tensor) -> Angles:
         return angles_of(by_axis(self, coordinates, self.grid), self.frequency)
@@ -103,6 +104,6 @@ class CayleySTRING(RotaryEncoding):
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         s = reference_skew(self.upper.double(), self.dim)
         one = torch.eye(self.dim, dtype=s.dtype, device=s.device)
-        basis = (one - s) @ torch.linalg.inv(one + s)
+        basis = torch.stack([(one - each) @ torch.linalg.inv(one + each) for each in s])
         q, k = (torch.einsum("hij,bhtj->bhti", basis, x) for x in (q, k))
         return super().reference_scores(q, k, at)

@@ -91,6 +91,20 @@ def test_circulants_start_with_the_frequencies_of_rotary(block: int | None) -> N
     torch.testing.assert_close(at, expected.expand(2, 6), rtol=0, atol=1e-6)
 
 
+def test_a_wide_basis_of_several_heads_is_orthogonal_with_threads_too() -> None:
+    """In a process that has told torch how many there are, batches of solutions go wrong."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        encoding = CayleySTRING(160, heads=3)
+        basis = encoding.basis()
+        (grad,) = torch.autograd.grad(basis.sin().sum(), encoding.upper)
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(basis @ basis.mT, torch.eye(160).expand(3, -1, -1).double(), **EXACT)
+    assert grad.isfinite().all()
+
+
 def test_what_a_circulant_and_its_transpose_share_turns_nothing() -> None:
     made = CirculantSTRING(8, heads=4).double()
     q, k = drawing(5)(2, 2, 4, 9, 8).unbind()

@@ -42,8 +42,8 @@ of_rows = torch.linalg.matrix_exp(torch.einsum("bt,hnij->bhtnij", tokens[..., 0]
     Fault(
         "the inverse of Cayley's basis",
         "posenc.encodings.cayley_string:CayleySTRING.basis",
-        "one + s, one - s",
-        "one - s, one + s",
+        "one + each, one - each",
+        "one - each, one + each",
         lambda: pe.CayleySTRING(8, heads=4),
         "check_reference_scores",
     ),
