@@ -68,6 +68,24 @@ def test_of_every_encoding(name: str) -> None:
         assert "blocked" in compare(trial.qkv, trial.encoding, learned, **place)
 
 
+@pytest.mark.parametrize("which", range(3))
+def test_where_one_tensor_learns(which: int) -> None:
+    """The log of the sum has a gradient by queries and keys, and none by values."""
+    found = {}
+    for name in ("reference", "native", "blocked"):
+        tensors = list(inputs(SIZES, drawing()))
+        leaf = tensors[which].requires_grad_()
+        try:
+            out, lse = attend(*tensors, pe.Rotary(10), causal=True, backend=name, return_lse=True)
+        except UnsupportedError:
+            continue
+        (found[name],) = torch.autograd.grad(out.sin().sum(), leaf, retain_graph=True)
+        assert lse.requires_grad or which == 2
+    assert {"reference", "blocked"} <= set(found)
+    for grad in found.values():
+        torch.testing.assert_close(grad, found["reference"], rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", TERMS)
 def test_of_every_term(name: str) -> None:
     for arrangement, causal in itertools.product(ARRANGEMENTS, (True, False)):

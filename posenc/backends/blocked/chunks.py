@@ -163,6 +163,9 @@ class _ByChunks(torch.autograd.Function):
             with torch.enable_grad():
                 outs = ctx.make(chunk, parts | leaves)
             own = [grad[:, :, chunk.span.start : chunk.span.stop] for grad in grads]
+            # The log of the sum is no function of values.
+            of = [pair for pair in zip(outs, own, strict=True) if pair[0].requires_grad]
+            outs, own = zip(*of, strict=True)
             found = torch.autograd.grad(outs, list(leaves.values()), own, allow_unused=True)
             for total, part in zip(totals.cut(chunk.span).values(), found, strict=True):
                 if part is not None:
