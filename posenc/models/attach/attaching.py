@@ -188,6 +188,12 @@ def _put_into_layers(
     for module, parts, layer, kind in each:
         before = turned[kind] if turned[kind] in parts else None
         rest = tuple(part for part in parts if part is not before)
+        if body.reorders and any(map(_turns, rest)):
+            raise UnsupportedError(
+                f"attach({type(body.model).__name__}, raw_keys={raw_keys}): its code takes pairs "
+                f"of neighbours apart before it turns them, so that {rest} cannot turn them later; "
+                "give what cos and sin of each token can do, and leave raw_keys away"
+            )
         plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
         module.posenc_plan = plan
         attachment.at_leaving(partial(delattr, module, "posenc_plan"))
@@ -203,7 +209,7 @@ def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | No
     if body.rotary is None:
         return None
     of_kind = [
-        ([part for part in parts if turns_before_scores(part)], parts, layer)
+        ([part for part in parts if turns_before_scores(part, _first(layer))], parts, layer)
         for parts, layer, x in zip(layers, body.layers, body.kinds, strict=True)
         if x == kind
     ]
@@ -213,6 +219,12 @@ def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | No
         if parts and (turning != [first] or layer.rotary is None):
             return None
     return first
+
+
+def _first(layer: LayerSpec) -> int:
+    """The first dimension of a head that the model's code turns."""
+    told = {} if layer.rotary is None else layer.rotary.settings
+    return told.get("start", 0) % told.get("dim", 1)
 
 
 def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, saved: bool) -> None:

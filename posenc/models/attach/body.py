@@ -1,5 +1,6 @@
 """Where a transformers model has its attention, its rotary modules and its table of positions."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
@@ -50,6 +51,12 @@ class Body:
         """How the weights pair dimensions; None where nothing turns."""
         rotary = next((x.rotary for x in self.layers if x.rotary), None)
         return rotary.settings.get("layout", "half") if rotary else None
+
+    @property
+    def reorders(self) -> bool:
+        """Whether the code reorders a head's dimensions where it turns them (DeepSeek-V3)."""
+        code = sys.modules[type(self.attentions[0]).__module__]
+        return self.layout == "interleaved" and hasattr(code, "apply_rotary_pos_emb_interleave")
 
     def weights_of_table(self) -> list[str]:
         """How the names of the weights of the table of positions end in files."""

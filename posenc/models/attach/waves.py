@@ -88,8 +88,11 @@ class Waves(nn.Module):
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
-def turns_before_scores(encoding: Encoding) -> bool:
-    """Whether queries and keys of each token can be turned by cos and sin of its position alone."""
+def turns_before_scores(encoding: Encoding, start: int = 0) -> bool:
+    """Whether queries and keys of each token can be turned by cos and sin of its position alone.
+
+    start  the first dimension that the model's code turns by them
+    """
     if encoding.family != "rotary" or encoding.tags.length_dependent or encoding.tags.causal_only:
         return False
     tokens = Tokens(torch.zeros(1, 2, dtype=torch.long))
@@ -97,7 +100,7 @@ def turns_before_scores(encoding: Encoding) -> bool:
     if len(terms) != 1 or not isinstance(terms[0], Rotate):
         return False
     turn = terms[0]
-    return turn.q_log_scale is None and turn.start == 0 and turn.q_angle.shape[1] == 1
+    return turn.q_log_scale is None and turn.start == start and turn.q_angle.shape[1] == 1
 
 
 _ONE = torch.ones(1, 1, dtype=torch.long)
