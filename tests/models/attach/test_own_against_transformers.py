@@ -89,3 +89,19 @@ def test_xlnet_cannot_be_both_causal_and_padded() -> None:
         output(model, **told)
     pe.attach(model)
     assert output(model, **told).isfinite().all()
+
+
+@torch.no_grad()
+def test_mpt_hides_what_a_mask_of_pairs_is_not_zero_at() -> None:
+    # MptModel.forward makes booleans of any mask, and its attention hides where they are true: what
+    # is added to scores elsewhere reads as it does there.
+    told = inputs("mpt", text(rows=1))
+    length = told["input_ids"].shape[1]
+    seen = torch.ones(length, length, dtype=torch.bool).tril()
+    seen[5:, 3] = False
+    numbers = torch.zeros(1, 1, length, length).masked_fill(~seen, torch.finfo(torch.float32).min)
+    model = MODELS["mpt"].build()
+    told["attention_mask"] = numbers
+    theirs = output(model, **told)
+    pe.attach(model)
+    assert_same(output(model, **told), theirs)

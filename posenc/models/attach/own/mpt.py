@@ -47,6 +47,9 @@ def _forward(
     q, k, v = fused.unflatten(-1, (3, attention.n_heads, -1)).permute(2, 0, 3, 1, 4)
     if past_key_values is not None:
         k, v = past_key_values.update(k, v, attention.layer_idx)
+    if isinstance(attention_mask, Tensor):
+        # MPT's code makes booleans of every mask, and hides where they are true.
+        attention_mask = ~attention_mask
     out, _ = posenc_attention(
         attention,
         q,
