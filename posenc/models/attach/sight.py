@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.errors import PositionsError
+from posenc.errors import CacheError, PositionsError
 from posenc.lowering import Lowered, Part, lower
 from posenc.mask_rules import Chunk, Window
 from posenc.positions import Positions
@@ -101,7 +101,15 @@ class Sight:
             positions = _in_sequence(positions)
         if plan.parts and given.ids is not None:
             positions = _placed(positions, given.ids)
-        return lower([*plan.parts, *self.mask()], positions, dtype=dtype)
+        lowered = lower([*plan.parts, *self.mask()], positions, dtype=dtype)
+        if self.held and lowered.form.visibility.sinks:
+            raise CacheError(
+                f"{plan.parts} let the first tokens be seen for ever, and the model's cache drops "
+                f"what lies {self.window or self.chunk} tokens back: give one that keeps them, "
+                "past_key_values=transformers.DynamicCache() without a configuration or "
+                "posenc.models.attach.PosencCache, or use_cache=False"
+            )
+        return lowered
 
     def mask(self) -> list[Part]:
         """What hides pairs beside causality, documents and padding."""

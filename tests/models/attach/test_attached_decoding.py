@@ -92,3 +92,17 @@ def test_what_reads_positions_reads_them_in_the_whole_text(
         made = decoded(ours, text(), cache(ours), [9, 1, 1, 4], **told)
         real = told["attention_mask"].bool() if told else ...
         assert_same(made[real], logits(ours, text(), **told)[real])
+
+
+@pytest.mark.parametrize("encoding", [pe.Sinks(2), pe.LMInfinite(8, window=4, sinks=2)], ids=repr)
+def test_sinks_are_seen_where_a_cache_keeps_them_and_refused_where_it_does_not(
+    encoding: pe.Encoding,
+) -> None:
+    _, ours = FAMILIES["mistral"].pair()
+    rotary = [] if isinstance(encoding, pe.LMInfinite) else [pe.Rotary(8)]
+    pe.attach(ours, [*rotary, encoding])
+    made = decoded(ours, text(), growing(ours), [9, 1, 1, 4])
+    assert_same(made, logits(ours, text()))
+    for cache in (dynamic, static):
+        with pytest.raises(pe.CacheError, match=r"drops what lies 6 tokens back.*DynamicCache\(\)"):
+            decoded(ours, text(), cache(ours), [9, 1, 1, 4])
