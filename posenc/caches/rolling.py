@@ -149,7 +149,7 @@ class RollingCache(Cache):
         keys = positions.keys
         counted = keys.order is None or positions.unit_step
         alike = order.ndim == 1 and keys.valid is None and keys.document is None
-        # The newest stays in any case, so that a payload is never without a token to fold into.
+        # The newest stays in any case: rows count on from it, and payloads are folded into it.
         recent = None if self.window is None else max(self.window - 1, 1)
         # Then the first columns are the sinks, and no value need be read.
         if recent is not None and self.chunk is None and counted and alike:
@@ -159,9 +159,11 @@ class RollingCache(Cache):
         real = torch.ones_like(order, dtype=torch.bool)
         if keys.valid is not None:
             order, real = torch.broadcast_tensors(order, keys.valid)
+        # A row of padding alone has no token: the last column stands for it.
+        told = real | ~real.any(dim=-1, keepdim=True)
+        newest = (told * torch.arange(count, device=device)).argmax(-1, keepdim=True)
         if keys.document is not None:
             document = keys.document.view(-1, count).expand(order.shape)
-            newest = (real * torch.arange(1, count + 1, device=device)).argmax(-1, keepdim=True)
             real = real & (document == document.gather(1, newest))
         last = torch.where(real, order, -1).amax(dim=-1, keepdim=True)
         needed = real
@@ -169,7 +171,7 @@ class RollingCache(Cache):
             needed = needed & ((order < self.sinks) | (order > last - recent))
         if self.chunk is not None:
             needed = needed & (order // self.chunk == (last + 1) // self.chunk)
-        needed[:, -1] = True
+        needed = needed.scatter(1, newest, True)
         keep = needed.any(dim=0).nonzero()[:, 0]
         return None if len(keep) == count else keep
 

@@ -1,0 +1,73 @@
+"""A rolling cache whose rows are padded: each row goes on as it would alone, without padding."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc as pe
+from posenc import Positions, attend
+from tests.support.oracles import drawing
+
+HEADS, DIM, WIDTH = 4, 8, 6
+
+
+def errors(parts: Any, cache: pe.Cache, mask: Tensor, steps: int, sized: int = 1) -> list[float]:
+    """By how much the steps after a padded prompt differ from each row's own tokens in one call."""
+    (batch, prompt), draw = mask.shape, drawing(2)
+    total = prompt + steps
+    q, k, v = (draw(batch, heads, total, DIM) for heads in (HEADS, 2, 2))
+    x = draw(batch, total, WIDTH)
+
+    def told(rows: slice, tokens: Tensor) -> dict[str, Any]:
+        context = pe.Context(x[rows][:, tokens]) if reads_input(parts) else None
+        return {"context": context}
+
+    def tokens(rows: slice, at: Tensor) -> tuple[Tensor, ...]:
+        return tuple(y[rows][:, :, at] for y in (q, k, v))
+
+    every, first = slice(None), torch.arange(prompt)
+    place = Positions.build(attention_mask=mask, causal=True)
+    attend(*tokens(every, first), parts, positions=place, cache=cache, **told(every, first))
+    outs = []
+    for new in torch.arange(prompt, total).split(sized):
+        call = told(every, new)
+        outs.append(attend(*tokens(every, new), parts, causal=True, cache=cache, **call))
+    got, found = torch.cat(outs, dim=2), []
+    for row in range(batch):
+        own = torch.cat((mask[row].nonzero()[:, 0], torch.arange(prompt, total)))
+        alone = slice(row, row + 1)
+        full = attend(*tokens(alone, own), parts, causal=True, **told(alone, own))
+        found.append(float((got[alone] - full[:, :, -steps:]).abs().max()))
+    return found
+
+
+def reads_input(parts: Any) -> bool:
+    return any(part.tags.needs_context for part in parts)
+
+
+def padded(*rows: tuple[int, int], count: int) -> Tensor:
+    """A mask (b, count) of rows whose real tokens go from one column up to another."""
+    column = torch.arange(count)
+    return torch.stack([(column >= start) & (column < stop) for start, stop in rows])
+
+
+# Lengths in their rows, of chunks of two and of four, that end with a full chunk or within one.
+@pytest.mark.parametrize("chunk", [2, 4])
+@pytest.mark.parametrize(
+    "encoding", [pe.NoPE(), pe.Rotary(DIM), pe.Temperature("log_n", original_length=4)]
+)
+@pytest.mark.parametrize("rows", [((0, 4), (0, 7)), ((0, 4), (0, 1)), ((0, 6), (6, 7)), ((0, 4),)])
+def test_a_row_whose_chunk_is_just_full_goes_on_from_there(
+    rows: Any, encoding: Any, chunk: int
+) -> None:
+    mask, parts = padded(*rows, count=7), [encoding, pe.Chunked(chunk)]
+    for sized in (1, 3):
+        assert max(errors(parts, pe.RollingCache(chunk=chunk), mask, 6, sized)) < 1e-12
+
+
+def test_a_row_of_padding_alone_holds_no_more_than_others() -> None:
+    mask, cache = padded((0, 0), (0, 4), count=7), pe.RollingCache(chunk=4)
+    assert max(errors([pe.Rotary(DIM), pe.Chunked(4)], cache, mask, 3)) < 1e-12
+    assert len(cache) == 3
