@@ -180,12 +180,20 @@ def _folded(payload: Tensor, keep: Tensor, valid: Tensor | None) -> Tensor:
     """The payload of the kept columns, each with that of the evicted ones right before it.
 
     In float64, because the sum of what a long stream has evicted sits in one column. What an
-    evicted column of padding tells must not reach a real token.
+    evicted column of padding tells must not reach a real token, and what a real token tells must
+    not sit in padding, which is not counted: it goes to the next kept column that is real.
     """
+    count = payload.shape[-1]
+    stays = torch.zeros(1, count, dtype=torch.bool, device=payload.device)
+    stays = stays.index_fill(1, keep, True)
     if valid is not None:
-        real = valid.view(valid.shape[0], *[1] * (payload.ndim - 2), valid.shape[1])
+        stays = stays & valid
+        real = valid.view(valid.shape[0], *[1] * (payload.ndim - 2), count)
         payload = payload.masked_fill(~real, 0.0)
-    columns = torch.arange(payload.shape[-1], device=payload.device)
-    into = torch.searchsorted(keep, columns)
+    columns = torch.arange(count, device=payload.device)
+    # Behind the newest real token, which stays, there is but padding, which adds nothing.
+    following = torch.where(stays, columns, keep[-1]).flip(-1).cummin(dim=-1).values.flip(-1)
+    into = torch.searchsorted(keep, following)
+    into = into.view(into.shape[0], *[1] * (payload.ndim - 2), count).expand(payload.shape)
     kept = payload.new_zeros((*payload.shape[:-1], len(keep)), dtype=torch.float64)
-    return kept.index_add(-1, into, payload.double())
+    return kept.scatter_add(-1, into, payload.double())

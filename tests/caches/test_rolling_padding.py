@@ -10,14 +10,15 @@ import posenc as pe
 from posenc import Positions, attend
 from tests.support.oracles import drawing
 
-HEADS, DIM, WIDTH = 4, 8, 6
+HEADS, DIM, WIDTH = 4, 8, 8
 
 
+@torch.no_grad()
 def errors(parts: Any, cache: pe.Cache, mask: Tensor, steps: int, sized: int = 1) -> list[float]:
     """By how much the steps after a padded prompt differ from each row's own tokens in one call."""
     (batch, prompt), draw = mask.shape, drawing(2)
     total = prompt + steps
-    q, k, v = (draw(batch, heads, total, DIM) for heads in (HEADS, 2, 2))
+    q, k, v = (draw(batch, HEADS, total, DIM) for _ in range(3))
     x = draw(batch, total, WIDTH)
 
     def told(rows: slice, tokens: Tensor) -> dict[str, Any]:
@@ -71,3 +72,30 @@ def test_a_row_of_padding_alone_holds_no_more_than_others() -> None:
     mask, cache = padded((0, 0), (0, 4), count=7), pe.RollingCache(chunk=4)
     assert max(errors([pe.Rotary(DIM), pe.Chunked(4)], cache, mask, 3)) < 1e-12
     assert len(cache) == 3
+
+
+TOLD = [
+    pe.ForgetGate(WIDTH, HEADS),
+    pe.CABLE(WIDTH, HEADS),
+    pe.Mamba3Rotary(WIDTH, HEADS, DIM),
+    pe.SelectiveRotary(WIDTH, HEADS, DIM, conv=1),
+]
+
+
+# A column that is kept for one row is padding of the other, before, between or behind its tokens.
+@pytest.mark.parametrize("encoding", TOLD)
+@pytest.mark.parametrize(("window", "sinks"), [(1, 1), (2, 1), (3, 0), (4, 2)])
+@pytest.mark.parametrize("rows", [((8, 9), (0, 5)), ((0, 9), (0, 2)), ((3, 7), (5, 6), (0, 8))])
+def test_what_evicted_tokens_told_is_kept_by_real_ones(
+    rows: Any, window: int, sinks: int, encoding: Any
+) -> None:
+    parts = [encoding.double(), pe.SlidingWindow(window), *([pe.Sinks(sinks)] if sinks else [])]
+    for sized, policy in ((1, "rotated"), (3, "rotated"), (1, "raw")):
+        cache = pe.RollingCache(window, sinks, policy)
+        assert max(errors(parts, cache, padded(*rows, count=9), 6, sized)) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", TOLD)
+def test_what_a_full_chunk_told_is_not_read_again(encoding: Any) -> None:
+    parts, mask = [encoding.double(), pe.Chunked(3)], padded((0, 6), (2, 9), (0, 1), count=9)
+    assert max(errors(parts, pe.RollingCache(chunk=3), mask, 6)) < 1e-12
