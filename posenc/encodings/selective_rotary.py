@@ -25,9 +25,9 @@ class SelectiveRotary(CumulatedRotary):
     In radians, for all head_dim/2 pairs. x is the input of the layer, of width dim (c): a call
     needs context=Context(x=...) and causal attention, and its queries are the last of the keys.
     gate is 1 or, with gate=True, sigmoid(w[h] . u[l] + b[h]). conv=1 leaves the convolution
-    away, and step is phi; with more, it stops at documents, a cache keeps phi, and caches that
-    leave tokens out and rings are refused. Steps are made and summed in float64. Raises
-    SettingError for an odd head_dim, a dim that is no multiple of heads and settings <= 0,
+    away, and step is phi; with more, it passes by padding, stops at documents, a cache keeps phi,
+    and caches that leave tokens out and rings are refused. Steps are made and summed in float64.
+    Raises SettingError for an odd head_dim, a dim that is no multiple of heads and settings <= 0,
     ShapeError for x of another width or of another number of tokens than the keys.
 
     Source: Movahedi et al. 2025, arXiv:2511.17388, and src/selective_rope/modules/rotary.py of the
@@ -88,15 +88,25 @@ class SelectiveRotary(CumulatedRotary):
         if self.kernel is None:
             return told
         phi, document = told[:, :, : self.rotated_dim // 2], positions.keys.document
+        valid, count, place = positions.keys.valid, positions.k_len, None
         if document is not None:
-            document = document.view(-1, positions.k_len)
+            document = document.view(-1, count)
+        if valid is not None:
+            # The tokens before one may lie beyond padding: real ones are put side by side, and
+            # padding behind them all, where it is left out.
+            place = torch.where(valid, valid.long().cumsum(dim=-1) - 1, count)
+            phi = _side_by_side(phi, place[:, None, None])
+            document = None if document is None else _side_by_side(document, place)
         total = torch.zeros_like(phi)
         for back in range(self.conv):
-            before = F.pad(phi, (back, 0))[..., : phi.shape[-1]]
+            before = F.pad(phi, (back, 0))[..., :count]
             if document is not None and back:
-                own = F.pad(document, (back, 0), value=-1)[:, : phi.shape[-1]] == document
+                own = F.pad(document, (back, 0), value=-1)[:, :count] == document
                 before = before.masked_fill(~own[:, None, None], 0.0)
             total = total + self.kernel[..., self.conv - 1 - back, None].to(phi.dtype) * before
+        if place is not None:
+            of_column = place[:, None, None].expand(*total.shape[:-1], count)
+            total = F.pad(total, (0, 1)).gather(-1, of_column)
         return total if self.opening is None else total * told[:, :, -1:]
 
     def reference_steps(self, x: Tensor) -> Float[Tensor, "b h t r"]:
@@ -116,3 +126,9 @@ class SelectiveRotary(CumulatedRotary):
             step = step * torch.sigmoid(u @ self.opening.weight.T + self.opening.bias).mT[..., None]
         pairs = range(self.rotated_dim // 2)
         return step * x.new_tensor([self.base ** (-2 * i / self.rotated_dim) for i in pairs])
+
+
+def _side_by_side(x: Tensor, place: Tensor) -> Tensor:
+    """The number of each token at its place, zero where none is; beyond the last it is left out."""
+    place, x = torch.broadcast_tensors(place, x)
+    return F.pad(torch.zeros_like(x), (0, 1)).scatter(-1, place, x)[..., :-1]
