@@ -10,9 +10,9 @@ from torch import Tensor
 from posenc.caches.cached_positions import bounded, continued
 from posenc.caches.checks import (
     check_alike,
+    check_all_counted,
     check_all_told,
     check_complete,
-    check_counted,
     check_length_known,
     check_payload_fits,
     check_prefix,
@@ -136,12 +136,12 @@ class Cache:
             positions = self._told(positions, new, q_len, causal)
             if self.placed is not None and self.rotation_signature:
                 check_unmoved(self, self.placed, positions)
-        elif self.placed is None or anew:
+        elif anew or self._begins():
             if self.placed is not None and causal is None:
                 causal = self.placed.causal
             positions = as_positions(None, q_len, self.keys(new), causal=causal, device=device)
         else:
-            positions = self._following(self.placed, new, q_len, causal)
+            positions = self._following(new, q_len, causal)
         return positions if self.length is None else bounded(positions, self.length)
 
     def check(self, encoding: Lowerable, new: int) -> None:
@@ -236,14 +236,13 @@ class Cache:
                 f"{self!r} was asked for {new} more: it was made for length={self.length} at most"
             )
 
-    def _following(self, placed: Positions, new: int, q_len: int, causal: bool | None) -> Positions:
+    def _begins(self) -> bool:
+        """Whether tokens are counted from 0, where nobody told of a place."""
+        return self.placed is None
+
+    def _following(self, new: int, q_len: int, causal: bool | None) -> Positions:
         """Positions that continue those of what is held."""
-        if placed.k_len != len(self):
-            raise CacheError(
-                f"{self!r}, of which the last call placed {placed.k_len}: where k and v were "
-                "exchanged, pass positions= of all tokens"
-            )
-        check_counted(self, placed, new)
+        placed = check_all_counted(self, self.placed, new)
         return continued(placed, new, q_len, causal, self.length)
 
     def _told(self, at: Positions | Tensor, new: int, q_len: int, causal: bool | None) -> Positions:

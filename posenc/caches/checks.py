@@ -81,6 +81,16 @@ def check_counted(cache: object, placed: Positions | None, new: int) -> Position
     return placed
 
 
+def check_all_counted(cache: Sized, placed: Positions | None, new: int) -> Positions:
+    """The same of all that is held; CacheError where more or less is held than was placed."""
+    if placed is not None and placed.k_len != len(cache):
+        raise CacheError(
+            f"{cache!r}, of which the last call placed {placed.k_len}: where k and v were "
+            "exchanged, pass positions= of all tokens"
+        )
+    return check_counted(cache, placed, new)
+
+
 def check_all_told(cache: object, coordinates: Tensor, keys: int, new: int) -> None:
     """Raise CacheError for coordinates of other tokens than all of them, held and new."""
     count = coordinates.shape[1] if coordinates.ndim > 1 else coordinates.numel()

@@ -13,6 +13,7 @@ from posenc.caches.checks import alike, check_counted
 from posenc.errors import CacheError, whole
 from posenc.lowering import Lowered
 from posenc.positions import Positions, as_positions
+from posenc.torch_modes import captured
 
 
 class StaticCache(Cache):
@@ -24,8 +25,8 @@ class StaticCache(Cache):
     The first call allocates, and attends to its own tokens alone. Every later one attends to all
     slots, of which those not yet written are hidden, so that no shape and no Python number
     changes: torch.compile(fullgraph=True) makes one graph for all steps with as many tokens.
-    Padding and packing are carried on as in Cache; after explicit ids give
-    Positions(queries, keys) of the new tokens and of all `length` slots, with their orders.
+    Padding and packing are carried on as in Cache; with explicit ids, and after them, a later call
+    needs Positions(queries, keys) of the new tokens and of all `length` slots, with their orders.
 
     Raises CacheError for more tokens than slots (in a compiled graph, which reads no values, it
     is torch's RuntimeError), for queries that need gradients, which writing in place would break,
@@ -81,6 +82,9 @@ class StaticCache(Cache):
         self.v.index_copy_(2, slots, v)
         if self.payload is not None and payload is not None:
             self.payload.copy_(payload)
+        placed = self._placed_after(lowered.positions, slots)
+        if placed is not self.placed:
+            self.placed = placed
         self.count_on(k.shape[-2])
         return self.k, self.v, lowered
 
@@ -161,8 +165,12 @@ class StaticCache(Cache):
             return wave.index_select(-2, self._slots(new))
         return super()._of_new(wave, new)
 
-    def _following(self, placed: Positions, new: int, q_len: int, causal: bool | None) -> Positions:
-        queries = check_counted(self, placed, new).ordered().keys[self._slots(new)]
+    def _begins(self) -> bool:
+        return not self.started
+
+    def _following(self, new: int, q_len: int, causal: bool | None) -> Positions:
+        placed = check_counted(self, self.placed, new)
+        queries = placed.ordered().keys[self._slots(new)]
         causal = placed.causal if causal is None else causal
         return self._hiding_unwritten(replace(placed, queries=queries, causal=causal), new)
 
@@ -176,6 +184,24 @@ class StaticCache(Cache):
                 f"{new} queries and {self.capacity} keys, or none where tokens just count on"
             )
         return self._hiding_unwritten(as_positions(at, new, self.capacity, causal=causal), new)
+
+    def _placed_after(self, told: Positions, slots: Tensor) -> Positions | None:
+        """Where tokens are after those that were written to these slots, as was told of them.
+
+        Where all slots were placed, tokens that count on change nothing.
+        """
+        placed = self.placed
+        if placed is not None and told.keys.position is placed.keys.position:
+            return placed
+        if torch.compiler.is_compiling() or captured([slots]):
+            # A graph reads no values, and what it makes is its own. So nobody knows by now where
+            # explicit ids put these tokens, or as much as before where others were put so too.
+            counts = placed is not None and (told.unit_step or not placed.unit_step)
+            return placed if counts else None
+        if placed is not None and _alike_at(slots, placed, told):
+            return placed
+        # The slots behind them were not told of, so that nobody can count on.
+        return replace(told, unit_step=False)
 
     def _hiding_unwritten(self, positions: Positions, new: int) -> Positions:
         written = torch.arange(self.capacity, device=positions.device) < self._position() + new
@@ -216,3 +242,14 @@ class StaticCache(Cache):
         )
         self.started = True
         return k, v, lowered
+
+
+def _alike_at(slots: Tensor, placed: Positions, told: Positions) -> bool:
+    """Whether positions that are counted put the tokens of these slots at the same places."""
+    if not (placed.unit_step and told.unit_step) or told.keys.position.ndim == 3:
+        return False
+    one, other = (x.ordered().keys[slots] for x in (placed, told))
+    assert one.order is not None
+    assert other.order is not None
+    pairs = (one.position, other.position), (one.order, other.order)
+    return all(torch.equal(*torch.broadcast_tensors(x, y)) for x, y in pairs)
