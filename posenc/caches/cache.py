@@ -191,10 +191,11 @@ class Cache:
         check_rows(self, rows, self.k)
         if self.k is None or self.v is None:
             return
+        # A payload of one row beside several keeps it, which holds for all of them.
+        if self.payload is not None and self.payload.shape[0] == self.k.shape[0]:
+            self.payload = self.payload.index_select(0, rows)
         self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
         self.buffers = (None, None)
-        if self.payload is not None and self.payload.shape[0] > 1:
-            self.payload = self.payload.index_select(0, rows)
         if self.placed is not None:
             queries, keys = (side.rows(rows) for side in (self.placed.queries, self.placed.keys))
             self.placed = replace(self.placed, queries=queries, keys=keys)

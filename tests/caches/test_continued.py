@@ -1,5 +1,7 @@
 """Later calls go on from what the first one told: padding, lengths, starts."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -120,6 +122,50 @@ def test_beams_are_reordered() -> None:
     empty = Cache()
     empty.reorder(rows)
     assert len(empty) == 0
+
+
+CACHES = [
+    (Cache, []),
+    (lambda: pe.StaticCache(12), []),
+    (lambda: pe.RollingCache(3, 1), [pe.SlidingWindow(3), pe.Sinks(1)]),
+]
+
+
+@pytest.mark.parametrize(("make", "masks"), CACHES)
+@pytest.mark.parametrize(
+    "encoding", [pe.ForgetGate(5, HEADS), pe.Mamba3Rotary(5, HEADS, DIM), pe.CABLE(5, HEADS)]
+)
+def test_beams_begin_from_one_prompt(encoding: pe.Encoding, make: Any, masks: Any) -> None:
+    draw, rows = drawing(3), torch.tensor([0, 0, 0])
+    q, k, v = (draw(3, HEADS, LENGTH, DIM) for _ in range(3))
+    x, parts, cache = draw(3, LENGTH, 5), [encoding.double(), *masks], make()
+    for whole in (q, k, v):
+        whole[:, :, :5] = whole[:1, :, :5].clone()
+    x[:, :5] = x[:1, :5].clone()
+    with torch.no_grad():
+        expected = attend(q, k, v, parts, causal=True, context=Context(x))
+        prompt = [y[:1, :, :5] for y in (q, k, v)]
+        attend(*prompt, parts, causal=True, context=Context(x[:1, :5]), cache=cache)
+        cache.reorder(rows)
+        for at in range(5, LENGTH):
+            new, context = slice(at, at + 1), Context(x[:, at : at + 1])
+            tokens = [y[:, :, new] for y in (q, k, v)]
+            got = attend(*tokens, parts, causal=True, context=context, cache=cache)
+            torch.testing.assert_close(got, expected[:, :, new])
+
+
+@pytest.mark.parametrize(("make", "masks"), CACHES)
+def test_beams_share_what_one_row_told_of_all(make: Any, masks: Any) -> None:
+    (q, k, v), x, rows = qkv(), drawing(3)(1, LENGTH, 5), torch.tensor([1, 0, 0])
+    parts, cache = [pe.ForgetGate(5, HEADS).double(), *masks], make()
+    with torch.no_grad():
+        expected = attend(q, k, v, parts, causal=True, context=Context(x))[rows]
+        prompt = [y[:, :, :5] for y in (q, k, v)]
+        attend(*prompt, parts, causal=True, context=Context(x[:, :5]), cache=cache)
+        cache.reorder(rows)
+        new, context = [y[rows][:, :, 5:] for y in (q, k, v)], Context(x[:, 5:])
+        got = attend(*new, parts, causal=True, context=context, cache=cache)
+    torch.testing.assert_close(got, expected[:, :, 5:])
 
 
 # Prompts that end before the length, at it and beyond it, and extents below and above it.
