@@ -125,22 +125,24 @@ class RollingCache(Cache):
         wide = self.window is not None and (not widths or min(widths) > self.window)
         # A key that is evicted with its chunk is seen by no later query, sink or not.
         beyond = self.chunk is not None and not any(self.chunk % width == 0 for width in chunks)
-        if wide or beyond or (widths and max(counts, default=0) > self.sinks):
+        sinks = max(counts, default=0)
+        if wide or beyond or (widths and sinks > self.sinks):
             seen = f"a window of {min(widths)}" if widths else "every token"
             seen = f"a chunk of {min(chunks)}" if chunks and not widths else seen
-            sinks = f" and {max(counts)} sinks" if counts else ""
+            seen = f"{seen} and {sinks} sinks" if counts else seen
             masks = ", ".join(self._masks())
-            raise CacheError(
-                f"{self!r} evicts all else, but these terms see {seen}{sinks}: give the masks "
-                f"too, [encoding, {masks}], or make the cache as large as they are"
-            )
+            remedy = f"give the masks too, [encoding, {masks}], or make the cache as large as they"
+            if not wide and not beyond:
+                remedy = f"make the cache with sinks={sinks}, as many as they"
+            raise CacheError(f"{self!r} evicts all else, but these terms see {seen}: {remedy} are")
 
     def _masks(self) -> list[str]:
         """What is to be given beside an encoding."""
         masks = [] if self.chunk is None else [f"Chunked({self.chunk})"]
-        if self.window is None:
-            return masks
-        return [*masks, f"SlidingWindow({self.window})", f"Sinks({max(1, self.sinks)})"]
+        if self.window is not None:
+            masks.append(f"SlidingWindow({self.window})")
+            masks += [f"Sinks({self.sinks})"] if self.sinks else []
+        return masks
 
     def _needed(self, positions: Positions) -> Tensor | None:
         """Columns of the keys that a later query of any row can see; None: all of them."""

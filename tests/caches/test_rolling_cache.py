@@ -212,13 +212,19 @@ def test_an_encoding_that_sees_what_is_evicted_is_refused() -> None:
     seeing = {
         "these terms see every token": [rope],
         r"see a window of 5: .*SlidingWindow\(4\), Sinks\(1\)": [rope, SlidingWindow(5)],
-        "see a window of 4 and 2 sinks": [rope, SlidingWindow(4), Sinks(2)],
+        "see a window of 4 and 2 sinks: make the cache with sinks=2, as many as they": [
+            rope,
+            SlidingWindow(4),
+            Sinks(2),
+        ],
     }
     for said, parts in seeing.items():
         cache = RollingCache(4, 1)
         with pytest.raises(CacheError, match=said):
             attend(*new, parts, causal=True, cache=cache)
         assert len(cache) == cache.seen == 0
+    with pytest.raises(CacheError, match=r"give the masks too, \[encoding, SlidingWindow\(4\)\]"):
+        attend(*new, rope, causal=True, cache=RollingCache(4))
     # Narrower masks than the cache's are no harm.
     attend(*new, [rope, SlidingWindow(2)], causal=True, cache=RollingCache(4, 1))
 
