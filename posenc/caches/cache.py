@@ -151,7 +151,7 @@ class Cache:
         self._check_room(new, new)
         if not self.complete:
             check_complete(self, encoding)
-        check_length_known(self, self.length, encoding)
+        check_length_known(self, self.length, encoding, self.placed)
 
     def payload_with(self, new: Tensor | None) -> Tensor | None:
         """The payload of every token so far and of the new ones; `append` keeps it."""

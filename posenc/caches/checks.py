@@ -8,6 +8,7 @@ from collections.abc import Sized
 import torch
 from torch import Tensor
 
+from posenc.caches.cached_positions import bounded
 from posenc.encoding import Encoding
 from posenc.equation import mask_rules
 from posenc.errors import CacheError, shown
@@ -51,15 +52,28 @@ def parts_of(encoding: Lowerable) -> list[Part]:
     return [] if isinstance(encoding, Lowered) else flatten(encoding)
 
 
-def check_length_known(cache: object, length: int | None, encoding: Lowerable) -> None:
-    """Raise CacheError where angles depend on the length and nobody says how long it will be."""
+def check_length_known(
+    cache: object, length: int | None, encoding: Lowerable, placed: Positions | None
+) -> None:
+    """Raise CacheError where angles depend on the length and nobody says how long it will be.
+
+    placed  where the held keys are, whose angles are of their extent
+    """
     if isinstance(encoding, Lowered):
-        made_for = encoding.positions.extent
-        if encoding.length_dependent and (length is None or made_for != length):
+        if not encoding.length_dependent:
+            return
+        positions = encoding.positions
+        made_for, needed = positions.extent, None
+        if length is not None:
+            # As `place` bounds them: of a first call an extent may be asked for that is larger.
+            needed = bounded(positions if placed is None else placed, length).extent
+        if needed is None or made_for != needed:
+            other = "" if needed is None else f", not of {needed}"
             raise CacheError(
                 "these terms turn by angles that depend on the length: give the final one to "
-                f"both, Cache(length=...) and Positions.build(extent=...); {cache!r}, and the "
-                f"terms were lowered for an extent of {made_for}"
+                f"both, Cache(length=...) and Positions.build(extent=...), or lower them for what "
+                f"place gives; {cache!r}, and the terms were lowered for an extent of "
+                f"{made_for}{other}"
             )
         return
     for part in flatten(encoding):

@@ -189,6 +189,40 @@ def test_a_length_is_that_of_all_tokens_wherever_they_start(
     torch.testing.assert_close(torch.cat(outs, dim=2), expected)
 
 
+@pytest.mark.parametrize("make", [Cache, pe.StaticCache])
+@pytest.mark.parametrize(("start", "extent"), [(0, None), (2, None), (0, 30), (2, 30)])
+def test_terms_lowered_for_the_places_of_a_cache_with_a_length(
+    start: int, extent: int | None, make: Any
+) -> None:
+    (q, k, v), length = qkv(), 18
+    encoding = pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, 4))
+    reach = extent or length + start
+    at = Positions.build(9, start=start, extent=reach, causal=True)
+    expected = attend(q, k, v, encoding, positions=at)
+    cache, outs = make(length=length), []
+    for new in (slice(0, 6), slice(6, 7), slice(7, 9)):
+        first = Positions.build(6, start=start, extent=extent, causal=True)
+        place = cache.place(new.stop - new.start, None if len(cache) else first)
+        terms = pe.lower(encoding, place, dtype=torch.float64, keys_prerotated=True)
+        outs.append(attend(*(x[:, :, new] for x in (q, k, v)), terms, cache=cache))
+    torch.testing.assert_close(torch.cat(outs, dim=2), expected)
+
+
+def test_terms_of_another_length_than_that_of_the_keys_are_refused() -> None:
+    encoding = pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, 4))
+    new, cache = [x[:, :, :6] for x in qkv()], Cache(length=18)
+
+    def terms(extent: int, start: int = 2) -> pe.Lowered:
+        at = Positions.build(6, start=start, extent=extent, causal=True)
+        return pe.lower(encoding, at, dtype=torch.float64, keys_prerotated=True)
+
+    with pytest.raises(CacheError, match="for an extent of 19, not of 20"):
+        attend(*new, terms(19), cache=cache)
+    attend(*new, terms(20), cache=cache)
+    with pytest.raises(CacheError, match="for an extent of 30, not of 20"):
+        attend(*new, terms(30), cache=cache)
+
+
 def test_a_prompt_longer_than_the_length_less_its_start() -> None:
     (q, k, v), encoding = qkv(), pe.Rotary(DIM, scaling=pe.DynamicNTK(2.0, 4))
     expected = attend(q, k, v, encoding, positions=Positions.build(9, start=2, causal=True))
