@@ -79,7 +79,7 @@ class Bars(Progress):
         return self._tasks[self.runs[name]].time_remaining
 
     def end(self, name: str, state: str) -> None:
-        self.ended += state != "stopped"
+        self.ended += state in ("done", "failed")
         self.remove_task(self.runs.pop(name))
         self._sum_up()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import safetensors
 import safetensors.torch
@@ -39,6 +39,8 @@ from posenc.lab.train import Progress, Stop, train
 
 TRAINING_SHARE = 0.9
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+# How a run can end; `full` is a disk that was, and leaves it to be gone on with as `stopped` does.
+Ending = Literal["done", "failed", "stopped", "full"]
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,8 @@ def carry_out(
 def work(given: Assignment, connection: Connection) -> None:
     """The life of a worker process: carry `given` out and say through `connection` how it ended.
 
-    It sends `Progress` now and then, and at the end one of ("done" | "failed" | "stopped" | "full",
-    message). The terminal's Ctrl-C is for the parent, which sends SIGTERM.
+    It sends `Progress` now and then, and at the end (Ending, message). The terminal's Ctrl-C is for
+    the parent, which sends SIGTERM.
     """
     stopping = False
 
@@ -164,7 +166,7 @@ def work(given: Assignment, connection: Connection) -> None:
             raise Stop from None
 
     try:
-        ending = attempt(given, tell)
+        ending: tuple[Ending, str] = attempt(given, tell)
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
@@ -184,7 +186,7 @@ def fail(folder: Path, message: str, trace: str = "") -> None:
 
 def attempt(
     given: Assignment, tell: Callable[[Progress], None], processes: Processes | None = None
-) -> tuple[str, str]:
+) -> tuple[Ending, str]:
     """Carry `given` out: done, failed or stopped, and why it failed, which its rows tell, too."""
     try:
         carry_out(given, tell, processes)

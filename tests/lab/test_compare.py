@@ -1,8 +1,10 @@
 """The main job end to end with tiny models: plan, workers, resume, failures."""
 
+import io
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from posenc.errors import LabError
 from posenc.lab.compare import Comparison, Outcome, compare
 from posenc.lab.folder import RESULTS, WEIGHTS, Run, locked
 from posenc.lab.leftovers import remove_leftovers
+from posenc.lab.progress import display
 from posenc.lab.train import Progress
 
 
@@ -192,9 +195,10 @@ class TestCompare:
     def test_a_full_disk_stops_the_work_and_keeps_what_is_done(
         self, small: Comparison, broken: str
     ) -> None:
-        names = ("none", f"{broken}:Fills", "alibi")
+        names, shown = ("none", f"{broken}:Fills", "alibi"), io.StringIO()
         with pytest.raises(LabError, match=r"disk is full .*make room"):
-            compare(replace(small, encodings=names, jobs=1), Silent())
+            compare(replace(small, encodings=names, jobs=1), display(shown))
+        assert re.search("Fills-.*: stopped: the disk is full", shown.getvalue())
         states = {run.config.encoding: run.state for run in runs_of(small.out)}
         assert states == {"none": "done", f"{broken}:Fills": "unfinished"}
         assert (small.out / "report.html").exists()

@@ -2,15 +2,17 @@
 
 import io
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from rich.console import Console
 
 from posenc.lab.compare import Comparison, compare
 from posenc.lab.progress import BarDisplay, Bars, LineDisplay, display
+from posenc.lab.run import Ending
 from posenc.lab.train import Progress
 from posenc.lab.words import TEXTS
-from posenc.words import Words
+from posenc.words import LANGUAGES, Language, Words
 
 ENGLISH = Words("en", TEXTS)
 
@@ -67,6 +69,23 @@ class TestDisplay:
         bars.end("a", "failed")
         bars.end("b", "stopped")
         assert (bars.ended, bars.done) == (1, 1)
+        # What a full disk ended is not over either.
+        bars.begin("b")
+        bars.end("b", "full")
+        assert (bars.ended, bars.done) == (1, 1)
+
+    @pytest.mark.parametrize("state", get_args(Ending))
+    @pytest.mark.parametrize("language", LANGUAGES)
+    def test_every_ending_has_its_word(self, language: Language, state: str) -> None:
+        stream = io.StringIO()
+        for shown in (
+            LineDisplay(stream, Words(language, TEXTS)),
+            BarDisplay(Console(file=stream), Words(language, TEXTS)),
+        ):
+            shown.begin("a-s0-id")
+            shown.end("a-s0-id", state, "because")
+        assert TEXTS[state][LANGUAGES.index(language)]
+        assert stream.getvalue().count("because") == 2
 
     def test_a_resumed_run_counts_time_from_where_it_began(
         self, monkeypatch: pytest.MonkeyPatch

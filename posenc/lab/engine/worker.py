@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from posenc.lab.leftovers import sockets_in_own_folder
-from posenc.lab.run import Assignment, work
+from posenc.lab.run import Assignment, Ending, work
 from posenc.lab.train import Progress
 
 PATIENCE_SECONDS = 20.0
@@ -25,7 +25,7 @@ class Worker:
     given: Assignment
     process: BaseProcess
     connection: multiprocessing.connection.Connection
-    ending: tuple[str, str] | None = None
+    ending: tuple[Ending, str] | None = None
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ RECORD: Texts = {
     "failed": ("failed", "失败"),
     "unfinished": ("unfinished", "未完成"),
     "stopped": ("stopped", "停止"),
+    "full": ("stopped", "停止"),
     "no_reason": ("no reason was recorded", "没有记录原因"),
     "stopped_at_once": ("stopped before the first record", "在第一条记录之前停止"),
     "stopped_after": ("stopped after step {step}", "在第 {step} 步之后停止"),
