@@ -92,7 +92,7 @@ def advise(question: Question, known: Iterable[Arm]) -> Answer:
         if arm.metric
         and arm.task.partition("(")[0].strip() in tasks
         # What was never read beyond its training says nothing of that.
-        and (question.times <= 1 or max(arm.lengths(arm.metric)) >= arm.train)
+        and (question.times <= 1 or max(arm.lengths(arm.metric)) > arm.train)
     ]
     rows = [_row(question, arm, label) for arm, label in zip(own, _labels(own), strict=True)]
     rows.sort(key=lambda row: (ORDER.index(row.speaks), _rank(row), row.label))
@@ -148,12 +148,13 @@ def _row(question: Question, arm: Arm, label: str) -> Row:
     metric = arm.metric or "loss"
     tested = arm.lengths(metric) if arm.learned else [arm.train]
 
-    def apart(length: int) -> float:
-        return abs(math.log(length / arm.train / question.times))
+    def apart(length: int) -> tuple[float, int]:
+        # Of two that are as near the longer says more; logarithms of the same ratio may round.
+        return round(abs(math.log(length / arm.train / question.times)), 9), -length
 
     length = min(tested, key=apart)
     found, change = arm.interval(metric, length), _change(arm, metric, length)
-    speaks = _speaks(arm, metric, length, change)
+    speaks = _speaks(question, arm, metric, length, change)
     return Row(arm, label, metric, length, length / arm.train, found, change, speaks)
 
 
@@ -170,11 +171,16 @@ def _change(arm: Arm, metric: Metric, length: int) -> Interval | None:
     return interval(Values(drawn, math.hypot(then.error, now.error)))
 
 
-def _speaks(arm: Arm, metric: Metric, length: int, change: Interval | None) -> Speaks:
+def _speaks(
+    question: Question, arm: Arm, metric: Metric, length: int, change: Interval | None
+) -> Speaks:
     if arm.failed:
         return "failed"
     if not arm.learned:
         return "unlearned"
+    # What was read no farther than in training says nothing of what lies beyond.
+    if question.times > 1 and length <= arm.train:
+        return "measured"
     if change is None:
         return "for" if metric == "exact" and length == arm.train else "measured"
     if metric == "exact":

@@ -92,6 +92,24 @@ class TestRows:
         assert row.length == length
         assert row.times == length / 16
 
+    @pytest.mark.parametrize(("task", "target"), [("recall", 17), ("recall", 20), ("needle", 22)])
+    def test_the_train_length_speaks_of_nothing_beyond(self, task: str, target: int) -> None:
+        base = arm("rotary", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+        later = arm("window(width=8) + rotary", (0.6, 0.6, 0.6), (0.6, 0.6, 0.6), base=base)
+        found = answer(KEEPS, LOSES, later, target=target, task=task)
+        assert {(row.length, row.speaks) for row in found.rows} == {(16, "measured")}
+        assert {row.speaks for row in answer(KEEPS, later, target=16).rows} == {"for", "against"}
+
+    def test_of_two_as_near_the_longer_speaks(self) -> None:
+        farther = Arm(KEEPS.config, {seed: rows[::2] for seed, rows in KEEPS.rows.items()}, 3, 0)
+        (row,) = answer(farther, target=32).rows
+        assert (row.length, row.speaks) == (64, "for")
+
+    def test_what_was_read_no_farther_than_in_training_has_no_row(self) -> None:
+        short = Arm(KEEPS.config, {seed: rows[:1] for seed, rows in KEEPS.rows.items()}, 3, 0)
+        assert answer(short, target=32).rows == ()
+        assert [row.speaks for row in answer(short, target=16).rows] == ["for"]
+
     def test_nothing_is_said_of_longer_inputs_where_the_task_was_not_learned(self) -> None:
         (row,) = answer(NEVER).rows
         assert (row.length, row.change) == (16, None)
