@@ -34,10 +34,11 @@ def looking(rates: Sequence[float], config: RunConfig) -> list[RunConfig]:
 
     What begins with another's weights keeps the rate that it has.
     """
-    if len(rates) < 2 or config.base:
+    grid = dict.fromkeys(rates)
+    if len(grid) < 2 or config.base:
         return []
     tested = replace(config, seed=RATE_SEED, test_lengths=(config.train_length,))
-    return [replace(tested, learning_rate=rate) for rate in rates]
+    return [replace(tested, learning_rate=rate) for rate in grid]
 
 
 def with_rate(rates: Sequence[float], config: RunConfig, out: Path) -> RunConfig | None:

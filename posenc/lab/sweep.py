@@ -23,6 +23,8 @@ from posenc.lab.text import Corpus
 class Sweep:
     """What is run: `config` of each encoding at each train length, for as many seeds.
 
+    What is named twice is run once.
+
     rates   learning rates to choose from by the loss at the train length; with none or one, the
             one of `config`
     """
@@ -51,13 +53,13 @@ class Sweep:
         found = [
             replace(
                 self.config,
-                encoding=named(encoding),
+                encoding=encoding,
                 train_length=train,
                 test_lengths=tuple(sorted({train, *lengths})),
                 corpus=sha,
             )
-            for encoding in self.encodings
-            for train in self.train_lengths
+            for encoding in dict.fromkeys(map(named, self.encodings))
+            for train in dict.fromkeys(self.train_lengths)
         ]
         if corpus is not None:
             read = getattr(find(self.config.task), "train_bytes", None)

@@ -83,6 +83,23 @@ def test_what_is_done_is_not_done_again(ran: tuple[Path, str]) -> None:
     assert {path: path.stat().st_mtime_ns for path in ran[0].glob("runs/*/results.jsonl")} == before
 
 
+@pytest.mark.parametrize(
+    ("twice", "runs"),
+    [
+        (["--encodings", "none, none"], 1),
+        (["--train-lengths", "1,1"], 2),
+        (["--rates", "0.01,0.01"], 2),
+        (["--rates", "0.01,1e-2,0.001"], 6),
+    ],
+)
+def test_what_is_named_twice_is_run_once(tmp_path: Path, twice: list[str], runs: int) -> None:
+    ended = run(tmp_path, "--train-lengths", "1", "--rates", "0.01", "--seeds", "1", *twice)
+    assert ended.exit_code == 0, ended.output
+    assert len(runs_in(tmp_path)) == runs
+    assert ended.stderr.count(": done") == runs
+    assert {arm.runs for arm in of_runs(runs_in(tmp_path))} == {1}
+
+
 def test_the_map_has_the_means_of_the_rows(ran: tuple[Path, str], tmp_path: Path) -> None:
     arms = of_runs(runs_in(ran[0]))
     assert len(arms) == 4
