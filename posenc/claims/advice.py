@@ -11,7 +11,7 @@ from posenc.errors import SettingError, UnknownNameError
 from posenc.lab.arms import Arm, interval, told_apart
 from posenc.lab.encodings import spelled_name
 from posenc.lab.intervals import Interval
-from posenc.lab.measured import Metric, Values
+from posenc.lab.measured import Metric
 from posenc.lab.spelling import split
 from posenc.lab.tasks import names
 from posenc.lab.verdict import HOLDS
@@ -166,9 +166,7 @@ def _change(arm: Arm, metric: Metric, length: int) -> Interval | None:
     if first is arm and length == arm.train:
         return None
     then, now = first.values(metric, first.train), arm.values(metric, length)
-    seeds = {*then.by_seed} & {*now.by_seed}
-    drawn = {seed: now.by_seed[seed] - then.by_seed[seed] for seed in sorted(seeds)}
-    return interval(Values(drawn, math.hypot(then.error, now.error)))
+    return interval(now.minus(then))
 
 
 def _speaks(

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from posenc.claims.claim import Cell
 from posenc.lab.folder import Run
-from posenc.lab.measured import Values, number, row_of
+from posenc.lab.measured import Values, bounds, number, row_of
 from posenc.lab.statistics import share_error
+from posenc.lab.tasks import task_of
 
 
 def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
@@ -16,7 +17,7 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
     give where others did are infinite: without them the survivors would be judged. Runs that have
     not ended are left out.
     """
-    by_seed, lacking, hits, tries = {}, [], [], 0
+    by_seed, lacking, hits, examples, own = {}, [], [], 0, False
     for run in runs:
         if run.state == "failed":
             by_seed[run.config.seed] = math.inf
@@ -30,7 +31,13 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
         by_seed[run.config.seed] = number(row, cell.metric, length)
         if cell.metric == "exact":
             hits.append(row["exact"])
-            tries = row["examples"]
+            examples = row["examples"]
+            task = task_of(run.config.task)
+            own = task is not None and task.own_examples
     if by_seed:
         by_seed |= dict.fromkeys(lacking, math.inf)
-    return Values(by_seed, share_error(hits, tries) if hits else 0.0) if by_seed else None
+    if not by_seed:
+        return None
+    return Values(
+        by_seed, share_error(hits, examples, own=own) if hits else 0.0, bounds(cell.metric)
+    )

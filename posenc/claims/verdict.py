@@ -5,8 +5,8 @@
     fails       an interval lies outside its bounds, at 1 - 5% / how many there are
     undecided   anything else, and whatever rests on an arm that has not learned its task
 
-An interval is Student's t of the values by seed, of differences seed by seed. All seeds are tested
-on the same examples: to a share of them its error is added, which no number of seeds makes smaller.
+An interval is Student's t of the values by seed, of differences seed by seed. To a share its own
+error is added, which no number of seeds makes smaller where all are tested on the same examples.
 """
 
 import math
@@ -79,19 +79,18 @@ def _judged(claim: Claim, one: Expectation, values: Mapping[Cell, Values], level
     first, second = values.get(one.of), values.get(one.minus) if one.minus else None
     if first is None or (one.minus and second is None):
         return Found(one, "undecided", reason=Saying("not_measured"))
-    seeds = sorted({*first.by_seed} & ({*second.by_seed} if second else {*first.by_seed}))
-    if len(seeds) < 2:
-        return Found(one, "undecided", reason=Saying("few_seeds", {"seeds": len(seeds)}))
-    drawn = tuple(first.by_seed[s] - (second.by_seed[s] if second else 0.0) for s in seeds)
+    spoken = first.minus(second) if second else first
+    if len(spoken.by_seed) < 2:
+        return Found(one, "undecided", reason=Saying("few_seeds", {"seeds": len(spoken.by_seed)}))
+    drawn = tuple(spoken.by_seed[seed] for seed in sorted(spoken.by_seed))
     if not all(map(math.isfinite, drawn)):
         return Found(one, "undecided", values=drawn, reason=Saying("not_finite"))
-    error = math.hypot(first.error, second.error if second else 0.0)
-    usual = mean(drawn, LEVEL, error)
+    usual = mean(drawn, LEVEL, spoken.error, spoken.within)
     above = -math.inf if one.above is None else one.above
     below = math.inf if one.below is None else one.below
     if above < usual.low and usual.high < below:
         return Found(one, "holds", usual, drawn)
-    wider = mean(drawn, level, error)
+    wider = mean(drawn, level, spoken.error, spoken.within)
     if wider.high < above or wider.low > below:
         return Found(one, "fails", usual, drawn)
     return Found(one, "undecided", usual, drawn)

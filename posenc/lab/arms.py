@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
-from posenc.lab.measured import Metric, Values, number, row_of
+from posenc.lab.measured import Metric, Values, bounds, number, row_of
 from posenc.lab.rates import is_search
 from posenc.lab.statistics import mean, share_error
-from posenc.lab.tasks import names
+from posenc.lab.tasks import task_of
 
 Rows = tuple[Mapping[str, Any], ...]
 # By position the tokens of another length are others: no table by length.
@@ -55,7 +55,7 @@ class Arm:
     @property
     def kind(self) -> str:
         """What its task asks of a model; empty for a task that there is no more."""
-        known = names().get(self.task.partition("(")[0].strip())
+        known = task_of(self.task)
         return known.kind if known else ""
 
     @property
@@ -86,9 +86,12 @@ class Arm:
         found = {seed: row for seed, row in found.items() if row is not None}
         by_seed = {seed: number(row, metric, length) for seed, row in found.items()}
         if metric != "exact" or not found:
-            return Values(by_seed)
+            return Values(by_seed, within=bounds(metric))
         hits = [row["exact"] for row in found.values()]
-        return Values(by_seed, share_error(hits, next(iter(found.values()))["examples"]))
+        task = task_of(self.task)
+        own = task is not None and task.own_examples
+        error = share_error(hits, next(iter(found.values()))["examples"], own=own)
+        return Values(by_seed, error, bounds(metric))
 
     def interval(self, metric: Metric, length: int) -> Interval | None:
         """Over seeds; None for fewer than two, and where a run failed or diverged.
@@ -142,7 +145,7 @@ def interval(values: Values) -> Interval | None:
     drawn = list(values.by_seed.values())
     if len(drawn) < 2 or not all(map(math.isfinite, drawn)):
         return None
-    return mean(drawn, LEVEL, values.error)
+    return mean(drawn, LEVEL, values.error, values.within)
 
 
 def of_runs(runs: Iterable[Run]) -> list[Arm]:

@@ -42,6 +42,8 @@ from scipy import optimize, stats
 
 LEVEL = 0.95
 PRIOR_FREEDOM = 2
+# Between what a number lies that may be any.
+UNBOUNDED = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,22 @@ class Sample:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, and the half width of the range that is said to hold the true value."""
+    """A mean, and the half width of the range that is said to hold the true value.
+
+    The range ends where the true value must: a share lies `within` 0 and 1.
+    """
 
     mean: float
     half: float
+    within: tuple[float, float] = UNBOUNDED
 
     @property
     def low(self) -> float:
-        return self.mean - self.half
+        return max(self.within[0], self.mean - self.half)
 
     @property
     def high(self) -> float:
-        return self.mean + self.half
+        return min(self.within[1], self.mean + self.half)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+from posenc.lab.intervals import UNBOUNDED
+
 Metric = Literal["loss", "windows", "position", "exact", "token"]
 """
 loss      of fixed targets, in nats per token (or of the scored places of a made task)
@@ -20,10 +22,25 @@ token     share of scored places that are right
 
 @dataclass(frozen=True)
 class Values:
-    """What a number came to: by seed, and how far each is off in itself."""
+    """What a number came to: by seed, how far all are off together, and where it must lie."""
 
     by_seed: Mapping[int, float]
     error: float = 0.0
+    within: tuple[float, float] = UNBOUNDED
+
+    def minus(self, other: "Values") -> "Values":
+        """Seed by seed, of the seeds that both have."""
+        seeds = sorted({*self.by_seed} & {*other.by_seed})
+        return Values(
+            {seed: self.by_seed[seed] - other.by_seed[seed] for seed in seeds},
+            math.hypot(self.error, other.error),
+            (self.within[0] - other.within[1], self.within[1] - other.within[0]),
+        )
+
+
+def bounds(metric: Metric) -> tuple[float, float]:
+    """Where a number must lie."""
+    return (0.0, 1.0) if metric in ("exact", "token") else UNBOUNDED
 
 
 def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | None:

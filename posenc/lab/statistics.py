@@ -12,11 +12,16 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy import stats
 
-from posenc.lab.intervals import LEVEL, Interval, noncentrality
+from posenc.lab.intervals import LEVEL, UNBOUNDED, Interval, noncentrality
 
 
-def mean(values: Sequence[float], level: float = LEVEL, own_error: float = 0.0) -> Interval:
-    """The mean over seeds with Student's t.
+def mean(
+    values: Sequence[float],
+    level: float = LEVEL,
+    own_error: float = 0.0,
+    within: tuple[float, float] = UNBOUNDED,
+) -> Interval:
+    """The mean over seeds with Student's t, where it can lie.
 
         m +- t(level, df) * e,   e and df as `standard_error` has them
 
@@ -24,7 +29,7 @@ def mean(values: Sequence[float], level: float = LEVEL, own_error: float = 0.0) 
     do not show. Raises ValueError for fewer than two values.
     """
     error, freedom = standard_error(values, own_error)
-    return Interval(fmean(values), float(stats.t.ppf((1 + level) / 2, freedom)) * error)
+    return Interval(fmean(values), float(stats.t.ppf((1 + level) / 2, freedom)) * error, within)
 
 
 def standard_error(values: Sequence[float], own_error: float = 0.0) -> tuple[float, float]:
@@ -52,15 +57,25 @@ def _combined(of_seeds: float, own_error: float, seeds: int) -> tuple[float, flo
     return math.sqrt(squared), min(1e6, freedom)
 
 
-def share_error(hits: Sequence[int], tries: int) -> float:
-    """By how much a share of `tries` examples is off, pooled over seeds.
+def share_error(hits: Sequence[int], examples: int, *, own: bool = False) -> float:
+    """By how much a share is off that S seeds were tested for on so many examples.
 
-        sqrt(p (1 - p) / tries),   p = (sum of hits + 2) / (S * tries + 4)
+        (|c - p| + sqrt(p (1 - p) / tries + k / (4 tries)) z / (1 + k)) / z
+        p = sum of hits / (S * examples),   k = z^2 / tries,   c = (p + k / 2) / (1 + k)
 
-    Source: Agresti and Coull 1998, whose four added tries keep it above 0 where all agree.
+    That is how far the farther end of Wilson's interval around c lies from the share, in units of
+    z, of the level 95%: near 0 and 1, where hits are skewed, the end towards the middle. The tries
+    are the examples, for seeds may be right on the same ones, and S times as many where each seed
+    was tested on its `own`.
+
+    Source: Wilson 1927.
     """
-    p = (sum(hits) + 2) / (len(hits) * tries + 4)
-    return math.sqrt(p * (1 - p) / tries)
+    z = float(stats.norm.ppf((1 + LEVEL) / 2))
+    share = sum(hits) / (len(hits) * examples)
+    tries = examples * len(hits) if own else examples
+    k = z**2 / tries
+    spread = math.sqrt(share * (1 - share) / tries + k / (4 * tries))
+    return (k * abs(share - 0.5) / z + spread) / (1 + k)
 
 
 def wilson(hits: int, tries: int, level: float = LEVEL) -> tuple[float, float]:

@@ -1,11 +1,12 @@
 """Statistics: textbook values, and what intervals cover when it is simulated."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
+from posenc.claims.claim import Cell, Claim, Expectation
+from posenc.claims.verdict import judge
+from posenc.lab.measured import Values
 from posenc.lab.statistics import (
     bootstrap,
     holm,
@@ -38,7 +39,72 @@ def test_seeds_are_no_surer_than_the_examples_that_they_share() -> None:
     assert found.half == pytest.approx(stats.t.ppf(0.975, 1.04**2) * 0.26**0.5)
     error, freedom = standard_error((0.0, 1.0), own_error=0.1)
     assert (error, freedom) == pytest.approx((0.26**0.5, 1.04**2))
-    assert share_error((100, 100), 100) == pytest.approx(math.sqrt((202 / 204) * (2 / 204) / 100))
+
+
+@pytest.mark.parametrize(("hits", "tries"), [(100, 100), (0, 100), (95, 100), (40, 100), (3, 4)])
+def test_a_share_is_off_as_far_as_wilsons_farther_end(hits: int, tries: int) -> None:
+    share, ends = hits / tries, wilson(hits, tries)
+    farther = max(share - ends[0], ends[1] - share) / stats.norm.ppf(0.975)
+    # Seeds that were tested on the same examples tell no more than one.
+    assert share_error((hits,) * 5, tries) == pytest.approx(farther)
+    assert share_error((hits // 2, hits - hits // 2), tries // 2, own=True) == pytest.approx(
+        farther
+    )
+
+
+def test_an_interval_ends_where_the_number_must_lie() -> None:
+    found = mean((1.0, 1.0), own_error=0.1, within=(0.0, 1.0))
+    assert (found.low, found.high) == pytest.approx((1 - 0.196, 1.0), abs=1e-4)
+    assert found.half == pytest.approx(0.196, abs=1e-4)
+    found = mean((0.0, 0.1), within=(0.0, 1.0))
+    assert (found.low, found.high) == pytest.approx((0.0, 0.685), abs=1e-3)
+
+
+class TestWrongVerdicts:
+    """How often a bound that is the truth is said to be passed: 2.5% to either side is meant."""
+
+    rounds = 1500
+
+    @pytest.mark.parametrize("share", [0.02, 0.5, 0.9, 0.95, 0.98, 0.99])
+    @pytest.mark.parametrize("alike", [0.0, 1.0])
+    def test_of_a_share(self, share: float, alike: float) -> None:
+        below, above = self.wrong(share, None, alike)
+        # The nominal rate and three standard errors.
+        assert max(below, above) < 0.037
+
+    @pytest.mark.parametrize(("first", "second"), [(0.99, 0.9), (0.98, 0.98), (0.6, 0.02)])
+    @pytest.mark.parametrize("alike", [0.0, 1.0])
+    def test_of_a_difference(self, first: float, second: float, alike: float) -> None:
+        below, above = self.wrong(first, second, alike)
+        # The nominal rate and three standard errors.
+        assert max(below, above) < 0.037
+
+    def wrong(self, first: float, second: float | None, alike: float) -> tuple[float, float]:
+        """How often the whole interval lies below the truth, and above."""
+        rng = np.random.default_rng(0)
+        below = above = 0
+        a, b = Cell("a"), None if second is None else Cell("b")
+        truth = first - (second or 0.0)
+        claims = [
+            Claim("one", ("", ""), "", ("", ""), True, lambda size: {}, (expectation,))
+            for expectation in (Expectation(a, b, below=truth), Expectation(a, b, above=truth))
+        ]
+        for _ in range(self.rounds):
+            measured = {a: self.drawn(rng, first, alike)}
+            if b is not None and second is not None:
+                measured[b] = self.drawn(rng, second, alike)
+            under, over = (judge(claim, measured).outcome for claim in claims)
+            below += under == "holds"
+            above += over == "holds"
+        return below / self.rounds, above / self.rounds
+
+    def drawn(self, rng: np.random.Generator, share: float, alike: float) -> Values:
+        """Of 5 seeds on 256 examples, of which so many are the same to all seeds."""
+        same = rng.random((1, 256)) < alike
+        hits = np.where(same, rng.random((1, 256)) < share, rng.random((5, 256)) < share)
+        counts = hits.sum(axis=1).tolist()
+        by_seed = {seed: count / 256 for seed, count in enumerate(counts)}
+        return Values(by_seed, share_error(counts, 256), (0.0, 1.0))
 
 
 def test_wilson_of_known_shares() -> None:

@@ -24,6 +24,11 @@ def names() -> dict[str, type[Task]]:
     return found
 
 
+def task_of(spec: str) -> type[Task] | None:
+    """The task of a name with or without settings; None for one that there is no more."""
+    return names().get(spec.partition("(")[0].strip())
+
+
 def find(text: str, **data: Any) -> Task:
     """The task of a name with settings in brackets behind it, as in copy(letters=26).
 

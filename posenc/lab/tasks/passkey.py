@@ -29,6 +29,7 @@ class Passkey(Tokenized):
     name: ClassVar[str] = "passkey"
     kind: ClassVar[str] = "recall"
     shortest: ClassVar[int] = 64
+    own_examples: ClassVar[bool] = True
 
     depth: float = 0.5
 

@@ -37,10 +37,11 @@ class Batch(NamedTuple):
 class Task(ABC):
     """One thing to learn.
 
-    name        what it is called in a comparison
-    kind        what it asks of a model, in a word that tasks share; evidence is looked up by it
-    causal      whether a decoder learns it, or an encoder
-    shortest    the smallest length that there is
+    name          what it is called in a comparison
+    kind          what it asks of a model, in a word that tasks share; evidence is looked up by it
+    own_examples  whether each seed is tested on examples of its own, or all on the same
+    causal        whether a decoder learns it, or an encoder
+    shortest      the smallest length that there is
 
     Raises SettingError for whole numbers below 1, or below the `least` of a field's metadata, and
     for flags and texts that are none.
@@ -48,6 +49,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[str] = ""
+    own_examples: ClassVar[bool] = False
     causal: ClassVar[bool] = True
     shortest: ClassVar[int] = 1
 
