@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -98,6 +98,15 @@ def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     if bad or not data.endswith(b"\n"):
         replace_file(path, b"".join(line + b"\n" for line in good))
     return rows, problems
+
+
+def is_whole(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a run came to its end and lost no row since, by how many its `done` row counts.
+
+    Those of earlier versions count none.
+    """
+    last = rows[-1] if rows else {"kind": ""}
+    return last["kind"] == "done" and last.get("rows", 0) < len(rows)
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:

@@ -102,6 +102,7 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "length": (lambda value: is_whole(value, 1), "a whole number above 0"),
     "step": (is_whole, "a whole number"),
     "seconds": (is_number, "a number"),
+    "rows": (is_whole, "a whole number"),
     "loss": (
         lambda value: value is None or isinstance(value, str) or is_number(value),
         "a number or null",

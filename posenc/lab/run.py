@@ -27,6 +27,7 @@ from posenc.lab.folder import (
     RESULTS,
     WEIGHTS,
     append_row,
+    is_whole,
     locked,
     read_rows,
     read_run,
@@ -113,7 +114,7 @@ def carry_out(
     # A worker whose parent was killed may still be writing its last checkpoint.
     with locked(folder, wait=True) if ours.rank == 0 else nullcontext():
         rows, _ = ours.first(lambda: read_rows(folder / RESULTS))
-        if rows and rows[-1]["kind"] == "done":
+        if is_whole(rows):
             return
         task = given.task()
         model = None
@@ -131,7 +132,8 @@ def carry_out(
             rows, _ = read_rows(folder / RESULTS)
             training = next(row["seconds"] for row in reversed(rows) if row["kind"] == "cost")
             seconds = round(training + time.perf_counter() - began, 3)
-            append_row(folder / RESULTS, {"kind": "done", "seconds": seconds})
+            done = {"kind": "done", "seconds": seconds, "rows": len(rows)}
+            append_row(folder / RESULTS, done)
 
 
 def work(given: Assignment, connection: Connection) -> None:
