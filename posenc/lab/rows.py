@@ -112,4 +112,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "exact": (is_whole, "a whole number"),
     "token": (is_number, "a number"),
     "chance": (is_number, "a number"),
+    "parameters": (is_whole, "a whole number"),
+    "encoding_parameters": (is_whole, "a whole number"),
+    "steps": (is_whole, "a whole number"),
+    "ms_per_step": (is_number, "a number"),
 }

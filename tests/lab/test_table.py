@@ -196,6 +196,14 @@ def test_the_commands_print_them(out: Path, tmp_path: Path) -> None:
     assert told["config"]["encoding"] == "none"
 
 
+def test_a_cost_that_is_no_number_is_told_apart(out: Path) -> None:
+    path = next((out / "runs").iterdir()) / RESULTS
+    path.write_text(path.read_text() + json.dumps({"kind": "cost", "steps": "many"}) + "\n")
+    ended = CliRunner().invoke(app, ["lab", "show", str(path.parent)])
+    assert ended.exit_code == 0, ended.output
+    assert "many" not in ended.stdout
+
+
 def test_what_is_not_there_is_told(out: Path, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="holds no runs"):
         runs_in(tmp_path / "nowhere")

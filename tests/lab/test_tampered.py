@@ -115,6 +115,8 @@ def test_any_change_is_told_or_harmless(folder: Path, change_: tuple[str, int, l
         ({"kind": "by_position", "edges": [0, 1], "loss": 1.0}, "loss is 1.0"),
         ({"kind": "done", "seconds": [1]}, "seconds is [1]"),
         ({"kind": "cost", "parameters": HUGE}, "a very large number"),
+        ({"kind": "cost", "steps": "many"}, "steps is 'many', and a whole number is needed"),
+        ({"kind": "cost", "ms_per_step": None}, "ms_per_step is None, and a number is needed"),
         ({"kind": "accuracy", "length": 4, "exact": 9, "examples": 4}, "there are 4 examples"),
         ({"kind": "new", "deep": [[[[[[[[[1]]]]]]]]]}, "nested too deep"),
     ],
