@@ -7,7 +7,7 @@ from posenc.errors import LabError, SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.engine.engine import Batch, Carrier
 from posenc.lab.engine.local import LOCAL
-from posenc.lab.folder import is_whole, read_run
+from posenc.lab.folder import is_complete, read_run
 from posenc.lab.leftovers import remove_leftovers
 from posenc.lab.progress import Display
 from posenc.lab.text import Corpus
@@ -31,7 +31,7 @@ def complete(
     if jobs < 1:
         raise SettingError(f"jobs is {jobs}: it must be at least 1")
     found = [read_run(out / "runs" / config.name) for config in configs]
-    done = [run is not None and is_whole(run.rows) for run in found]
+    done = [run is not None and is_complete(run.rows) for run in found]
     if not all(done):
         # Refused before anything is shown.
         carrier.check(device)

@@ -100,7 +100,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, problems
 
 
-def is_whole(rows: Sequence[Mapping[str, Any]]) -> bool:
+def is_complete(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a run came to its end and lost no row since, by how many its `done` row counts.
 
     Those of earlier versions count none.

@@ -27,7 +27,7 @@ from posenc.lab.folder import (
     RESULTS,
     WEIGHTS,
     append_row,
-    is_whole,
+    is_complete,
     locked,
     read_rows,
     read_run,
@@ -114,7 +114,7 @@ def carry_out(
     # A worker whose parent was killed may still be writing its last checkpoint.
     with locked(folder, wait=True) if ours.rank == 0 else nullcontext():
         rows, _ = ours.first(lambda: read_rows(folder / RESULTS))
-        if is_whole(rows):
+        if is_complete(rows):
             return
         task = given.task()
         model = None
