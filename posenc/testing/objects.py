@@ -147,12 +147,19 @@ def check_for_model(encoding: Encoding) -> None:
 
 
 def _read(encoding: Encoding, length: int) -> dict[str, Tensor]:
-    """Which entries of each parameter have a gradient at this length."""
+    """Which entries of each parameter the scores read at this length, or the output."""
     trial = Trial.of(encoding, length)
     names, parameters = zip(*trial.encoding.named_parameters(), strict=True)
+    seen = trial.scores(causal=True)
+    # Softmax does not see what all scores of a row share: of that the output has a gradient which
+    # is 0 or not by rounding. Such an entry is read by the scores in any case.
+    seen = seen.masked_fill(seen == -torch.inf, 0.0)
     out = trial.attend(causal=True, backend="reference")
-    grads = torch.autograd.grad(out.sin().sum(), parameters)
-    return {name: grad != 0 for name, grad in zip(names, grads, strict=True)}
+    read = [
+        torch.autograd.grad(result.sin().sum(), parameters, materialize_grads=True)
+        for result in (seen, out)
+    ]
+    return {name: (s != 0) | (o != 0) for name, s, o in zip(names, *read, strict=True)}
 
 
 def check_devices(encoding: Encoding) -> None:
