@@ -57,6 +57,7 @@ def check(
         import posenc
         from posenc.catalogue import find
         from posenc.testing import all_peers, report_of, run_checks, run_peer
+        from posenc.testing.suite import called, examples_of
 
         chosen = list(posenc.encodings()) if everything else names or []
         narrowed = "behaviour" if only == ["behaviour"] else only or None
@@ -66,14 +67,15 @@ def check(
         if compared and (out.is_dir() or not out.parent.is_dir()):
             raise SettingError(f"check --out {out}: a file in a folder that exists is needed")
         oracles = all_peers(chosen, peers) if compared else []
-        examples = []
+        examples, results = [], []
         for name in chosen:
             with strangers(f"encoding {name!r} cannot be made"):
-                examples += find(name).examples()
-        results: list[Result] = []
+                made, lacking = examples_of(name, find(name))
+            examples += made
+            results += lacking
         for example in examples:
             # A check takes seconds, for it compiles and exports what it is given.
-            print(f"checking {example}", file=sys.stderr)
+            print(f"checking {called(example)}", file=sys.stderr)
             results += run_checks(example, tolerance=tolerance, only=narrowed)
         agreements: list[Agreement] = []
         for peer in oracles:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from posenc.encoding import Encoding
-from posenc.errors import CheckError
+from posenc.errors import CheckError, SettingError, is_finite, shown
 from posenc.testing import backends, caches, geometry, lowering, masks, numbers, objects
 from posenc.testing.fixtures import Check, tolerating
 
@@ -114,7 +114,7 @@ def check_encoding(
     if failed:
         lines = [f"  {result.check}: {result.detail}" for result in failed]
         raise CheckError(
-            f"{encoding!r} fails {len(failed)} of {len(results)} checks:\n" + "\n".join(lines)
+            f"{called(encoding)} fails {len(failed)} of {len(results)} checks:\n" + "\n".join(lines)
         )
 
 
@@ -140,14 +140,39 @@ def parametrize_with_checks(
                 continue
             if (lack := lacks(check)) is not None:
                 marks.append(pytest.mark.skip(reason=lack))
-            cases.append(pytest.param(encoding, check, id=f"{encoding!r}-{name}", marks=marks))
+            case = f"{called(encoding)}-{name}"
+            cases.append(pytest.param(encoding, check, id=case, marks=marks))
     return pytest.mark.parametrize(("encoding", "check"), cases)
 
 
 def applies(check: Check, encoding: Encoding) -> bool:
-    """Whether an encoding's tags make the claim of this check."""
+    """Whether an encoding's tags or terms make the claim of this check."""
     when = getattr(check, "when", None)
-    return when is None or bool(when(encoding))
+    try:
+        return when is None or bool(when(encoding))
+    except Exception:
+        # One that cannot be lowered tells nothing of its terms; the check names what it raises.
+        return True
+
+
+def called(encoding: Encoding) -> str:
+    """The repr of an encoding; the name of its class where a setting is not kept."""
+    try:
+        return repr(encoding)
+    except Exception:
+        return type(encoding).__name__
+
+
+def examples_of(name: str, kind: type[Encoding]) -> tuple[list[Encoding], list[Result]]:
+    """The encodings among the examples of a class; where there is none, that this check failed."""
+    yielded = list(kind.examples())
+    examples = [example for example in yielded if isinstance(example, Encoding)]
+    if examples:
+        return examples, []
+    claim = claim_of(objects.check_examples)
+    what = ", ".join(map(shown, yielded)) or "nothing"
+    detail = f"{claim} examples() of {name} yields {what}, so that there is nothing to check"
+    return [], [Result(name, "check_examples", claim, "failed", detail)]
 
 
 def lacks(check: Check) -> str | None:
@@ -167,14 +192,19 @@ def run_check(
     expected_failure: str | None = None,
     tolerance: float = 0.0,
 ) -> Result:
-    """The result of one check, by its name; arguments as in `run_checks`."""
+    """The result of one check, by its name; arguments as in `run_checks`.
+
+    Raises SettingError for a tolerance that is no finite number of 0 or more.
+    """
+    if not is_finite(tolerance) or tolerance < 0:
+        raise SettingError(f"tolerance={tolerance!r}: a finite number, 0 or more, is needed")
     check = all_checks()[name]
     claim = claim_of(check)
 
     def result(
         status: Literal["passed", "failed", "expected", "skipped"], detail: str = ""
     ) -> Result:
-        return Result(repr(encoding), name, claim, status, detail)
+        return Result(called(encoding), name, claim, status, detail)
 
     reason = "its tags do not claim this" if not applies(check, encoding) else lacks(check)
     if reason is not None:

@@ -112,6 +112,31 @@ class TestCheck:
         assert "Mine()" in ended.stdout
 
     @pytest.mark.parametrize(
+        ("body", "said"),
+        [("yield from ()", "yields nothing"), ("yield 3", "yields 3")],
+    )
+    def test_a_class_without_examples_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+    ) -> None:
+        (tmp_path / "posenc_mine.py").write_text(
+            "import posenc as pe\nclass Mine(pe.NoPE):\n"
+            f"    @classmethod\n    def examples(cls):\n        {body}\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "posenc_mine", raising=False)
+        ended = run(app, ["check", "none", "posenc_mine:Mine"])
+        assert ended.exit_code == 1
+        assert "NoPE()" in ended.stdout
+        assert "posenc_mine:Mine fails check_examples" in ended.stdout
+        assert said in ended.stdout
+
+    @pytest.mark.parametrize("tolerance", ["nan", "-1"])
+    def test_a_tolerance_of_no_size_ends_with_2(self, tolerance: str) -> None:
+        ended = run(app, ["check", "none", "--tolerance", tolerance])
+        assert ended.exit_code == 2
+        assert "tolerance" in ended.stderr
+
+    @pytest.mark.parametrize(
         "code",
         ["raise ValueError('no')", "import posenc as pe\nclass Mine(pe.NoPE):\n    examples = 3"],
     )

@@ -3,8 +3,10 @@
 import re
 
 import pytest
+import torch
 
 import posenc as pe
+from posenc.terms import DistanceTable, Slope
 from posenc.testing import (
     all_checks,
     check_encoding,
@@ -117,6 +119,12 @@ def test_a_tolerance_allows_rounding_and_only_that():
     check_encoding(Rounded(4), only=name, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("tolerance", [float("nan"), float("inf"), -1.0])
+def test_a_tolerance_that_would_decide_alone_is_refused(tolerance):
+    with pytest.raises(pe.SettingError, match=r"tolerance=.*0 or more"):
+        check_encoding(pe.ALiBi(4), only="check_reference_scores", tolerance=tolerance)
+
+
 def test_the_checks_of_behaviour_leave_the_object_out():
     names = {result.check for result in run_checks(pe.NoPE(), only=["check_repr", "check_norms"])}
     assert names == {"check_repr", "check_norms"}
@@ -158,3 +166,52 @@ def test_every_check_claims_one_sentence():
         claim = claim_of(check)
         assert claim.endswith("."), name
         assert "\n" not in claim, name
+
+
+class Broken(pe.ALiBi):
+    """Lowers as it is told."""
+
+    lowered = staticmethod(lambda: None)
+
+    def lower(self, positions, context=None, *, dtype=torch.float32):
+        return self.lowered()
+
+
+def raised():
+    raise KeyError("no terms")
+
+
+UNLOWERED = {
+    "an error": raised,
+    "nothing": lambda: None,
+    "one term": lambda: Slope(torch.ones(4)),
+    "a table that ends": lambda: (DistanceTable(torch.ones(4, 3), zero=1, saturates=False),),
+}
+
+
+@pytest.mark.usefixtures("unhooked")
+@pytest.mark.parametrize("lowered", UNLOWERED)
+def test_an_encoding_that_cannot_be_lowered_fails_by_the_names_of_checks(lowered, monkeypatch):
+    monkeypatch.setattr(Broken, "lowered", staticmethod(UNLOWERED[lowered]))
+    only = ["check_docstring", "check_masks", "check_masks_in_backends", "check_reference_scores"]
+    results = {each.check: each for each in run_checks(Broken(4), only=only)}
+    # Its docstring names no source, and is asked before.
+    assert {each.status for each in results.values()} == {"failed"}
+    assert "raised" in results["check_masks"].detail
+    with pytest.raises(pe.CheckError, match="fails 4 of 4 checks"):
+        check_encoding(Broken(4), only=only)
+    parametrize_with_checks([Broken(4)], only=only)
+
+
+class Unkept(pe.NoPE):
+    """A setting that it does not keep."""
+
+    def __init__(self, lost: int = 3) -> None:
+        super().__init__()
+
+
+def test_an_encoding_that_cannot_be_shown_is_named_by_its_class():
+    result = run_check(Unkept(), "check_repr")
+    assert (result.encoding, result.status) == ("Unkept", "failed")
+    with pytest.raises(pe.CheckError, match=r"^Unkept fails 1 of 1"):
+        check_encoding(Unkept(), only="check_repr")
