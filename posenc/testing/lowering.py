@@ -56,12 +56,25 @@ def check_lowered_once(encoding: Encoding) -> None:
 
 
 def check_packed(encoding: Encoding) -> None:
-    """Packed documents get what each gets alone."""
+    """Packed documents get what each gets alone, in rows of their own and beside padding, too."""
+    lengths, others = [3, 1, 5], [4, 5]
+    rows = torch.tensor([[0, 0, 0, 1, 2, 2, 2, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1, 1]])
+    padded = torch.cat((rows, rows[:, -1:].expand(-1, 2)), dim=1)
     for causal in causalities(encoding):
-        model, tokens, lengths = model_for(encoding, causal=causal), tokens_for(9), [3, 1, 5]
+        model, tokens = model_for(encoding, causal=causal), tokens_for(LENGTH)
+        alone, other = (
+            torch.cat([model(part) for part in tokens.split(sizes, dim=1)], dim=1)
+            for sizes in (lengths, others)
+        )
         packed = model(tokens, Positions.build(lengths=lengths, causal=causal))
-        separate = torch.cat([model(part) for part in tokens.split(lengths, dim=1)], dim=1)
-        require_close(packed, separate, 1e-9, f"causal={causal}")
+        require_close(packed, alone, 1e-9, f"causal={causal}")
+        own = torch.stack((alone[0], other[1]))
+        positions = Positions.build(documents=rows, causal=causal)
+        require_close(model(tokens, positions), own, 1e-9, f"causal={causal}, a row of its own")
+        real = (torch.arange(LENGTH + 2) < LENGTH).expand(2, -1)
+        positions = Positions.build(documents=padded, attention_mask=real, causal=causal)
+        beside = model(torch.cat((tokens, tokens[:, :2]), dim=1), positions)[:, :LENGTH]
+        require_close(beside, own, 1e-9, f"causal={causal}, beside padding")
 
 
 def check_padding(encoding: Encoding) -> None:

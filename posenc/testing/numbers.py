@@ -1,5 +1,6 @@
 """Checks of the numbers: the paper's formula, low precision, far positions, gradients."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 from posenc.analysis.probe_context import embeds
 from posenc.encoding import Encoding
 from posenc.errors import CheckError, PosencError
-from posenc.positions import Positions
+from posenc.positions import Positions, Tokens
 from posenc.testing.fixtures import (
     LENGTH,
     Trial,
@@ -31,6 +32,8 @@ from posenc.testing.paper import (
 LOW = (torch.bfloat16, torch.float16)
 # The precision of outputs is that of backends, which have checks of their own.
 FORMULAS = ("embed", "scores")
+# Beyond the tables of small examples, and as long as a slow formula bears.
+LONG = 320
 
 
 @when(embeds)
@@ -44,16 +47,31 @@ def check_reference_embed(encoding: Encoding) -> None:
 @when(attends)
 def check_reference_scores(encoding: Encoding) -> None:
     """Scores equal the paper's formula in float64, at any positions and with fewer queries."""
+    for what, positions in _places(encoding):
+        trial = Trial.of(encoding, positions.q_len, positions.k_len, batch=max(2, positions.batch))
+        _require_scores(trial, positions, what)
+
+
+def _places(encoding: Encoding) -> Iterator[tuple[str, Positions]]:
+    """Where tokens are, in as many ways as `lower` can tell apart but for padding and documents."""
     for causal in causalities(encoding):
         places = [(shifted(5) if causal else unordered()).keys.position]
         if encoding.axes > 1:
             places.append(scattered(encoding.axes))
         for q_len in (LENGTH, 4):
-            trial = Trial.of(encoding, q_len, LENGTH)
             for ids in places:
-                positions = Positions.build(q_len, ids=ids, causal=causal)
                 what = f"causal={causal}, {q_len} queries, positions of shape {tuple(ids.shape)}"
-                _require_scores(trial, positions, what)
+                yield what, Positions.build(q_len, ids=ids, causal=causal)
+        start = Positions.build(LENGTH, start=2, causal=causal)
+        yield f"causal={causal}, positions from a start of 2", start
+        rows = torch.arange(LENGTH) + torch.arange(5)[:, None]
+        yield f"causal={causal}, 5 rows", Positions.build(4, ids=rows, causal=causal)
+    yield f"the last query of {LONG} tokens", Positions.build(1, LONG, causal=True)
+    # What a context tells is of one layer, in which the queries are among the keys.
+    if not (encoding.tags.causal_only or encoding.tags.needs_context):
+        count = torch.arange(7)
+        queries, keys = Tokens(count % 4, order=count), Tokens(count[:4], order=count[:4])
+        yield "7 queries on 4 keys of others", Positions(queries, keys, extent=4)
 
 
 def _require_scores(trial: Trial, positions: Positions, what: str) -> None:
@@ -136,6 +154,15 @@ def check_dtypes(encoding: Encoding) -> None:
         for name, result in results.items():
             wanted = torch.float32 if name == "scores" and dtype in LOW else dtype
             require(result.dtype == wanted, f"{name} of {dtype} is {result.dtype}, not {wanted}")
+
+
+def check_training(encoding: Encoding) -> None:
+    """In training it computes what it computes in evaluation."""
+    trial, positions = Trial.of(encoding), Positions.build(LENGTH, causal=True)
+    expected = trial.results(positions)
+    trial.encoding.train()
+    for name, result in trial.results(positions).items():
+        require_close(result, expected[name], 1e-12, f"{name} in training")
 
 
 def check_kept_in_float32(encoding: Encoding) -> None:

@@ -156,6 +156,16 @@ UNSEEN = {
         "heads broadcast in place of an error",
         "the layer's input taken in any width",
     ],
+    "long inputs, many rows, training, and what else no scene tells": [
+        "slopes steeper in case of a start",
+        "slopes steeper in case of more queries than keys",
+        "slopes steeper in case of more than 300 keys",
+        "slopes steeper in case of more than 3 rows",
+        "slopes steeper in case of documents of a batch",
+        "slopes steeper in case of documents of a batch without padding",
+        "slopes steeper in case of padding beside documents",
+        "slopes steeper in case of training",
+    ],
     "rows that see nothing": ["NaN in a row that sees nothing"],
     "a backend that nobody asked for": [
         "distances of a chunk one too far",

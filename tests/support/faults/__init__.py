@@ -9,6 +9,7 @@ from tests.support.faults import (
     alone,
     backends,
     caches,
+    conditions,
     content,
     matrices,
     positions,
@@ -23,7 +24,18 @@ from tests.support.faults.fault import plant as plant
 
 FAULTS = [
     fault
-    for part in (spine, positions, absolute, rotary, relative, content, matrices, backends, caches)
+    for part in (
+        spine,
+        positions,
+        absolute,
+        rotary,
+        relative,
+        content,
+        matrices,
+        backends,
+        caches,
+        conditions,
+    )
     for fault in part.FAULTS
 ]
 CLAIMS = [*OBJECTS, *FALSE_CLAIMS, *alone.ALONE]
