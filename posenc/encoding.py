@@ -245,8 +245,9 @@ def bound_for(encoding: Encoding, positions: Positions) -> int:
     if positions.bound is None:
         kind = type(encoding).__name__
         raise PositionsError(
-            f"{kind} needs to know how far its positions reach, and a bare tensor does not tell: "
-            "pass Positions.build(ids=...), or Positions.build(ids=..., extent=...) in a graph"
+            f"{kind} needs to know how far its positions reach. Instead of a bare tensor pass "
+            "Positions.build(ids=...), in a graph Positions.build(ids=..., extent=...); of two "
+            "sides, as in cross-attention, Positions(queries, keys, extent=N), N > every position"
         )
     return positions.bound
 

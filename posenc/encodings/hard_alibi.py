@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from posenc.encoding import Encoding, Pairs
+from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._distance import DistanceBias, Distances
 from posenc.errors import SettingError, listed, whole
 
@@ -29,6 +29,8 @@ class HardALiBi(DistanceBias):
 
     name = "hard_alibi"
     paper = "arXiv:2402.01032"
+    # Beyond its widest window all distances are alike, however far positions reach.
+    tags = Tags(translation_invariant=True, norm_preserving=True)
 
     def __init__(self, heads: int, windows: Sequence[int] | None = None) -> None:
         super().__init__(heads)

@@ -228,8 +228,8 @@ class Positions:
         if q is None or k is None:
             if self.bound is None:
                 raise PositionsError(
-                    "the length of the input is not known from a bare tensor: pass "
-                    "Positions.build(ids=...), or Positions.build(ids=..., extent=...)"
+                    "the length of the input is not known: instead of a bare tensor pass "
+                    "Positions.build(ids=...), of two sides Positions(queries, keys, extent=N)"
                 )
             whole = torch.full((1, 1), self.bound, device=self.device)
             return whole, whole

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from posenc import HardALiBi, SlidingWindow, attend
+from posenc import HardALiBi, Positions, SlidingWindow, Tokens, attend
 from posenc.errors import SettingError
 
 
@@ -24,3 +24,12 @@ def test_hard_alibi_has_the_windows_of_its_authors_unless_others_are_given() -> 
         HardALiBi(2, windows=(1, 2, 3))
     with pytest.raises(SettingError, match="windows=0"):
         HardALiBi(2, windows=(0,))
+
+
+def test_hard_alibi_reads_two_sides_without_knowing_how_far_they_reach() -> None:
+    q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 4, 5, 8)
+    far = torch.arange(5) + 1_000_000
+    positions = Positions(Tokens(far[:3]), Tokens(far))
+    out = attend(q, k, k, HardALiBi(4, windows=(1,)), positions=positions)
+    torch.testing.assert_close(out[:, 0], k[:, 0, :3])
+    torch.testing.assert_close(out[:, 1:], attend(q, k, k)[:, 1:])

@@ -284,3 +284,5 @@ def test_an_extent_stands_in_for_every_length() -> None:
     assert Positions.build(attention_mask=mask).with_extent(9).lengths()[0].tolist() == [[9]]
     with pytest.raises(PositionsError, match="bare tensor"):
         as_positions(torch.arange(3), 3).lengths()
+    with pytest.raises(PositionsError, match=r"Positions\(queries, keys, extent=N\)"):
+        Positions(Tokens(torch.arange(2)), Tokens(torch.arange(3))).lengths()

@@ -1,5 +1,7 @@
 """lower: once per forward, carrying its positions, refusing what has no meaning."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from posenc import (
     Positions,
     PositionsError,
     Tags,
+    Tokens,
     UnsupportedError,
     attend,
     lower,
@@ -149,6 +152,12 @@ def test_needs_that_are_not_met() -> None:
         lower(LooksBack(), 3)
     with refused(PositionsError, r"NeedsBound needs to know how far.*bare tensor"):
         lower(NeedsBound(), torch.arange(3))
+    sides = Positions(Tokens(torch.arange(2)), Tokens(torch.arange(3)))
+    with refused(
+        PositionsError, r"NeedsBound.*cross-attention.*Positions\(queries, keys, extent=N"
+    ):
+        lower(NeedsBound(), sides)
+    assert lower(NeedsBound(), replace(sides, extent=3)).terms
     assert lower(NeedsBound(), 3).terms
     assert lower(NeedsBound(), Positions.build(ids=torch.arange(3))).terms
     assert lower(LooksBack(), 3, causal=True).terms
