@@ -24,11 +24,11 @@ from posenc.positions.skipping import skipping
 from posenc.positions.static import static
 from posenc.positions.tokens import (
     Tokens,
+    bare,
     check_sizes,
     more_queries,
     one_axis,
     reading_values,
-    whole_or_double,
 )
 from posenc.positions.tree import tree
 from posenc.positions.varlen import varlen
@@ -261,7 +261,7 @@ def as_positions(
     """What a user gave as `positions`, as Positions that fit q_len queries and k_len keys.
 
     None: the queries are the last q_len of the k_len tokens (torch's is_causal aligns the first).
-    A tensor: coordinates of the keys, as they are, with no known bound.
+    A tensor: finite coordinates of the keys, as they are, with no known bound.
     """
     k_len = q_len if k_len is None else k_len
     if positions is None:
@@ -273,7 +273,7 @@ def as_positions(
         return Positions(queries, keys, False if causal is None else causal, unit_step=True)
     if isinstance(positions, Tensor):
         check_sizes("Positions.build", q_len, k_len)
-        keys = Tokens(whole_or_double(positions))
+        keys = Tokens(bare(positions))
         queries = keys if q_len == k_len else keys[k_len - q_len :]
         positions = Positions(queries, keys, False if causal is None else causal)
     else:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc.errors import PositionsError, shown
+from posenc.torch_modes import plain
 
 _PER_TOKEN = ("order", "document", "length", "valid")
 
@@ -237,6 +238,24 @@ def whole_or_double(coordinates: Tensor) -> Tensor:
             "tokens goes to Positions.build(attention_mask=...)"
         )
     return coordinates.double() if coordinates.is_floating_point() else coordinates.long()
+
+
+def bare(coordinates: Tensor) -> Tensor:
+    """A tensor that was given in place of Positions, as coordinates, which must be finite.
+
+    A GPU is not asked, for whose answer every forward pass would wait.
+    """
+    made = whole_or_double(coordinates)
+    if made.is_floating_point() and reading_values() and made.is_cpu and plain(made):
+        wrong = made.isfinite().logical_not()
+        if wrong.any():
+            place = wrong.nonzero()[0].tolist()
+            raise PositionsError(
+                f"positions of shape {tuple(made.shape)} hold {made[tuple(place)].item()} at "
+                f"{place}: coordinates are finite; padding is told by "
+                "Positions.build(ids=..., attention_mask=...)"
+            )
+    return made
 
 
 def device_of(

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from posenc import Documents, Positions, PositionsError, Tokens, lower
+from posenc import Documents, Positions, PositionsError, Tokens, attend, lower
 from posenc.mask_rules import Window
 from posenc.positions import as_positions
 from tests.support.refusals import assert_refused
@@ -62,6 +63,14 @@ BAD = {
         ["ids must be finite"],
     ),
     "infinite ids": (lambda: Positions.build(ids=ids(float("inf"))), ["finite"]),
+    "a tensor that is not finite": (
+        lambda: as_positions(torch.tensor([[0.0, 1.0, torch.nan]]), 3),
+        [r"shape \(1, 3\) hold nan at \[0, 2\]", "attention_mask"],
+    ),
+    "an infinite stamp in attention": (
+        lambda: attend(*torch.zeros(3, 1, 1, 2, 8), positions=torch.tensor([0.0, torch.inf])),
+        [r"hold inf at \[1\]", "coordinates are finite"],
+    ),
     "ids beyond the extent": (
         lambda: Positions.build(ids=ids(0, 9), extent=5),
         ["extent=5", "largest position is 9", "at least 10"],
@@ -164,3 +173,11 @@ def test_a_bare_tensor_is_no_side() -> None:
 def test_no_token_is_an_error(length: int) -> None:
     with pytest.raises(PositionsError, match=f"{length} queries.*at least one token"):
         Positions.build(length)
+
+
+def test_stamps_without_values_are_not_read() -> None:
+    stamps = torch.tensor([0.0, 0.5])
+    assert as_positions(stamps.to("meta"), 2).device.type == "meta"
+    assert torch.func.vmap(lambda x: as_positions(x, 2).keys.position)(stamps[None]).shape == (1, 2)
+    with FakeTensorMode():
+        assert as_positions(torch.empty(2), 2).k_len == 2
