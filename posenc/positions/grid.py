@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, is_finite
 from posenc.positions.drawing import uniform
-from posenc.positions.tokens import Tokens
+from posenc.positions.tokens import Tokens, check_whole
 
 Normalise = Literal["separate", "max", "min"]
 _CALL = "Positions.grid"
@@ -49,11 +49,14 @@ def grid(
 
     Example: `Positions.grid(14, 14, leading=5, normalise="separate")`, DINOv3's.
 
-    Raises PositionsError for sizes below 1, and for draws without normalised coordinates.
+    Raises PositionsError for sizes or a batch below 1, and for draws without normalised
+    coordinates.
     Source: Siméoni et al. 2025, arXiv:2508.10104, section 3.2, and its code.
     """
+    check_whole(_CALL, height=height, width=width, frames=frames, leading=leading, batch=batch)
     sizes = (height, width) if frames is None else (frames, height, width)
-    _check(sizes, leading, normalise, shift, jitter, rescale)
+    rows = 1 if batch is None else batch
+    _check(sizes, leading, rows, normalise, shift, jitter, rescale)
     axes, extent = len(sizes), max(sizes)
     steps = [torch.arange(size, device=device) for size in sizes]
     if normalise is not None:
@@ -65,7 +68,6 @@ def grid(
         far = max(2 * size / span - 1 for size, span in zip(sizes, spans, strict=True))
         extent = math.ceil((far + shift) * jitter * rescale) + 1
     ids = torch.stack(torch.meshgrid(*steps, indexing="ij"), dim=-1).view(1, -1, axes)
-    rows = batch or 1
     if shift:
         ids = ids + shift * _signed((rows, 1, axes), generator, ids.device)
     for most, count in ((jitter, axes), (rescale, 1)):
@@ -87,23 +89,27 @@ def _signed(
 def _check(
     sizes: tuple[int, ...],
     leading: int,
+    rows: int,
     normalise: str | None,
     shift: float,
     jitter: float,
     rescale: float,
 ) -> None:
-    if min(sizes) < 1 or leading < 0:
+    if min(sizes) < 1 or leading < 0 or rows < 1:
         raise PositionsError(
-            f"{_CALL}: a grid of {' x '.join(map(str, sizes))} patches behind {leading} tokens: "
-            "sizes are at least 1, leading at least 0"
+            f"{_CALL}: a grid of {' x '.join(map(str, sizes))} patches behind {leading} tokens in "
+            f"{rows} rows: sizes and batch are at least 1, leading at least 0"
         )
     if normalise not in (None, *get_args(Normalise)):
         raise PositionsError(
             f"{_CALL}(normalise={normalise!r}): 'separate', 'max', 'min' or None is needed"
         )
     drawn = f"{_CALL}(shift={shift}, jitter={jitter}, rescale={rescale}, normalise={normalise!r})"
-    if shift < 0 or jitter < 1 or rescale < 1:
-        raise PositionsError(f"{drawn}: shift is at least 0, jitter and rescale are at least 1")
+    finite = all(map(is_finite, (shift, jitter, rescale)))
+    if not finite or shift < 0 or jitter < 1 or rescale < 1:
+        raise PositionsError(
+            f"{drawn}: shift is at least 0, jitter and rescale are at least 1, all finite numbers"
+        )
     if normalise is None and (shift, jitter, rescale) != (0, 1, 1):
         raise PositionsError(
             f"{drawn}: what is drawn moves coordinates in [-1, 1]: give normalise='separate'"

@@ -10,6 +10,8 @@ from torch import Tensor
 from posenc.errors import PositionsError
 from posenc.positions.tokens import reading_values
 
+# Below it float64 tells all whole numbers apart.
+LARGEST = 2**53
 TextAfter = Literal["largest", "side"]
 
 
@@ -122,9 +124,15 @@ def grids(
             f"{call}(frame_step=...) has shape {tuple(steps.shape)}, but there are {len(grid)} "
             f"{name}: one number, or one for each, is needed"
         )
-    if reading_values() and steps.numel() and not bool((steps >= 0).all()):
-        raise PositionsError(f"{call}(frame_step={steps.tolist()}): steps must be >= 0")
     tokens = grid.long() // merges
+    if reading_values() and steps.numel():
+        # Times of more frames than these would not be counted in 64 bits.
+        reach = steps * tokens[:, 0] if len(tokens) else steps
+        if not bool(((steps >= 0) & (reach < LARGEST)).all()):
+            raise PositionsError(
+                f"{call}(frame_step={steps.tolist()}): steps must be >= 0, and times, which are "
+                "steps * frames, below 2**53"
+            )
     steps = steps.expand(tokens.shape[0])
     if frames_apart:
         frames = tokens[:, 0]

@@ -14,7 +14,7 @@ from posenc.positions.build import build
 from posenc.positions.grids import TextAfter, grids
 from posenc.positions.sound import Films, runs_of
 from posenc.positions.token_types import first_of_documents, real_types
-from posenc.positions.tokens import device_of, reading_values
+from posenc.positions.tokens import check_whole, device_of, reading_values
 
 _CALL = "Positions.mrope"
 P = TypeVar("P")
@@ -76,6 +76,7 @@ def mrope(
     """
     told = {"token_types": token_types, "images": images, "videos": videos}
     told.update(attention_mask=attention_mask, documents=documents)
+    check_whole(_CALL, merge=merge, frame_merge=frame_merge, q_len=q_len, extent=extent)
     device_of(_CALL, {name: tensor for name, tensor in told.items() if tensor is not None})
     _check_types(token_types, merge, frame_merge, text_after)
     kinds = {

@@ -8,7 +8,10 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.drawing import drawn, rows_to_draw, sorted_subsets
+from posenc.positions.tokens import check_whole, reading_values
 
+# Numbers of 8 bytes.
+MOST = 2**30
 P = TypeVar("P")
 
 
@@ -35,15 +38,21 @@ def random(
 
     Example: `Positions.random(16, longest=128)`.
 
-    Raises PositionsError for longest < length.
+    Raises PositionsError for longest < length, and for more than fits a memory, 2**30 in all rows.
     Source: Ruoss et al. 2023, arXiv:2305.16843, section 3; their positions count from 1.
     """
+    check_whole("Positions.random", length=length, longest=longest, batch=batch)
     order, real = rows_to_draw("Positions.random", length, batch, attention_mask, generator, device)
     tokens = order.shape[1]
     if longest < tokens:
         raise PositionsError(
             f"Positions.random(longest={longest}): {tokens} tokens need as many different "
             f"positions, so longest must be at least {tokens}"
+        )
+    if reading_values() and order.shape[0] * longest > MOST:
+        raise PositionsError(
+            f"Positions.random(longest={longest}) of {order.shape[0]} rows: a number is drawn for "
+            f"each position of each row, at most {MOST:,} in all; Positions.skipping draws a few"
         )
     chosen = sorted_subsets(real, torch.full_like(real, longest), tokens, longest, generator)
     ids = chosen.gather(1, order).clamp(max=longest - 1)

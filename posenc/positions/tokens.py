@@ -37,6 +37,8 @@ class Tokens:
 
     def __post_init__(self) -> None:
         position = self.position
+        if not isinstance(position, Tensor):
+            raise PositionsError(f"Tokens(position={shown(position)}): give a tensor")
         if position.dtype not in (torch.int64, torch.float64):
             raise PositionsError(
                 f"Tokens(position=...) has dtype {position.dtype}: positions are int64 or "
@@ -50,6 +52,8 @@ class Tokens:
         for name, value in zip(_PER_TOKEN, self._told(), strict=True):
             if value is None:
                 continue
+            if not isinstance(value, Tensor):
+                raise PositionsError(f"Tokens({name}={shown(value)}): give a tensor")
             dtype, dims = (torch.bool, (2,)) if name == "valid" else (torch.int64, (1, 2))
             if value.ndim not in dims or value.shape[-1] != self.count or value.dtype != dtype:
                 shapes = " or ".join(("(t,)", "(b, t)")[dim - 1] for dim in dims)

@@ -13,7 +13,7 @@ from posenc.positions.build import build
 from posenc.positions.grids import grids
 from posenc.positions.sound import runs_of
 from posenc.positions.token_types import first_of_documents, real_types
-from posenc.positions.tokens import device_of, reading_values
+from posenc.positions.tokens import check_whole, device_of, reading_values
 
 _CALL = "Positions.xdrope"
 P = TypeVar("P")
@@ -114,6 +114,7 @@ def _check(token_types: Tensor, images: Tensor | None, merge: int, axes: int) ->
             f"{_CALL}(token_types=...) has shape {tuple(token_types.shape)} and "
             f"{token_types.dtype}: (b, k_len) of whole numbers is needed, 0 for text, 1 for images"
         )
+    check_whole(_CALL, merge=merge, axes=axes)
     if merge < 1 or axes not in (3, 4):
         raise PositionsError(f"{_CALL}(merge={merge}, axes={axes}): merge >= 1, axes 3 or 4")
     if not reading_values():

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import Positions, PositionsError, attend
+from posenc import Positions, PositionsError, Tokens, attend
 from tests.support.refusals import assert_refused
 
 Q = torch.zeros(1, 1, 2, 8)
+TYPES, VIDEO = torch.tensor([[2, 2]]), torch.tensor([[2, 1, 1]])
 
 BAD = {
     "ids that are a list": (lambda: Positions.build(ids=[0, 1]), [r"ids=\[0, 1\]", "a tensor"]),
@@ -44,6 +45,47 @@ BAD = {
     "other places without end": (
         lambda: Positions.build(2).at(torch.tensor([0.0, torch.inf])),
         [r"Positions\.at", "finite"],
+    ),
+    "half a row of patches": (
+        lambda: Positions.grid(2.5, 2),
+        [r"grid\(height=2\.5", "whole number"],
+    ),
+    "patches in words": (lambda: Positions.grid("a", 2), [r"grid\(height='a'", "whole number"]),
+    "half a token in front": (lambda: Positions.grid(2, 2, leading=1.5), [r"leading=1\.5"]),
+    "no rows of patches": (lambda: Positions.grid(2, 2, batch=0), ["0 rows", "at least 1"]),
+    "fewer rows than none": (lambda: Positions.grid(2, 2, batch=-1), ["-1 rows", "at least 1"]),
+    "a shift that is no number": (
+        lambda: Positions.grid(2, 2, normalise="separate", shift=float("nan")),
+        ["shift=nan", "finite"],
+    ),
+    "a jitter without end": (
+        lambda: Positions.grid(2, 2, normalise="separate", jitter=float("inf")),
+        ["jitter=inf", "finite"],
+    ),
+    "a list of tokens": (lambda: Tokens([0, 1]), [r"Tokens\(position=\[0, 1\]", "give a tensor"]),
+    "orders in a list": (
+        lambda: Tokens(torch.arange(2), order=[0, 1]),
+        [r"Tokens\(order=\[0, 1\]", "give a tensor"],
+    ),
+    "a step without end": (
+        lambda: Positions.mrope(TYPES, videos=VIDEO, frame_step=float("inf")),
+        [r"frame_step=inf", r"below 2\*\*53"],
+    ),
+    "a step beyond 64 bits": (
+        lambda: Positions.mrope(TYPES, videos=VIDEO, frame_step=1e300),
+        [r"frame_step=1e\+300", r"below 2\*\*53"],
+    ),
+    "half a patch merged": (
+        lambda: Positions.mrope(TYPES, videos=VIDEO, merge=1.0),
+        [r"merge=1\.0", "whole number"],
+    ),
+    "half a patch merged by HunYuan": (
+        lambda: Positions.xdrope(TYPES, merge=1.0),
+        [r"merge=1\.0", "whole number"],
+    ),
+    "random among more than a memory holds": (
+        lambda: Positions.random(5, longest=2**40),
+        [r"longest=1099511627776", "at most 1,073,741,824"],
     ),
     "other places in a list": (lambda: Positions.build(2).at([0, 1]), ["a tensor of coordinates"]),
 }
