@@ -39,10 +39,12 @@ def by_axis(owner: Encoding, position: Tensor, grid: Grid | None) -> Tensor:
     """
     axes, kind = owner.axes, type(owner).__name__
     if position.ndim == 3:
-        if position.shape[-1] != axes:
+        count = position.shape[-1]
+        if count != axes:
+            made = f", or make it with axes={count}" if "axes" in owner.settings() else ""
             raise PositionsError(
                 f"{kind} reads {axes} coordinates per token, but the positions have shape "
-                f"{tuple(position.shape)}: give (b, t, {axes})"
+                f"{tuple(position.shape)}: give (b, t, {axes}){made}"
             )
         return position
     if axes == 1:

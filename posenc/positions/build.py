@@ -179,6 +179,12 @@ def _sizes(
     if k_len is None:
         raise PositionsError(f"{call} needs q_len, or a tensor that tells the length")
     q_len = k_len if q_len is None else q_len
+    ids = told.get("ids")
+    if ids is not None and ids.ndim == 2 and ids.shape[0] == q_len > k_len:
+        raise PositionsError(
+            f"{call}(ids=...) of shape {tuple(ids.shape)} are {q_len} rows of {k_len} tokens: "
+            f"several coordinates of {q_len} tokens are (b, t, axes), ids[None]"
+        )
     check_sizes(call, q_len, k_len)
     return q_len, k_len
 

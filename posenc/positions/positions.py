@@ -29,6 +29,7 @@ from posenc.positions.tokens import (
     more_queries,
     one_axis,
     reading_values,
+    unfitting,
 )
 from posenc.positions.tree import tree
 from posenc.positions.varlen import varlen
@@ -279,10 +280,7 @@ def as_positions(
     else:
         positions = checked(positions, causal)
     if positions.q_len != q_len or positions.k_len != k_len:
-        raise PositionsError(
-            f"{q_len} queries and {k_len} keys, but positions for {positions.q_len} queries "
-            f"and {positions.k_len} keys"
-        )
+        raise PositionsError(unfitting(q_len, k_len, positions.queries, positions.keys))
     return positions
 
 

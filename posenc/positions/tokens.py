@@ -244,6 +244,15 @@ def whole_or_double(coordinates: Tensor) -> Tensor:
     return coordinates.double() if coordinates.is_floating_point() else coordinates.long()
 
 
+def unfitting(q_len: int, k_len: int, queries: Tokens, keys: Tokens) -> str:
+    """What is wrong with positions of these tokens for so many queries and keys."""
+    told, shape = f"{queries.count} queries and {keys.count} keys", tuple(keys.position.shape)
+    said = f"{q_len} queries and {k_len} keys, but positions for {told}"
+    if len(shape) != 2 or shape[0] != k_len:
+        return said
+    return f"{said}: {shape} are {k_len} rows; coordinates of {k_len} tokens are (b, t, axes)"
+
+
 def bare(coordinates: Tensor) -> Tensor:
     """A tensor that was given in place of Positions, as coordinates, which must be finite.
 
@@ -251,9 +260,7 @@ def bare(coordinates: Tensor) -> Tensor:
     """
     made = whole_or_double(coordinates)
     if made.is_floating_point() and reading_values() and made.is_cpu and plain(made):
-        wrong = made.isfinite().logical_not()
-        if wrong.any():
-            place = wrong.nonzero()[0].tolist()
+        for place in made.isfinite().logical_not().nonzero().tolist()[:1]:
             raise PositionsError(
                 f"positions of shape {tuple(made.shape)} hold {made[tuple(place)].item()} at "
                 f"{place}: coordinates are finite; padding is told by "

@@ -46,6 +46,18 @@ BAD = {
         lambda: Positions.build(2).at(torch.tensor([0.0, torch.inf])),
         [r"Positions\.at", "finite"],
     ),
+    "coordinates without a batch": (
+        lambda: Positions.build(7, ids=torch.zeros(7, 3)),
+        [r"\(7, 3\) are 7 rows of 3 tokens", r"\(b, t, axes\), ids\[None\]"],
+    ),
+    "coordinates without a batch in attention": (
+        lambda: attend(Q, Q, Q, positions=Positions.build(ids=torch.zeros(2, 3))),
+        ["positions for 3 queries and 3 keys", r"\(2, 3\) are 2 rows.*2 tokens are \(b, t, axes\)"],
+    ),
+    "two coordinates for one axis": (
+        lambda: attend(Q, Q, Q, pe.CayleySTRING(8, heads=1), positions=Positions.grid(1, 2)),
+        [r"CayleySTRING reads 1 coordinates per token", "make it with axes=2"],
+    ),
     "half a row of patches": (
         lambda: Positions.grid(2.5, 2),
         [r"grid\(height=2\.5", "whole number"],
