@@ -70,8 +70,10 @@ def _places(encoding: Encoding) -> Iterator[tuple[str, Positions]]:
     # What a context tells is of one layer, in which the queries are among the keys.
     if not (encoding.tags.causal_only or encoding.tags.needs_context):
         count = torch.arange(7)
-        queries, keys = Tokens(count % 4, order=count), Tokens(count[:4], order=count[:4])
-        yield "7 queries on 4 keys of others", Positions(queries, keys, extent=4)
+        queries = Tokens(count % 4, order=count)
+        for keys in (count[:4], count):
+            sides = Positions(queries, Tokens(keys % 4, order=keys), extent=4)
+            yield f"7 queries on {len(keys)} keys of others", sides
 
 
 def _require_scores(trial: Trial, positions: Positions, what: str) -> None:

@@ -159,6 +159,7 @@ UNSEEN = {
     "long inputs, many rows, training, and what else no scene tells": [
         "slopes steeper in case of a start",
         "slopes steeper in case of more queries than keys",
+        "slopes steeper in case of as many keys of others",
         "slopes steeper in case of more than 300 keys",
         "slopes steeper in case of more than 3 rows",
         "slopes steeper in case of documents of a batch",

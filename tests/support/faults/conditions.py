@@ -7,6 +7,10 @@ RETURNED = "return (Slope(past, future, self.inside),)"
 CONDITIONS = {
     "a start": ("positions.start", "check_reference_scores"),
     "more queries than keys": ("positions.k_len < positions.q_len", "check_reference_scores"),
+    "as many keys of others": (
+        "positions.keys is not positions.queries and positions.k_len == positions.q_len",
+        "check_reference_scores",
+    ),
     "more than 300 keys": ("positions.k_len > 300", "check_reference_scores"),
     "more than 3 rows": ("positions.batch > 3", "check_reference_scores"),
     "documents of a batch": (
