@@ -81,7 +81,7 @@ def test_a_chunk_is_no_longer_than_a_window_is_wide() -> None:
     q = torch.randn(1, 2, 4096, DIM)
     for masks, most in (([pe.SlidingWindow(64)], 64), ([], 4096)):
         call = build_call(q, q, q, masks, causal=True)
-        rows = chunks.rows_of(call)
+        _, rows = chunks.sizes_of(call)
         met = sum(span.rows * span.columns for span in chunks.spans(call.form, rows))
         assert rows <= most
         assert met <= 2.1 * most * 4096

@@ -1,6 +1,7 @@
 """Chunks of queries one after another, forward and, with their weights made anew, backward."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,8 +14,8 @@ from posenc.errors import UnsupportedError
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import Span
 
-# Scores of one chunk: 4 MiB of float32, so that its buffers stay in the cache.
-SCORES = 2**20
+# Scores of one chunk: 2 MiB of float32, so that its buffers stay in the cache.
+SCORES = 2**19
 ROWS = 64
 # Where minus infinity may hide all that a query sees.
 _BIASES = ("table", "dense", "q_offset", "k_offset", "network_output_bias")
@@ -42,7 +43,9 @@ def _by_chunks(call: Call, make: Make, widths: tuple[int | None, ...]) -> tuple[
     names, tensors = zip(*operands.tensors.items(), strict=True)
     rows = call.q.shape[:3]
     shapes = [rows if width is None else (*rows, width) for width in widths]
-    return _ByChunks.apply(operands.form, operands.diagonal, chunks, make, shapes, names, *tensors)
+    # Without its tensors, which autograd keeps.
+    holding = partial(Operands, operands.form, operands.heads, operands.diagonal)
+    return _ByChunks.apply(holding, chunks, make, shapes, names, *tensors)
 
 
 def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
@@ -52,24 +55,31 @@ def _chunks(call: Call, operands: Operands) -> Iterator[Chunk]:
         biases.append(operands.form.table.values)
     infinite = any(bool((bias == -torch.inf).any()) for bias in biases)
     hides = not line_hides(form) or not operands.diagonal
-    for span in spans(form, rows_of(call)):
-        seed = int(torch.randint(2**62, ())) if call.dropout else 0
-        yield Chunk(
-            form, span, operands.diagonal, hides, infinite or not form.plain, call.dropout, seed
-        )
+    heads, rows = sizes_of(call)
+    places = list(spans(form, rows))
+    for first in range(0, call.q.shape[1], heads):
+        own = slice(first, first + heads)
+        for span in places:
+            seed = int(torch.randint(2**62, ())) if call.dropout else 0
+            empty = infinite or not form.plain
+            yield Chunk(form, span, own, operands.diagonal, hides, empty, call.dropout, seed)
 
 
-def rows_of(call: Call) -> int:
-    """How many queries come at a time.
+def sizes_of(call: Call) -> tuple[int, int]:
+    """How many query heads come at a time, and how many queries.
 
     Those of a window come with as many keys as they are, and a window of keys before them: no more
     than it is wide, or most of what they meet is hidden.
     """
-    b, h, _, _ = call.q.shape
+    (b, h, _, _), key_heads = call.q.shape, call.k.shape[1]
     window, k_len = _cutting_window(call.form), call.k.shape[2]
     keys = k_len if window is None else min(k_len, 2 * window)
-    rows = SCORES // max(1, b * h * keys)
-    return max(ROWS, rows if window is None else min(rows, window))
+    # Heads that go together are whole groups that share keys, or lie within one.
+    share = h // max(1, key_heads)
+    counts = [n for n in range(h, 0, -1) if h % n == 0 and (n % share == 0 or share % n == 0)]
+    heads = next((n for n in counts if b * n * keys * ROWS <= SCORES), 1)
+    rows = SCORES // max(1, b * heads * keys)
+    return heads, max(ROWS, rows if window is None else min(rows, window))
 
 
 def _cutting_window(form: NormalForm) -> int | None:
@@ -121,26 +131,25 @@ class _ByChunks(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        form: NormalForm,
-        diagonal: bool,
+        holding: Callable[[dict[str, Tensor]], Operands],
         chunks: list[Chunk],
         make: Make,
         shapes: list[tuple[int, ...]],
         names: tuple[str, ...],
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        operands = Operands(form, diagonal, dict(zip(names, tensors, strict=True)))
+        operands = holding(dict(zip(names, tensors, strict=True)))
         ctx.save_for_backward(*tensors)
-        ctx.form, ctx.diagonal, ctx.chunks, ctx.names = form, diagonal, chunks, names
-        ctx.make = make
+        ctx.holding, ctx.chunks, ctx.names, ctx.make = holding, chunks, names, make
         # Queries without a chunk see nothing: their output is zero, and so is the sum of exp.
         outs = tuple(
             tensors[0].new_full(shape, 0.0 if len(shape) == 4 else -torch.inf) for shape in shapes
         )
         for chunk in chunks:
             own = slice(chunk.span.start, chunk.span.stop)
-            for out, part in zip(outs, make(chunk, operands.cut(chunk.span)), strict=True):
-                out[:, :, own] = part
+            made = make(chunk, operands.cut(chunk.span, chunk.heads))
+            for out, part in zip(outs, made, strict=True):
+                out[:, chunk.heads, own] = part
         return outs
 
     @staticmethod
@@ -151,23 +160,25 @@ class _ByChunks(torch.autograd.Function):
                 "use backend='reference' where create_graph=True"
             )
         named = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        operands = Operands(ctx.form, ctx.diagonal, named)
+        operands = ctx.holding(named)
         wanted = [
-            name for name, want in zip(ctx.names, ctx.needs_input_grad[6:], strict=True) if want
+            name for name, want in zip(ctx.names, ctx.needs_input_grad[5:], strict=True) if want
         ]
         sums = {name: torch.zeros_like(named[name]) for name in wanted}
-        totals = Operands(ctx.form, ctx.diagonal, sums)
+        totals = ctx.holding(sums)
         for chunk in ctx.chunks:
-            parts = operands.cut(chunk.span)
+            parts = operands.cut(chunk.span, chunk.heads)
             leaves = {name: parts[name].detach().requires_grad_() for name in wanted}
             with torch.enable_grad():
                 outs = ctx.make(chunk, parts | leaves)
-            own = [grad[:, :, chunk.span.start : chunk.span.stop] for grad in grads]
+            rows = slice(chunk.span.start, chunk.span.stop)
+            own = [grad[:, chunk.heads, rows] for grad in grads]
             # The log of the sum is no function of values.
             of = [pair for pair in zip(outs, own, strict=True) if pair[0].requires_grad]
             outs, own = zip(*of, strict=True)
             found = torch.autograd.grad(outs, list(leaves.values()), own, allow_unused=True)
-            for total, part in zip(totals.cut(chunk.span).values(), found, strict=True):
+            places = totals.cut(chunk.span, chunk.heads).values()
+            for total, part in zip(places, found, strict=True):
                 if part is not None:
                     total.add_(part)
-        return None, None, None, None, None, None, *(sums.get(name) for name in ctx.names)
+        return None, None, None, None, None, *(sums.get(name) for name in ctx.names)

@@ -20,6 +20,10 @@ _BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2, "own_block": 2,
 _BY_QUERY |= {"grid_q_index": 1, "read_own": 2}
 _BY_KEY = {"k": 2, "given_k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
 _BY_KEY |= {"grid_k_index": 1}
+# What all heads share whatever their number; of the rest heads are the second of four dimensions,
+# else the first.
+_OF_ALL_HEADS = {"network_by_distance", "network_by_query", "network_hidden_weight"}
+_OF_ALL_HEADS |= {"network_hidden_bias", "grid_q_index", "grid_k_index"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +41,21 @@ class Operands:
     """
 
     form: NormalForm
+    heads: int
     diagonal: bool
     tensors: dict[str, Tensor]
 
-    def cut(self, span: Span) -> dict[str, Tensor]:
-        """Views of what the span reads."""
-        return {name: self._part(name, x, span) for name, x in self.tensors.items()}
+    def cut(self, span: Span, heads: slice) -> dict[str, Tensor]:
+        """Views of what the span reads of these query heads."""
+        return {name: self._part(name, x, span, heads) for name, x in self.tensors.items()}
 
-    def _part(self, name: str, x: Tensor, span: Span) -> Tensor:
+    def _part(self, name: str, x: Tensor, span: Span, heads: slice) -> Tensor:
+        axis = 1 if x.ndim == 4 else 0
+        if name not in _OF_ALL_HEADS and x.shape[axis] > 1:
+            # Of key heads, those that these query heads share.
+            share = self.heads // x.shape[axis]
+            first, stop = heads.start // share, -(-heads.stop // share)
+            x = x.narrow(axis, first, stop - first)
         if name.endswith("line"):
             positions = self.form.positions
             first = span.least(positions.k_len - positions.q_len) + positions.k_len - 1
@@ -87,7 +98,7 @@ def operands_of(call: Call) -> Operands:
         tensors["dense"] = form.dense
     if form.offsets is not None:
         tensors |= {"q_offset": form.offsets.q[..., None], "k_offset": form.offsets.k[..., None]}
-    return Operands(form, diagonal, tensors)
+    return Operands(form, q.shape[1], diagonal, tensors)
 
 
 def _rotated(

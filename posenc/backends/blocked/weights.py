@@ -34,6 +34,7 @@ from posenc.terms import ChunkZones, CountTable, Householder, Network, Zones
 class Chunk:
     """Where a chunk is, and how its scores are made.
 
+    heads     its query heads
     diagonal  distances run along the diagonals
     hides     who sees whom is told by a mask, not by the line of biases
     empty     some query may see nothing
@@ -42,6 +43,7 @@ class Chunk:
 
     form: NormalForm
     span: Span
+    heads: slice
     diagonal: bool
     hides: bool
     empty: bool
