@@ -42,8 +42,9 @@ def scores_of_form(q: Tensor, k: Tensor, lowered: Lowered) -> Tensor:
 
 def _scores(call: Call) -> Tensor:
     operands, span = operands_of(call), whole(call.form.positions)
-    chunk = Chunk(call.form, span, operands.diagonal, True, True, 0.0, 0)
-    return scores(chunk, operands.cut(span))
+    heads = slice(0, operands.heads)
+    chunk = Chunk(call.form, span, heads, operands.diagonal, True, True, 0.0, 0)
+    return scores(chunk, operands.cut(span, heads))
 
 
 def check(q: Tensor, k: Tensor, lowered: Lowered, leaves: list[Tensor]) -> None:
