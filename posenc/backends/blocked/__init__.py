@@ -1,4 +1,4 @@
-"""Some queries at a time in PyTorch: every term, any device, memory that grows with the length.
+"""Some queries of some heads at a time in PyTorch: every term, any device, linear memory.
 
 Each chunk of queries meets the keys that some of it may see, and a gradient computes the weights
 of a chunk again instead of keeping them. Where distances run along the diagonals of the scores,

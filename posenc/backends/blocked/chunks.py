@@ -1,4 +1,4 @@
-"""Chunks of queries one after another, forward and, with their weights made anew, backward."""
+"""Chunks of heads and queries one by one, forward and, with their weights made anew, backward."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
