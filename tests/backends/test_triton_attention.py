@@ -132,16 +132,24 @@ def test_counts_that_leave_32_bits_hide_what_the_longest_would() -> None:
         both([slope, t.Mask(t.Window(5)), t.Mask(t.Sink(count))], sizes, causal=True)
 
 
-def test_offsets_that_jump_that_end_a_row_and_that_are_no_number() -> None:
+def test_offsets_that_jump_and_that_end_a_row() -> None:
     total = draw(1, 2, 40).double().cumsum(-1)
     total[..., 20:] -= 1e6
     own = total.clone()
     own[..., 25] = -torch.inf
     both(t.Offset(own, -total), (1, 2, 1, 40, 40, 8, 8), causal=True, dtype=torch.float32)
-    mask = torch.arange(40, device=DEVICE)[None] >= 5
+
+
+def test_offsets_of_padding_that_are_no_number_spoil_no_other_row() -> None:
+    mask, total = torch.arange(40, device=DEVICE)[None] >= 5, draw(1, 2, 40).double()
+    offset = t.Offset(*(x.masked_fill(~mask, torch.nan) for x in (total, -total)))
     where = Positions.build(attention_mask=mask, causal=True)
-    unknown = [x.masked_fill(~mask, torch.nan) for x in (total, -total)]
-    both(t.Offset(*unknown), (1, 2, 1, 40, 40, 8, 8), positions=where, dtype=torch.float32)
+    q, k, v = (draw(1, heads, 40, 8, dtype=torch.float32) for heads in (2, 1, 1))
+    outs = [
+        attend(q, k, v, offset, positions=where, backend=name)[:, :, 5:]
+        for name in ("triton", "reference")
+    ]
+    close(*outs, torch.float32)
 
 
 def test_packed_padded_and_explicit_positions() -> None:
