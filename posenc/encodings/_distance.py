@@ -20,14 +20,17 @@ from posenc.terms import DenseBias, DistanceTable, Term
 
 # k - q of pairs: whole where tokens are counted, fractional where they are somewhere in time.
 Distances = Int[Tensor, "n"] | Float64[Tensor, "n"]
+# Distances of which a table may be longer than what is attended to: 8 MiB of float64 for a head.
+_MANY = 2**20
 
 
 class DistanceBias(Encoding):
     """Base of encodings that add one number per head and distance to the score.
 
     A member says which in `biases` and, by its paper, in `reference_biases`. Whole positions take a
-    table by distance. Of fractional ones, such as time stamps, no table holds all distances, so
-    that each pair has its number: quadratic memory.
+    table by distance. Of fractional ones, such as time stamps, no table holds all distances, and of
+    seconds since 1970 one would hold far more than there are pairs: there each pair has its number,
+    in quadratic memory.
     """
 
     family = "bias"
@@ -60,13 +63,21 @@ class DistanceBias(Encoding):
     ) -> tuple[Term, ...]:
         q, k = positions.one_axis(type(self).__name__)
         if not self.counted and (q.is_floating_point() or k.is_floating_point()):
-            steps = positions.distance()[:, 0]
-            values = self.biases(steps.flatten(), dtype)
-            return (DenseBias(values.unflatten(-1, steps.shape).transpose(0, 1)),)
+            return (self._by_pair(positions, dtype),)
         past, future = self.reach or reach_for(self, positions)
+        # A graph is for any length.
+        if not self.counted and not torch.compiler.is_compiling():
+            pairs = positions.batch * positions.q_len * positions.k_len
+            if past + future > max(pairs, _MANY):
+                return (self._by_pair(positions, dtype),)
         distance = torch.arange(-past, future + 1, device=positions.device)
         values = self.biases(distance, dtype)
         return (DistanceTable(values, zero=past, saturates=self.reach is not None),)
+
+    def _by_pair(self, positions: Positions, dtype: torch.dtype) -> DenseBias:
+        steps = positions.distance()[:, 0]
+        values = self.biases(steps.flatten(), dtype)
+        return DenseBias(values.unflatten(-1, steps.shape).transpose(0, 1))
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         return super().reference_scores(q, k, at) + self.reference_biases(at)

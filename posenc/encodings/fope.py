@@ -66,7 +66,9 @@ class FoPE(RotaryEncoding):
         self.length, self.heads, self.key_heads = length, heads, key_heads
         self.series, self.gain, self.seed = series, gain, seed
         self.below: Below = below
-        kept = int((geometric(base, dim, None) > 2 * math.pi / length).sum())
+        # Drawn, and counted, on a CPU: a default device may hold no numbers, as "meta" does.
+        cpu = torch.device("cpu")
+        kept = int((geometric(base, dim, cpu) > 2 * math.pi / length).sum())
         width = kept if series is None else series
         if kept == 0 or width > dim // 2:
             raise SettingError(
@@ -81,14 +83,16 @@ class FoPE(RotaryEncoding):
         if gain < 0:
             raise SettingError(f"FoPE(gain={gain}): 0 or more is needed")
         shape = (heads if key_heads is None else key_heads) or 1, kept, width
-        drawn = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))
+        generator = torch.Generator("cpu").manual_seed(seed)
+        drawn = torch.randn(2, *shape, generator=generator, device=cpu)
         drawn = drawn * gain * math.sqrt(2 / (kept + width))
         # Each series has a frequency of its own where there are as many, else one in so many.
         step = -(-kept // width)
-        own = torch.arange(-(-kept // step))
+        own = torch.arange(-(-kept // step), device=cpu)
         drawn[..., own * step, own] += 1.0
-        self.cos_coef = nn.Parameter(drawn[0].clone(), requires_grad=False)
-        self.sin_coef = nn.Parameter(drawn[1].clone(), requires_grad=False)
+        cos_coef, sin_coef = (x.to(torch.get_default_device(), copy=True) for x in drawn)
+        self.cos_coef = nn.Parameter(cos_coef, requires_grad=False)
+        self.sin_coef = nn.Parameter(sin_coef, requires_grad=False)
 
     @classmethod
     def for_model(cls, *, head_dim: int, train_length: int, heads: int, **_: object) -> Encoding:

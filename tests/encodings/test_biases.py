@@ -162,6 +162,16 @@ def test_whole_distances_of_a_known_extent(kind: type[pe.Encoding]) -> None:
     assert isinstance(term, DenseBias)
 
 
+@pytest.mark.parametrize("kind", [KERPLE, Sandwich, pe.HardALiBi])
+def test_whole_seconds_since_1970_take_no_table(kind: type[pe.Encoding]) -> None:
+    encoding, seconds = kind(4).double(), torch.tensor([0, 60, 930, 1000])
+    found = [
+        bias_of(encoding, Positions.build(ids=seconds + start, causal=True))
+        for start in (0, 1_700_000_000)
+    ]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(("kind", "most"), [("log", (2.0, 1.0)), ("power", (1.0, 2.0))])
 def test_kerple_starts_as_the_authors_code(kind: str, most: tuple[float, float]) -> None:
     made = KERPLE(4_000, kind=kind)

@@ -64,3 +64,12 @@ def test_keys_of_few_heads_are_cached_turned() -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(SettingError, match=r"FoPE\("):
         FoPE(**{"dim": 16, "length": 64, **settings})
+
+
+@pytest.mark.parametrize("name", pe.encodings())
+def test_every_encoding_can_be_made_where_there_are_no_numbers(name: str) -> None:
+    """FoPE draws its own, and so counts on a CPU; its weights are the same wherever they are."""
+    with torch.device("meta"):
+        made = list(pe.encodings()[name].examples())
+    for encoding in made:
+        assert all(x.is_meta for x in encoding.parameters())
