@@ -90,7 +90,8 @@ class FoPE(RotaryEncoding):
         step = -(-kept // width)
         own = torch.arange(-(-kept // step), device=cpu)
         drawn[..., own * step, own] += 1.0
-        cos_coef, sin_coef = (x.to(torch.get_default_device(), copy=True) for x in drawn)
+        # torch 2.7 tells of no device that a context chose, but makes tensors there.
+        cos_coef, sin_coef = (x.to(torch.empty(0).device, copy=True) for x in drawn)
         self.cos_coef = nn.Parameter(cos_coef, requires_grad=False)
         self.sin_coef = nn.Parameter(sin_coef, requires_grad=False)
 
