@@ -17,7 +17,7 @@ from posenc.backends.triton_vectors import limits as vectors_limits
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm, Slopes, Table, merged
 from posenc.torch_modes import cast_to, device_type, kept_for
-from posenc.triton import INSTALLED, near
+from posenc.triton import INSTALLED, in_32_bits
 
 if TYPE_CHECKING:
     from posenc.triton.kernel_args import Inputs
@@ -74,7 +74,7 @@ def with_lse(call: Call) -> tuple[Tensor, Tensor]:
 
 def _operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     q, k, v, scale = operands(call)
-    return near(q), near(k), near(v), scale
+    return in_32_bits(q), in_32_bits(k), in_32_bits(v), scale
 
 
 def _inputs(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> "Inputs":

@@ -32,7 +32,7 @@ def on_device(x: Tensor) -> AbstractContextManager[object]:
     return torch.cuda.device(x.device)
 
 
-def near(x: Tensor) -> Tensor:
+def in_32_bits(x: Tensor) -> Tensor:
     """x, or a copy where steps along its last dimension leave the 32 bits that kernels count in."""
     return x if x.shape[-1] * x.stride(-1) < 2**31 else x.contiguous()
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc.errors import UnsupportedError
 from posenc.torch_modes import plain
-from posenc.triton import decoding, near
+from posenc.triton import decoding, in_32_bits
 from posenc.triton.kernel_args import LOG2_E, SCHEMA, Inputs, exact_scale
 from posenc.triton.launches import BackwardPass, forward_launch
 
@@ -70,7 +70,7 @@ def _backward(
     x = exact_scale(given)
     grads = _gradients(dout, out, lse, dlse, with_table, *inputs)
     dq, dk, dv, dtable, dsink, dq_offset, dk_offset = grads
-    dout = near(dout)
+    dout = in_32_bits(dout)
     if out.numel() == 0:
         for grad in grads[1:]:
             grad.zero_()

@@ -16,7 +16,7 @@ import triton
 from torch import Tensor
 
 from posenc.errors import UnsupportedError
-from posenc.triton import near, on_device
+from posenc.triton import in_32_bits, on_device
 from posenc.triton.gathered_args import GATHERED, GatheredArgs, Vectors, exact_scales, split
 from posenc.triton.gathered_forward import gathered_forward_kernel, masses_kernel
 from posenc.triton.gathered_key_gradient import gathered_key_kernel
@@ -114,7 +114,7 @@ def _backward(
     x, vectors = exact_scales(as_given, as_gathered)
     args = GatheredArgs(x, vectors)
     grads = _gradients(dout, out, lse, masses, dlse, *given)
-    dout = near(dout)
+    dout = in_32_bits(dout)
     if out.numel() == 0:
         for grad in grads:
             grad.zero_()

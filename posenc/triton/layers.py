@@ -12,7 +12,7 @@ from torch import Tensor
 
 from posenc.normal_form.form import NormalForm
 from posenc.torch_modes import kept_for, plain
-from posenc.triton import decoding, near
+from posenc.triton import decoding, in_32_bits
 from posenc.triton.attention import attend, gradients
 from posenc.triton.kernel_args import LOG2_E, Inputs
 from posenc.triton.launch import Launch, facts
@@ -132,7 +132,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
-        layer, dout = ctx.layer, near(given[0])
+        layer, dout = ctx.layer, in_32_bits(given[0])
         out, lse, q, k, v, *_ = ctx.saved_tensors
         learns = ctx.needs_input_grad[1]
         watched = torch.is_grad_enabled() or torch.compiler.is_compiling()
