@@ -7,7 +7,7 @@ from posenc.claims.claim import Cell
 from posenc.lab.folder import Run
 from posenc.lab.measured import Values, bounds, number, row_of
 from posenc.lab.statistics import share_error
-from posenc.lab.tasks import task_of
+from posenc.lab.tasks import has_own_examples
 
 
 def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
@@ -32,8 +32,7 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
         if cell.metric == "exact":
             hits.append(row["exact"])
             examples = row["examples"]
-            task = task_of(run.config.task)
-            own = task is not None and task.own_examples
+            own = has_own_examples(run.config.task)
     if by_seed:
         by_seed |= dict.fromkeys(lacking, math.inf)
     if not by_seed:

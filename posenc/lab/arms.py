@@ -11,7 +11,7 @@ from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.measured import Metric, Values, bounds, number, row_of
 from posenc.lab.rates import is_search
 from posenc.lab.statistics import mean, share_error
-from posenc.lab.tasks import task_of
+from posenc.lab.tasks import has_own_examples, task_of
 
 Rows = tuple[Mapping[str, Any], ...]
 # By position the tokens of another length are others: no table by length.
@@ -88,9 +88,8 @@ class Arm:
         if metric != "exact" or not found:
             return Values(by_seed, within=bounds(metric))
         hits = [row["exact"] for row in found.values()]
-        task = task_of(self.task)
-        own = task is not None and task.own_examples
-        error = share_error(hits, next(iter(found.values()))["examples"], own=own)
+        examples, own = next(iter(found.values()))["examples"], has_own_examples(self.task)
+        error = share_error(hits, examples, own=own)
         return Values(by_seed, error, bounds(metric))
 
     def interval(self, metric: Metric, length: int) -> Interval | None:

@@ -29,6 +29,12 @@ def task_of(spec: str) -> type[Task] | None:
     return names().get(spec.partition("(")[0].strip())
 
 
+def has_own_examples(spec: str) -> bool:
+    """Whether each seed of a task is tested on examples of its own, or all on the same."""
+    task = task_of(spec)
+    return task is not None and task.own_examples
+
+
 def find(text: str, **data: Any) -> Task:
     """The task of a name with settings in brackets behind it, as in copy(letters=26).
 
