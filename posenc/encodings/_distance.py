@@ -65,7 +65,7 @@ class DistanceBias(Encoding):
         if not self.counted and (q.is_floating_point() or k.is_floating_point()):
             return (self._by_pair(positions, dtype),)
         past, future = self.reach or reach_for(self, positions)
-        # A graph is for any length.
+        # A graph serves any length, so that none is chosen for it.
         if not self.counted and not torch.compiler.is_compiling():
             pairs = positions.batch * positions.q_len * positions.k_len
             if past + future > max(pairs, _MANY):

@@ -260,7 +260,9 @@ def bare(coordinates: Tensor) -> Tensor:
     """
     made = whole_or_double(coordinates)
     if made.is_floating_point() and reading_values() and made.is_cpu and plain(made):
-        for place in made.isfinite().logical_not().nonzero().tolist()[:1]:
+        known = made.isfinite()
+        if not known.all():
+            place = known.logical_not().nonzero()[0].tolist()
             raise PositionsError(
                 f"positions of shape {tuple(made.shape)} hold {made[tuple(place)].item()} at "
                 f"{place}: coordinates are finite; padding is told by "

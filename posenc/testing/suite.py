@@ -160,6 +160,7 @@ def called(encoding: Encoding) -> str:
     try:
         return repr(encoding)
     except Exception:
+        # Whatever a stranger's class raises; `check_repr` tells of it.
         return type(encoding).__name__
 
 
