@@ -16,12 +16,12 @@ anything nor declines, and else the first that lacks nothing:
                takes those with zones, a table of values or a window that hides 3 of 4 keys, and in
                16 bits, in bfloat16 with AVX-512 alone: those that meet 256 keys or more for each
                head that shares them (in bfloat16 one head, in float16 up to 4), and causal ones of
-               more keys than queries (in bfloat16 if there are 2 queries or more for each head that
-               shares keys). In a matrix unit (AMX), in bfloat16, few are 2 to 23 where heads share
-               keys and nothing is added, and with kernels that know none SDPA has all that needs no
-               mask. Of windows with a table of rows and columns, in more than 16 bits,
-               those of 196 tokens or more, with gradients 49. With `return_lse=True` all: SDPA
-               gives no log of the sum of exp(score)
+               more keys than queries (in bfloat16 if there is a query or more for each head that
+               shares keys, without AVX-512 BF16, or with a matrix unit, 2). In a matrix unit (AMX),
+               in bfloat16, few are 2 to 23 where heads share keys and nothing is added, and with
+               kernels that know none SDPA has all that needs no mask. Of windows with a table of
+               rows and columns, in more than 16 bits, those of 196 tokens or more, with gradients
+               49. With `return_lse=True` all: SDPA gives no log of the sum of exp(score)
     sdpa       where no term adds to the scores and causality is the only mask, for up to 16
                queries, in traced graphs, and for masks of up to 2**20 numbers, on GPUs 2**27
     triton     NVIDIA GPUs, before all others, in graphs too: functions of the distance, vectors by

@@ -25,8 +25,9 @@ _FEW_BESIDE_CACHE = 17
 _NO_MASK = {Feature.VECTORS, Feature.OWN_VECTORS, Feature.VALUE_VECTORS, Feature.COUNTS}
 HALVES = torch.bfloat16, torch.float16
 # Queries for each head that shares keys which pay for packing where SDPA needs a mask, beside which
-# it is slow in 16 bits.
+# it is slow in 16 bits; in bfloat16 with AVX-512, and fewer where its vectors multiply bfloat16.
 _MASKED: dict[torch.dtype | None, int] = {torch.bfloat16: 2, torch.float16: 0}
+_MASKED_IN_PAIRS = 1
 # Where heads share keys and both multiply in a matrix unit, whose squares those rows of one product
 # fill, SDPA is the faster with fewer queries, in spite of its mask.
 _FEW_IN_SQUARES = 24
@@ -109,6 +110,8 @@ def decodes_fast(call: Call) -> bool:
         return False
     # SDPA hides the future of a few by a mask.
     positions, least = form.positions, _MASKED.get(dtype)
+    if dtype == torch.bfloat16 and _multiplies_pairs():
+        least = _MASKED_IN_PAIRS
     if least is None or not positions.causal or positions.q_len == positions.k_len:
         return False
     return call.q.shape[2] * call.k.shape[1] >= least * call.q.shape[1]
@@ -126,6 +129,11 @@ def _fills_squares(call: Call) -> bool:
 def _is_wide() -> bool:
     """Whether vectors are of 512 bits: with less, few queries in bfloat16 are faster in SDPA."""
     return not isinstance(LIBRARY, str) and LIBRARY.reaches("avx512")
+
+
+def _multiplies_pairs() -> bool:
+    """Whether vectors multiply pairs of bfloat16, and no matrix unit does."""
+    return not isinstance(LIBRARY, str) and LIBRARY.instruction_set == "avx512bf16"
 
 
 def _has_matrix_unit() -> bool:

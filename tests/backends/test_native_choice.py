@@ -44,10 +44,17 @@ def test_what_it_refuses_and_why(case: tuple[str, object, dict]) -> None:
 
 
 def on_a_processor(
-    monkeypatch: pytest.MonkeyPatch, wide: bool = True, matrix: bool = False, lacks: bool = False
+    monkeypatch: pytest.MonkeyPatch,
+    wide: bool = True,
+    pairs: bool = False,
+    matrix: bool = False,
+    lacks: bool = False,
 ) -> None:
-    """With vectors of 512 bits, a matrix unit, or one that the kernels know nothing of."""
+    """With vectors of 512 bits, which may multiply pairs of bfloat16, a matrix unit, or one that
+    the kernels know nothing of.
+    """
     monkeypatch.setattr(native_choice, "_is_wide", lambda: wide)
+    monkeypatch.setattr(native_choice, "_multiplies_pairs", lambda: pairs)
     monkeypatch.setattr(native_choice, "_has_matrix_unit", lambda: matrix)
     monkeypatch.setattr(native_choice, "_lacks_matrix_unit", lambda: lacks)
 
@@ -145,19 +152,20 @@ def test_more_queries_are_few_beside_a_cache(
     assert taken(11, pe.ALiBi(8), keys=11)
 
 
-@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize(("wide", "pairs"), [(True, True), (True, False), (False, False)])
 def test_auto_takes_it_for_causal_steps_in_bfloat16(
-    wide: bool, monkeypatch: pytest.MonkeyPatch
+    wide: bool, pairs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_a_processor(monkeypatch, wide=wide)
+    on_a_processor(monkeypatch, wide=wide, pairs=pairs)
 
     def taken(queries: int, shared: int, keys: int = 20, causal: bool = True) -> bool:
         q, k = steps(queries, shared, keys, torch.bfloat16)
         return explain_backend(q, k, k, pe.Rotary(8), causal=causal) == "native: taken"
 
-    # Two queries for each head that shares keys.
+    # A query for each head that shares keys, or two.
     assert all(taken(2 * shared, shared) == wide for shared in (1, 2))
-    assert not any((taken(3, 2), taken(7, 4)))
+    assert [taken(3, 2), taken(7, 4), taken(4, 4)] == [pairs] * 3
+    assert not taken(3, 4)
     # Where SDPA needs no mask, as many keys.
     assert not any((taken(4, 1, causal=False), taken(4, 1, keys=4)))
     assert taken(4, 1, keys=256, causal=False) == wide
