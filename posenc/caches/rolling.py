@@ -68,6 +68,13 @@ class RollingCache(Cache):
         whole = as_positions(at, q_len, self.seen + new, causal=causal)
         return selected(whole, self._with_new(self.columns, new))
 
+    def payload_with(self, new: Tensor | None) -> Tensor | None:
+        held = self.payload
+        # What one row told for all differs by row once evictions were folded behind padding.
+        if held is not None and new is not None and new.shape[0] == 1:
+            new = new.expand(held.shape[0], *new.shape[1:])
+        return super().payload_with(new)
+
     def append(
         self, k: Tensor, v: Tensor, lowered: Lowered, payload: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Lowered]:

@@ -50,6 +50,13 @@ def test_what_evicted_tokens_told_is_kept_by_real_ones(
 
 
 @pytest.mark.parametrize("encoding", TOLD)
+@pytest.mark.parametrize("sized", [1, 3])
+def test_one_row_of_input_tells_rows_that_are_padded_apart(encoding: Any, sized: int) -> None:
+    parts, mask = [encoding.double(), pe.SlidingWindow(2)], padded((0, 9), (2, 8), count=9)
+    assert max(errors(parts, pe.RollingCache(2), mask, 6, sized, one_input=True)) < 1e-12
+
+
+@pytest.mark.parametrize("encoding", TOLD)
 def test_what_a_full_chunk_told_is_not_read_again(encoding: Any) -> None:
     parts, mask = [encoding.double(), pe.Chunked(3)], padded((0, 6), (2, 9), (0, 1), count=9)
     assert max(errors(parts, pe.RollingCache(chunk=3), mask, 6)) < 1e-12

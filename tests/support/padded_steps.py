@@ -13,15 +13,21 @@ HEADS, DIM, WIDTH = 4, 8, 8
 
 
 @torch.no_grad()
-def errors(parts: Any, cache: pe.Cache, mask: Tensor, steps: int, sized: int = 1) -> list[float]:
-    """By how much the steps after a padded prompt differ from each row's own tokens in one call."""
+def errors(
+    parts: Any, cache: pe.Cache, mask: Tensor, steps: int, sized: int = 1, one_input: bool = False
+) -> list[float]:
+    """By how much the steps after a padded prompt differ from each row's own tokens in one call.
+
+    one_input  whether the layers' input is one row for all of them
+    """
     (batch, prompt), draw = mask.shape, drawing(2)
     total = prompt + steps
     q, k, v = (draw(batch, HEADS, total, DIM) for _ in range(3))
-    x = draw(batch, total, WIDTH)
+    x = draw(1 if one_input else batch, total, WIDTH)
 
     def told(rows: slice, tokens: Tensor) -> dict[str, Any]:
-        context = pe.Context(x[rows][:, tokens]) if reads_input(parts) else None
+        own = slice(None) if one_input else rows
+        context = pe.Context(x[own][:, tokens]) if reads_input(parts) else None
         return {"context": context}
 
     def tokens(rows: slice, at: Tensor) -> tuple[Tensor, ...]:
