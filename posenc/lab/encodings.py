@@ -48,7 +48,8 @@ def named(text: str) -> str:
     parts = []
     for part in split(text, "+"):
         name = spelled_name(part)
-        parts.append(canonical(name) + part[len(name) :].strip())
+        brackets = part[len(name) :].strip()
+        parts.append(canonical(name) + (brackets if brackets.strip("() \t\n") else ""))
     return " + ".join(parts)
 
 

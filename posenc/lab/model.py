@@ -34,10 +34,11 @@ def settings_of(config: RunConfig) -> str:
 
     Whatever is planned asks for it. Raises SettingError where its positions do not suit its tests.
     """
-    check_placing(config)
+    task = find(config.task)
+    check_placing(config, task.tokens)
     if config.model:
         return pretrained.settings_of(config)
-    encodings = make_encodings(config, find(config.task))
+    encodings = make_encodings(config, task)
     refusals = [e.tags.comparable for e in encodings if e.tags.comparable is not True]
     # What changes nothing alone may do so beside another.
     if len(refusals) == len(encodings):

@@ -1,8 +1,11 @@
 """Where the tokens of a batch stand: counted, as the task says, or drawn as a comparison asks."""
 
+from collections.abc import Callable
 from typing import Any
 
-from posenc.errors import SettingError
+import torch
+
+from posenc.errors import PosencError, SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.spelling import spelled
 from posenc.lab.tasks.task import Batch
@@ -29,15 +32,29 @@ def drawn(config: RunConfig) -> tuple[str, dict[str, Any]] | None:
     return name, settings
 
 
-def check_placing(config: RunConfig) -> None:
-    """Raise SettingError where positions stay random in tests, and those of the task count them."""
+def check_placing(config: RunConfig, tokens: Callable[[int], int]) -> None:
+    """Raise SettingError where a run's positions could not be drawn, or do not suit its tests.
+
+    tokens  how many there are in an example of a length
+    """
     found = drawn(config)
-    if found and config.of_text and DRAWN[found[0]][1]:
+    if found is None:
+        return
+    (name, settings), text = found, f"positions are {config.positions!r}"
+    make, tested = DRAWN[name]
+    if tested and config.of_text:
         raise SettingError(
-            f"positions are {config.positions!r}, and task {config.task} reads a text: random ones "
+            f"{text}, and task {config.task} reads a text: random ones "
             "stay random in tests, and tests of texts count them; take a made task, such as copy, "
             "or skipping(longest=n), which is for training alone"
         )
+    for length in (config.train_length, *(config.test_lengths if tested else ())):
+        try:
+            make(tokens(length), batch=1, generator=torch.Generator(), **settings)
+        except (PosencError, TypeError) as error:
+            raise SettingError(
+                f"{text}, and {config.task} of length {length} has {tokens(length)} tokens: {error}"
+            ) from None
 
 
 def placed(

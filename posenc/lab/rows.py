@@ -21,7 +21,7 @@ REQUIRED = {
     "missing": ("length",),
     "accuracy": ("length", "exact", "examples"),
     "by_position": ("edges", "loss"),
-    "cost": (),
+    "cost": ("seconds",),
     "done": (),
     "failed": (),
 }

@@ -86,7 +86,7 @@ def test_what_is_done_is_not_done_again(ran: tuple[Path, str]) -> None:
 @pytest.mark.parametrize(
     ("twice", "runs"),
     [
-        (["--encodings", "none, none"], 1),
+        (["--encodings", "none, none, nope( )"], 1),
         (["--train-lengths", "1,1"], 2),
         (["--rates", "0.01,0.01"], 2),
         (["--rates", "0.01,1e-2,0.001"], 6),
@@ -187,7 +187,9 @@ def test_texts_are_not_read_at_random_positions(tmp_path: Path, task: str) -> No
 
 
 def test_texts_are_read_at_positions_that_skip() -> None:
-    config = RunConfig("alibi", positions="skipping(longest=128)")
+    # They are for training alone: tests may be longer.
+    config = RunConfig("alibi", train_length=64, positions="skipping(longest=128)")
+    assert max(config.test_lengths) > 128
     assert settings_of(config) == settings_of(replace(config, positions=""))
 
 
@@ -212,6 +214,9 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
             "its training part has 9 bytes, and at least 10 are needed",
         ),
         (["--train-lengths", "a"], "lab run --train-lengths a: numbers between commas"),
+        (["--positions", "random(longest=7)"], "of length 4 has 8 tokens: Positions.random"),
+        (["--positions", "random(longest=99, far=1)"], "unexpected keyword argument 'far'"),
+        (["--positions", "skipping(longest=99, chunks=40)"], "1 <= chunks <= tokens <= longest"),
         (["--train-lengths", ""], "lab run --train-lengths : numbers between commas"),
         (["--train-lengths", "0"], "train_length is 0: it must be at least 1"),
         (["--encodings", ""], "give at least one of each"),

@@ -198,7 +198,9 @@ def test_the_commands_print_them(out: Path, tmp_path: Path) -> None:
 
 def test_a_cost_that_is_no_number_is_told_apart(out: Path) -> None:
     path = next((out / "runs").iterdir()) / RESULTS
-    path.write_text(path.read_text() + json.dumps({"kind": "cost", "steps": "many"}) + "\n")
+    path.write_text(
+        path.read_text() + json.dumps({"kind": "cost", "seconds": 1, "steps": "many"}) + "\n"
+    )
     ended = CliRunner().invoke(app, ["lab", "show", str(path.parent)])
     assert ended.exit_code == 0, ended.output
     assert "many" not in ended.stdout

@@ -117,8 +117,8 @@ def add_run(
             {"kind": "by_position", "length": 512, "edges": edges, "loss": [2.0] * 64},
             {
                 "kind": "cost", "parameters": 432100, "encoding_parameters": 128, "steps": 800,
-                "ms_per_step": 28.25, "peak_memory_mb": 181.4, "trained_position": 63,
-                "trained_distance": 63,
+                "seconds": 20.5, "ms_per_step": 28.25, "peak_memory_mb": 181.4,
+                "trained_position": 63, "trained_distance": 63,
             },
             {"kind": "done", "seconds": 21.5},
         ]  # fmt: skip
