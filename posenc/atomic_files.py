@@ -16,8 +16,14 @@ def whole_file(path: Path, *, new: bool = False) -> Iterator[IO[bytes]]:
     """A file to write in a stream: it becomes `path` where the block ends well, else nothing does.
 
     The old content of `path` stays until the new one is on the disk. With `new` there must be none:
-    raises FileExistsError where somebody made one meanwhile.
+    raises FileExistsError where somebody made one meanwhile. A link stays one, and what is no file,
+    as /dev/stdout, is written to at once.
     """
+    path = Path(os.path.realpath(path))
+    if not new and path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
     temporary = _beside(path)
     try:
         with temporary.open("wb") as file:

@@ -53,3 +53,24 @@ def test_a_folder_does_not_replace_one_that_holds_something(tmp_path: Path) -> N
         other.rename(path)
     assert [each.name for each in path.iterdir()] == ["b"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(file)
+    for data in (b"new", b"newer"):
+        replace_file(link, data)
+        assert (file.read_bytes(), link.is_symlink()) == (data, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names in folders")
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        replace_file(pipe, b"told")
+        assert os.read(reader, 9) == b"told"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

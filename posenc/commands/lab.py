@@ -1,7 +1,6 @@
 """`posenc lab`: run any task, and what the lab has run, as tables, as a map and one by one."""
 
 import contextlib
-import importlib
 import json
 import signal
 import sys
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from typer import Argument, Option
 
+from posenc.atomic_files import replace_file
 from posenc.commands.app import PLAIN, AsJson, errors
 from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
@@ -176,17 +176,17 @@ def table(
 ) -> None:
     """Print all numbers of a folder of runs as one tidy table."""
     with errors():
-        from posenc.lab.table import rows, runs_in, written
+        from posenc.lab.table import rows, runs_in, to_parquet, written
 
         found = rows(runs_in(folder))
         if form == "parquet":
-            _parquet(found, to)
+            to_parquet(found, to)
             return
         text = written(found, form)
         if to is None:
             sys.stdout.write(text)
         else:
-            to.write_text(text, "utf-8")
+            replace_file(to, text.encode())
 
 
 @app.command()
@@ -288,13 +288,3 @@ def _print_arms(arms: list["Arm"], language: Language) -> None:
     failed = sum(arm.failed for arm in arms)
     if failed:
         print(say("runs_failed", failed=failed))
-
-
-def _parquet(found: list[dict], to: Path | None) -> None:
-    if to is None:
-        raise LabError("--form parquet writes a file: name it with --to runs.parquet")
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError:
-        raise LabError("--form parquet needs pandas and pyarrow; csv needs neither") from None
-    pandas.DataFrame(found).to_parquet(to)

@@ -31,11 +31,19 @@ class Texts:
 
 
 def read_text(path: Path | None) -> tuple[str, str]:
-    """The text of a file, or the one that comes with posenc, and its name."""
+    """The text of a file, or the one that comes with posenc, and its name.
+
+    Raises SettingError for a file that holds no text.
+    """
     if path is None:
         own = resources.files("posenc.inspection").joinpath("text.txt")
         return own.read_text("utf-8"), "posenc's own"
-    return path.read_text("utf-8", errors="replace"), str(path)
+    data = path.read_bytes()
+    if b"\0" in data:
+        raise SettingError(
+            f"inspect --text {path}: the file is binary (it has a NUL byte); give plain text"
+        )
+    return data.decode("utf-8", errors="replace"), str(path)
 
 
 def make_texts(

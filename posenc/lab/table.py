@@ -10,6 +10,7 @@ survivors without seeing it. LaTeX has no mean there, as the report has none.
 """
 
 import csv
+import importlib
 import io
 import math
 import re
@@ -19,6 +20,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from posenc.atomic_files import whole_file
 from posenc.errors import LabError
 from posenc.lab.folder import Run, read_run
 from posenc.lab.rates import is_search
@@ -85,6 +87,18 @@ def written(table: Sequence[Row], form: str) -> str:
     LaTeX has a table for each task. Raises LabError where no run has a number for it.
     """
     return _latex(table) if form == "latex" else _csv(table)
+
+
+def to_parquet(table: Sequence[Row], to: Path | None) -> None:
+    """Write the table by pandas. Raises LabError without a file to write to, or without pandas."""
+    if to is None:
+        raise LabError("--form parquet writes a file: name it with --to runs.parquet")
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError:
+        raise LabError("--form parquet needs pandas and pyarrow; csv needs neither") from None
+    with whole_file(to) as file:
+        pandas.DataFrame(table).to_parquet(file)
 
 
 def _told(run: Run, runs: Mapping[str, Run]) -> Row:

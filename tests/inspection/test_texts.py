@@ -73,3 +73,9 @@ class TestMakeTexts:
         path = tmp_path / "bytes"
         path.write_bytes(b"\xff\xfe a")
         assert "a" in read_text(path)[0]
+
+    def test_a_file_that_is_no_text_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "bytes"
+        path.write_bytes(b"\x7fELF\0")
+        with pytest.raises(SettingError, match="the file is binary"):
+            read_text(path)

@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc.atomic_files import replace_file, whole_file
 from posenc.errors import SettingError
 
 if TYPE_CHECKING:
@@ -17,14 +18,15 @@ def save(figure: "matplotlib.figure.Figure", path: str | Path) -> None:
     """Write a figure as .svg or .png, by the ending of the path.
 
     SVG has text as outlines, so that it looks the same wherever it is opened, and neither date nor
-    random ids. Raises SettingError for another ending, OSError where nothing can be written.
+    random ids. Raises SettingError for another ending; OSError where nothing can be written, which
+    leaves what stood there.
     """
     path = Path(path)
     if path.suffix == ".svg":
-        path.write_text(svg(figure), encoding="utf-8")
+        replace_file(path, svg(figure).encode())
     elif path.suffix == ".png":
-        with _quiet():
-            figure.savefig(path, dpi=DPI, facecolor=figure.get_facecolor())
+        with _quiet(), whole_file(path) as file:
+            figure.savefig(file, format="png", dpi=DPI, facecolor=figure.get_facecolor())
     else:
         raise SettingError(f"save({str(path)!r}): figures are written as .svg or .png")
 
