@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags, bound_for
-from posenc.encodings._weights import linear_in_dtype
+from posenc.encodings._weights import Affine, linear_in_dtype
 from posenc.errors import positive, whole
 from posenc.positions import Positions
 from posenc.terms import DenseBias, Network, Term
@@ -49,7 +49,7 @@ class FIRE(Encoding):
         self.initial_c, self.initial_threshold = initial_c, initial_threshold
         self.c = nn.Parameter(torch.tensor(float(initial_c)))
         self.multiplier = nn.Parameter(torch.tensor(1.0))
-        self.hidden, self.output = nn.Linear(1, width), nn.Linear(width, heads)
+        self.hidden, self.output = Affine(1, width), Affine(width, heads)
 
     @classmethod
     def for_model(cls, *, heads: int, train_length: int, **_: object) -> Encoding:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import torch
 from torch import nn
 
 from posenc.encoding import Encoding
@@ -13,12 +13,19 @@ from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
 from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
-from posenc.models.attach.entry import entry
-from posenc.models.attach.given import ReadGiven
+from posenc.models.attach.entry import entry, unwrapped
+from posenc.models.attach.given import ReadGiven, Unreplaced, check_chosen
 from posenc.models.attach.once import left_to_model, own_temperature
-from posenc.models.attach.record import load_parameters, recorded, restored
+from posenc.models.attach.record import (
+    Live,
+    folder_of,
+    load_parameters,
+    record_of,
+    recorded,
+    restored,
+)
 from posenc.models.attach.registration import register
-from posenc.models.attach.sight import Given, Plan
+from posenc.models.attach.sight import Passes, Plan
 from posenc.models.attach.table import Vectors
 from posenc.models.attach.waves import Waves, turns_before_scores
 from posenc.models.layers import Layers
@@ -52,9 +59,11 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         print(posenc.attach(model))
     """
     detach(model)
+    model = unwrapped(model)
     _check_device(model)
     family, body = entry(model)
-    record = getattr(model.config, "posenc", None)
+    _check_memory(body)
+    record = record_of(model) if encoding is None else None
     own = encoding is None and record is None
     if family.no_room and not own:
         raise UnsupportedError(
@@ -77,7 +86,10 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     except BaseException:
         attachment.leave()
         raise
-    model.__dict__["_posenc"] = attachment
+    for module in {id(x): x for x in (model, *body.attentions)}.values():
+        # Whoever has a part of the model, or what wraps it, finds it by these.
+        vars(module)["_posenc"] = attachment
+        attachment.at_leaving(partial(delattr, module, "_posenc"))
     return attachment
 
 
@@ -95,10 +107,18 @@ def _check_device(model: Any) -> None:
 
 def detach(model: Any) -> None:
     """Give a model its own positions and attention back; one without posenc stays as it is."""
-    attachment = getattr(model, "_posenc", None)
-    if attachment is not None:
-        del model._posenc
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    found = {id(x): x for module in modules if (x := vars(module).get("_posenc")) is not None}
+    for attachment in found.values():
         attachment.leave()
+
+
+def _check_memory(body: Body) -> None:
+    if body.rotary is not None and any(x.is_meta for x in body.rotary.module.buffers()):
+        raise UnsupportedError(
+            f"attach({type(body.model).__name__}): its rotation has no numbers on the meta device: "
+            "attach to a model that has its memory, or made before it goes to meta"
+        )
 
 
 def _chosen(body: Body, encoding: Choice) -> list[_Parts]:
@@ -183,7 +203,7 @@ def _put_into_layers(
         turned = {kind: _turned(body, layers, kind) for kind in turned}
     if body.rotary is not None:
         attachment.replace(body.rotary, Waves(turned, body.rotary.module))
-    given, plans = Given(), {}
+    passes, plans = Passes(), {}
     each = zip(body.attentions, layers, body.layers, body.kinds, strict=True)
     for module, parts, layer, kind in each:
         before = turned[kind] if turned[kind] in parts else None
@@ -194,14 +214,16 @@ def _put_into_layers(
                 f"of neighbours apart before it turns them, so that {rest} cannot turn them later; "
                 "give what cos and sin of each token can do, and leave raw_keys away"
             )
-        plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, given))
+        plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, passes))
         module.posenc_plan = plan
         attachment.at_leaving(partial(delattr, module, "posenc_plan"))
         attachment.routes.append(_route(before, rest, own_temperature(layer)))
     hook = body.backbone.register_forward_pre_hook(
-        ReadGiven(given, body.backbone), with_kwargs=True
+        ReadGiven(passes, body.backbone), with_kwargs=True
     )
     attachment.at_leaving(hook.remove)
+    if any(plan.parts for plan in plans.values()):
+        attachment.at_leaving(body.backbone.register_forward_pre_hook(check_chosen).remove)
 
 
 def _turned(body: Body, layers: list[_Parts], kind: str | None) -> Encoding | None:
@@ -230,15 +252,26 @@ def _first(layer: LayerSpec) -> int:
 def _own_parameters(body: Body, layers: list[_Parts], attachment: Attachment, saved: bool) -> None:
     """The model's config tells of the encodings, and what is learned becomes the model's."""
     model = body.model
-    attachment.put(model.config, "posenc", recorded(layers, body.weights_of_table()))
+    record = Live(recorded(layers, body.weights_of_table()), attachment)
+    attachment.put(model.config, "posenc", record)
     distinct = {id(part): part for parts in layers for part in parts}
     learned = nn.ModuleList(x for x in distinct.values() if any(True for _ in x.parameters()))
     if not learned:
         return
     if saved:
-        load_parameters(learned, Path(model.config._name_or_path))
-    model.posenc = learned.to(model.device)
+        load_parameters(learned, folder_of(model.config))
+    model.posenc = learned.to(_device(model))
     attachment.at_leaving(partial(delattr, model, "posenc"))
+    hook = body.backbone.register_forward_pre_hook(Unreplaced(model.posenc, tuple(learned)))
+    attachment.at_leaving(hook.remove)
+
+
+def _device(model: Any) -> torch.device:
+    """Where its layers compute: what accelerate keeps elsewhere is brought there."""
+    hooks = (getattr(x, "_hf_hook", None) for x in model.modules())
+    places = (getattr(hook, "execution_device", None) for hook in hooks)
+    place = next((x for x in places if x is not None), model.device)
+    return torch.device(place)
 
 
 def _route(turned: Encoding | None, rest: _Parts, tempered: Encoding | None) -> str:

@@ -39,20 +39,23 @@ def posenc_attention(
     the module says whether it is causal: a mask that nobody made lets nobody see the future.
     """
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
-    sight = _sight(module, query, key, attention_mask, is_causal, plan.given.before)
+    given = plan.passes.given
+    own = None if given.cache is None else given.cache.of_layer(module.layer_idx)
+    keys = key.shape[2] if own is None else own.keys(key.shape[2])
+    sight = _sight(module, query, key, keys, attention_mask, is_causal, given.before)
     softcap, sinks = told.get("softcap"), told.get("s_aux")
-    if plan.given.cache is not None:
+    if own is not None:
         if softcap is not None:
             raise UnsupportedError(
                 f"{type(module).__name__} with posenc's caches: its scores are capped, which no "
                 "encoding says; give a cache of transformers"
             )
-        own = plan.given.cache.of_layer(module.layer_idx)
         # Later tokens are counted on from what the first call told.
         positions = None if len(own) else sight.positions
         parts = [*plan.parts, *sight.mask(), *([] if sinks is None else [SinkLogit(sinks)])]
+        causal = sight.positions.causal
         out = attend(
-            query, key, value, parts, causal=True, positions=positions, cache=own, scale=scaling
+            query, key, value, parts, causal=causal, positions=positions, cache=own, scale=scaling
         )
         return out.transpose(1, 2).contiguous(), None
     lowered = sight.lowered(plan, arithmetic(query, key))
@@ -72,6 +75,7 @@ def _sight(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
+    keys: int,
     attention_mask: Tensor | Sight | None,
     is_causal: bool | None,
     before: int | Tensor | None,
@@ -87,7 +91,7 @@ def _sight(
             dropped = before + q_len - k_len
             dropped = max(0, dropped) if isinstance(dropped, int) else dropped.clamp(min=0)
             positions = slots(q_len, k_len, before, dropped, query.device)
-        return Sight(positions, seen=attention_mask[..., :k_len])
+        return Sight(positions, seen=attention_mask[..., :keys])
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     if causal:
         return Sight(as_positions(None, q_len, k_len, causal=True, device=query.device))

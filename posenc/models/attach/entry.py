@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import nn
+
 from posenc.models.attach.body import Body, spec_of
 from posenc.models.attach.family import Family
 from posenc.models.attach.interface import BY_INTERFACE
@@ -13,3 +15,19 @@ def entry(model: Any) -> tuple[Family, Body]:
     spec = spec_of(model)
     family = FAMILIES.get(spec.model_type, BY_INTERFACE)
     return family, family.body(model, spec)
+
+
+def unwrapped(model: Any) -> Any:
+    """The model of transformers in what peft, torch.compile or DistributedDataParallel made."""
+    while isinstance(model, nn.Module):
+        if isinstance(inner := model._modules.get("_orig_mod"), nn.Module):
+            model = inner
+        elif isinstance(model, nn.parallel.DistributedDataParallel):
+            model = model.module
+        elif "base_model" in model._modules and callable(
+            base := getattr(model, "get_base_model", None)
+        ):
+            model = base()
+        else:
+            break
+    return model

@@ -5,32 +5,63 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from posenc.models.attach.sight import Given
+from posenc.errors import UnsupportedError
+from posenc.models.attach.registration import NAME
+from posenc.models.attach.sight import Given, Passes
 from posenc.positions.from_batch import runs
 
 
 class ReadGiven:
     """A forward pre-hook of the model's body, which keeps what its layers are not told."""
 
-    def __init__(self, given: Given, module: nn.Module) -> None:
-        self.given = given
+    def __init__(self, passes: Passes, module: nn.Module) -> None:
+        self.passes = passes
         self.names = tuple(signature(module.forward).parameters)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
         told = dict(zip(self.names, args, strict=False)) | told
         ids, cache = told.get("position_ids"), told.get("past_key_values")
-        self.given.ids = self.given.documents = self.given.before = None
-        mask = told.get("attention_mask")
+        given, mask = Given(), told.get("attention_mask")
         # Where the mask is the user's own, nobody else says where in a cache its queries stand.
         if cache is not None and isinstance(mask, Tensor) and mask.ndim == 4:
             # A copy, for a static cache counts on in place.
-            self.given.before = cache.get_seq_length() + 0
-        self.given.cache = cache if hasattr(cache, "of_layer") else None
-        if ids is None:
-            return
+            given.before = cache.get_seq_length() + 0
+        given.cache = cache if hasattr(cache, "of_layer") else None
         # Of images in text; where there are four axes, the first is that of the text alone.
-        self.given.ids = ids[-3:].movedim(0, -1) if ids.ndim == 3 else ids
+        given.ids = ids[-3:].movedim(0, -1) if ids is not None and ids.ndim == 3 else ids
         # transformers reads documents off them too, but not where the model makes itself a cache,
         # as it does unless it is told use_cache=False, and in some models (gpt-oss, OPT) never.
-        if ids.ndim == 2 and cache is None and mask is None:
-            self.given.documents = runs(ids)
+        if ids is not None and ids.ndim == 2 and cache is None and mask is None:
+            given.documents = runs(ids)
+        self.passes.begin(given)
+
+
+def check_chosen(module: nn.Module, args: tuple[Any, ...]) -> None:
+    """A forward pre-hook that refuses a model whose attention is posenc's no more."""
+    chosen = getattr(getattr(module, "config", None), "_attn_implementation", NAME)
+    # What looks on goes by a longer name.
+    if not str(chosen).endswith(NAME):
+        raise UnsupportedError(
+            f"{type(module).__name__} has posenc, and its config says {chosen!r} for attention: "
+            "set_attn_implementation was called, or another model that shares the config was "
+            "detached; call posenc.attach again, and give each model a config of its own"
+        )
+
+
+class Unreplaced:
+    """A forward pre-hook that refuses what others put in the place of learned encodings.
+
+    Attention goes on reading what `attach` was given, so that the other would learn nothing.
+    """
+
+    def __init__(self, holder: nn.ModuleList, learned: tuple[nn.Module, ...]) -> None:
+        self.holder, self.learned = holder, learned
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        for number, (now, own) in enumerate(zip(self.holder, self.learned, strict=True)):
+            if now is not own:
+                raise UnsupportedError(
+                    f"posenc.{number} is {type(now).__name__} in place of {type(own).__name__}, "
+                    "which attention reads: leave it out of modules_to_save, let its parameters "
+                    "learn by requires_grad_(), and keep model.posenc.state_dict() beside"
+                )

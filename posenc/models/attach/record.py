@@ -1,5 +1,8 @@
 """Encodings of an attached model, written into its config.json and read back."""
 
+import contextlib
+import gc
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,52 @@ from posenc.models.spec import EncodingSpec, ScalingSpec
 Layers = list[tuple[Encoding, ...]]
 # Under which an object is written, beside its settings.
 _ENCODING, _SCALING, _LOST = "encoding_name", "scaling_name", "not_written"
+
+
+class Live(dict[str, Any]):
+    """The record in the config of a model that posenc is in; copies and files have a plain one."""
+
+    def __init__(self, record: Mapping[str, Any], owner: object) -> None:
+        super().__init__(record)
+        self.owner = weakref.ref(owner)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+def record_of(model: Any) -> Any:
+    """What the config of a model without posenc tells of it; None if nothing.
+
+    Raises ConfigError where it is the config of a model that has posenc, too.
+    """
+    record = getattr(model.config, "posenc", None)
+    if not isinstance(record, Live):
+        return record
+    # A model and what posenc did to it hold each other, so that nobody else may hold them any more.
+    if record.owner() is not None:
+        gc.collect()
+    if record.owner() is not None:
+        raise ConfigError(
+            f"attach({type(model).__name__}): another model that has posenc shares its config, "
+            "which tells of that model's encodings: give each model a config of its own, "
+            "copy.deepcopy(config), or say which encoding this one gets"
+        )
+    return None
+
+
+def folder_of(config: Any) -> Path:
+    """Where the files are that a model was loaded from, those of the Hub in its usual cache."""
+    name = config._name_or_path
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import try_to_load_from_cache
+
+    revision = getattr(config, "_commit_hash", None)
+    with contextlib.suppress(ValueError):
+        for file in ("model.safetensors", "model.safetensors.index.json"):
+            if isinstance(found := try_to_load_from_cache(name, file, revision=revision), str):
+                return Path(found).parent
+    return Path(name)
 
 
 def recorded(layers: Layers, replaced: Sequence[str]) -> dict[str, Any]:
@@ -67,7 +116,8 @@ def load_parameters(learned: nn.ModuleList, folder: Path) -> None:
     if missing := sorted(wanted - set(values)):
         raise ConfigError(
             f"{folder}: config.json tells of learned encodings, and their parameters "
-            f"{', '.join(f'posenc.{name}' for name in missing)} are in no safetensors file there"
+            f"{', '.join(f'posenc.{name}' for name in missing)} are in no safetensors file there: "
+            "load the model from the folder that holds its files, or give the encoding again"
         )
     learned.load_state_dict(values)
 

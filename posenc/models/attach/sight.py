@@ -3,6 +3,7 @@
 Letters: b batch, h heads, tq queries, tk keys.
 """
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,13 +33,37 @@ class Given:
     cache: Any = None
 
 
+class Passes:
+    """What the forward passes that run were given, each in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._last, self._threads = Given(), threading.local()
+
+    def begin(self, given: Given) -> None:
+        """A pass begins in this thread."""
+        self._last = given
+        if not torch.compiler.is_compiling():
+            self._threads.given = given
+
+    @property
+    def given(self) -> Given:
+        """Of the pass in this thread; of the last, where a backward pass computes in another."""
+        if torch.compiler.is_compiling():
+            return self._last
+        return getattr(self._threads, "given", self._last)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Nothing of a pass goes into copies of the model.
+        return Passes, ()
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What posenc adds to the scores of a layer; layers of one number share their terms."""
 
     number: int = -1
     parts: tuple[Encoding, ...] = ()
-    given: Given = field(default_factory=Given)
+    passes: Passes = field(default_factory=Passes)
 
     @property
     def learns(self) -> bool:
@@ -83,8 +108,8 @@ class Sight:
     def lowered(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         """The terms of a plan and of the mask, made once for all layers of the plan."""
         if self._given is None:
-            # A copy, for a checkpointed layer may be computed again after another forward pass.
-            self._given = replace(plan.given)
+            # A checkpointed layer may be computed again after another forward pass.
+            self._given = plan.passes.given
         # A checkpointed layer is computed again, and must then save what it saved before.
         if torch.is_grad_enabled() and plan.learns:
             return self._lower(plan, dtype)
@@ -94,12 +119,12 @@ class Sight:
         return self._lowered[key]
 
     def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
-        positions, given = self.positions, self._given or plan.given
+        positions, given = self.positions, self._given or plan.passes.given
         if given.documents is not None:
             positions = _apart(positions, given.documents)
         if self.held and not all(part.tags.translation_invariant for part in plan.parts):
             positions = _in_sequence(positions)
-        if plan.parts and given.ids is not None:
+        if given.ids is not None and any(part.family != "none" for part in plan.parts):
             positions = _placed(positions, given.ids)
         lowered = lower([*plan.parts, *self.mask()], positions, dtype=dtype)
         if self.held and lowered.form.visibility.sinks:

@@ -71,6 +71,27 @@ def test_a_rolling_cache_forgets_what_its_masks_hide(
     assert len(cache.of_layer(0)) < 12
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("raw_keys", [False, True])
+@pytest.mark.parametrize("encoding", [None, pe.ALiBi(4)])
+def test_masks_of_pairs_are_read_beside_them(model: Any, encoding: Any, raw_keys: bool) -> None:
+    pe.attach(model, encoding, raw_keys=raw_keys)
+    ids = torch.randint(1, 97, (2, 9), generator=torch.Generator().manual_seed(2))
+    seen = torch.ones(9, 9).tril().bool()
+    # Some token that nobody sees but itself.
+    seen[3:, 2], seen[2, 2] = False, True
+    seen = seen[None, None].expand(2, 1, 9, 9)
+    expected = model(ids, attention_mask=seen, use_cache=False).logits
+    cache = posenc_cache(model, lambda: pe.Cache("raw" if raw_keys else "rotated"))
+    made = [
+        model(
+            ids[:, begin:end], attention_mask=seen[:, :, begin:end, :end], past_key_values=cache
+        ).logits
+        for begin, end in ((0, 6), (6, 7), (7, 9))
+    ]
+    torch.testing.assert_close(torch.cat(made, dim=1), expected, atol=1e-5, rtol=0)
+
+
 def test_cropped_and_repeated_caches_go_on(model: Any) -> None:
     pe.attach(model)
     ids = torch.randint(1, 97, (1, 10), generator=torch.Generator().manual_seed(2))
