@@ -151,9 +151,10 @@ def probability(owner: str, **values: float) -> None:
 
 
 def one_of(owner: str, known: Sequence[object], **values: object) -> None:
-    """Raise SettingError for the first value that is none of the known ones."""
+    """Raise SettingError for the first value that is none of the known ones; 1 is not True."""
     for name, value in values.items():
-        if value not in known:
+        truth = isinstance(value, bool)
+        if not any(value == one and isinstance(one, bool) == truth for one in known):
             names = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
             verb = "are" if name.endswith("s") else "is"
             raise SettingError(f"{owner}({name}={value!r}): {name} {verb} {names}")

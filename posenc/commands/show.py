@@ -110,9 +110,16 @@ def _sketched(
         return []
     try:
         with strangers(f"{kind.__name__} cannot be sketched"):
-            return list(sketch(build(kind, values), length, head, language))
+            encoding = build(kind, values)
     except PosencError:
-        if values or length is not None or head:
+        if values:
+            raise
+        return []
+    try:
+        with strangers(f"{kind.__name__} cannot be sketched"):
+            return list(sketch(encoding, length, head, language))
+    except PosencError:
+        if length is not None or head:
             raise
         return []
 

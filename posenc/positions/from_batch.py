@@ -23,7 +23,8 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
     seq_idx         (b, t): a number for each document
     position_ids    (b, t), or (axes, b, t) as for images in text: coordinates. Where nothing else
                     tells documents, one begins at each real token whose position falls or is the
-                    row's smallest again; a leap ahead begins none, nor do ties farther on
+                    row's smallest again; a leap ahead begins none, nor do ties farther on. Of
+                    several axes some must fall and none may rise
 
     Documents do not see each other. Raises PositionsError for a batch of none of these keys nor
     tokens, keys that contradict each other, and masks of four dimensions.
@@ -39,7 +40,7 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
         )
     if mask is not None and told is None and reading_values() and bool((mask > 1).any()):
         told = mask.long()
-    if told is None and ids is not None and ids.ndim == 2:
+    if told is None and ids is not None:
         told = runs(ids, None if mask is None else mask.bool())
     counted = Positions.build(
         length, causal=causal, attention_mask=mask, documents=told, device=_device(batch)
@@ -87,14 +88,20 @@ def _begins(numbers: Tensor) -> Tensor:
 
 
 def runs(ids: Tensor, real: Tensor | None = None) -> Tensor | None:
-    """A number (b, t) for each run of positions (b, t); None where there is but one.
+    """A number (b, t) for each run of positions, (b, t) or (axes, b, t); None where all are one.
 
     One begins at a real token whose position falls, or is the row's smallest again, which is where
     documents of a single token begin. Tokens of an image may share a position farther on.
-    transformers begins one at every tie and every leap ahead, too.
+    transformers begins one at every tie and every leap ahead, too. Of several axes some fall and
+    none rises: in an image one rises at the end of a row, and another falls.
     """
-    least = ids if real is None else ids.masked_fill(~real, torch.iinfo(ids.dtype).max)
-    begins = (ids[:, 1:] < ids[:, :-1]) | (ids[:, 1:] == least.amin(dim=1, keepdim=True))
+    largest = (torch.finfo if ids.is_floating_point() else torch.iinfo)(ids.dtype).max
+    least = ids if real is None else ids.masked_fill(~real, largest)
+    before, after = ids[..., :-1], ids[..., 1:]
+    if ids.ndim == 3:
+        begins = (after <= before).all(dim=0) & (after < before).any(dim=0)
+    else:
+        begins = (after < before) | (after == least.amin(dim=1, keepdim=True))
     if real is not None:
         begins = begins & real[:, 1:] & real[:, :-1]
     if reading_values() and not bool(begins.any()):

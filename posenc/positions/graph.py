@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, shown
 from posenc.positions.drawing import uniform
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import Tokens, check_tensors
+from posenc.positions.tokens import Tokens, check_tensors, check_whole
 
 P = TypeVar("P")
 _CALL = "Positions.graph"
@@ -53,6 +53,7 @@ def graph(
     Source: Dwivedi and Bresson 2020, arXiv:2012.09699 (eigenvectors); Dwivedi et al. 2021,
     arXiv:2110.07875 (random walks).
     """
+    check_whole(_CALL, eigenvectors=eigenvectors, steps=steps)
     if eigenvectors < 0 or steps < 0 or eigenvectors + steps < 1:
         raise PositionsError(
             f"{_CALL}(eigenvectors={eigenvectors}, steps={steps}): a node needs one coordinate at "
@@ -102,6 +103,8 @@ def returns(edges: Float64[Tensor, "b n n"], steps: int) -> Float64[Tensor, "b n
 
 
 def _checked(adjacency: Tensor, valid: Bool[Tensor, "b n"] | None) -> Float64[Tensor, "b n n"]:
+    if not isinstance(adjacency, Tensor):
+        raise PositionsError(f"{_CALL}(adjacency={shown(adjacency)}): give a tensor")
     shape = tuple(adjacency.shape)
     if adjacency.ndim not in (2, 3) or shape[-1] != shape[-2] or not shape[-1]:
         raise PositionsError(
@@ -110,7 +113,7 @@ def _checked(adjacency: Tensor, valid: Bool[Tensor, "b n"] | None) -> Float64[Te
     if adjacency.is_complex():
         raise PositionsError(f"{_CALL}: an adjacency of {adjacency.dtype}: give real weights")
     check_tensors(_CALL, adjacency=adjacency)
-    edges = adjacency.double().view(-1, *shape[-2:])
+    edges = adjacency.to_dense().double().reshape(-1, *shape[-2:])
     if not bool((torch.isfinite(edges) & (edges >= 0)).all()):
         raise PositionsError(f"{_CALL}: weights of edges must be finite and at least 0")
     if not torch.equal(edges, edges.mT):
@@ -130,4 +133,6 @@ def _checked(adjacency: Tensor, valid: Bool[Tensor, "b n"] | None) -> Float64[Te
             raise PositionsError(
                 f"{_CALL}: the attention_mask calls nodes padding that have edges: set those to 0"
             )
-    return edges
+    # Neither eigenvectors nor walks know a unit, in which degrees could overflow.
+    largest = edges.amax(dim=(-2, -1), keepdim=True)
+    return torch.where(largest > 1e100, edges / largest, edges)

@@ -58,7 +58,7 @@ class Grids:
 
     def _time(self, time: Tensor) -> Tensor:
         # Seconds per frame are quotients, often of float32: 3 * (25 / 3) is 25, not 24.
-        return (time * (1 + 2.5e-7)).long() if self.whole else time
+        return (time + (time * 2.5e-7).clamp(max=0.25)).long() if self.whole else time
 
     def check_count(self, found: int) -> None:
         told = int(self.sizes.prod(-1).sum())

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.drawing import drawn, rows_to_draw, sorted_subsets, uniform
+from posenc.positions.tokens import check_whole
 
 P = TypeVar("P")
 
@@ -35,6 +36,7 @@ def skipping(
     Raises PositionsError unless 1 <= chunks <= length <= longest.
     Source: Zhu et al. 2024 (PoSE), arXiv:2309.10400, section 3.2.
     """
+    check_whole("Positions.skipping", length=length, longest=longest, batch=batch, chunks=chunks)
     order, real = rows_to_draw(
         "Positions.skipping", length, batch, attention_mask, generator, device
     )

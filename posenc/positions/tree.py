@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, shown
 from posenc.positions.from_mask import from_mask
-from posenc.positions.tokens import Tokens, check_tensors
+from posenc.positions.tokens import Tokens, check_tensors, check_whole
 
 P = TypeVar("P")
 _CALL = "Positions.tree"
@@ -44,11 +44,9 @@ def tree(
     for more children than `degree`.
     Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers".
     """
-    up, which = _checked(parents, branches, degree, depth)
-    rows, nodes = up.shape
     valid, order = (None, None) if attention_mask is None else from_mask(attention_mask, _CALL)
-    if valid is not None:
-        _check_padding(up, valid)
+    up, which = _checked(parents, branches, degree, depth, valid)
+    rows, nodes = up.shape
     # One node more, beyond all roots and its own parent, from which no branch leads.
     beyond = torch.full((rows, 1), nodes, device=up.device)
     up = torch.cat((torch.where(up < 0, nodes, up), beyond), dim=1)
@@ -64,14 +62,17 @@ def tree(
 
 
 def _checked(
-    parents: Tensor, branches: Tensor | None, degree: int, depth: int
+    parents: Tensor, branches: Tensor | None, degree: int, depth: int, valid: Tensor | None
 ) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
-    """Parents, and which child each node is, from 0, by row."""
+    """Parents, and which child each node is, from 0, by row; padding has no parent."""
+    check_whole(_CALL, degree=degree, depth=depth)
     if degree < 1 or depth < 1:
         raise PositionsError(f"{_CALL}(degree={degree}, depth={depth}): both are at least 1")
     for name, given in (("parents", parents), ("branches", branches)):
         if given is None:
             continue
+        if not isinstance(given, Tensor):
+            raise PositionsError(f"{_CALL}({name}={shown(given)}): give a tensor")
         if given.dtype not in (torch.int32, torch.int64) or given.shape != parents.shape:
             raise PositionsError(
                 f"{_CALL}({name}=...) has shape {tuple(given.shape)} and {given.dtype}: whole "
@@ -81,11 +82,20 @@ def _checked(
     if parents.ndim not in (1, 2) or not parents.numel():
         raise PositionsError(f"{_CALL}: parents of shape {tuple(parents.shape)}: (t,) or (b, t)")
     up = parents.long().view(-1, parents.shape[-1])
+    if valid is not None:
+        if valid.shape != up.shape:
+            raise PositionsError(
+                f"{_CALL}: an attention_mask of shape {tuple(valid.shape)} beside parents of shape "
+                f"{tuple(up.shape)}: give one entry for each token"
+            )
+        up = torch.where(valid, up, -1)
     for row, node in ((up < -1) | (up >= up.shape[1])).nonzero().tolist()[:1]:
         raise PositionsError(
             f"{_CALL}: the parent of node {node} of row {row} is {up[row, node].item()}: parents "
             f"are among the {up.shape[1]} tokens, 0 to {up.shape[1] - 1}, or -1 for a root"
         )
+    if valid is not None:
+        _check_padding(up, valid)
     which = _counted(up) if branches is None else branches.long().view(up.shape)
     for row, node in ((up >= 0) & ((which < 0) | (which >= degree))).nonzero().tolist()[:1]:
         child, most = int(which[row, node]), int(which[up >= 0].max())
@@ -104,12 +114,7 @@ def _counted(up: Int[Tensor, "b t"]) -> Int[Tensor, "b t"]:
 
 
 def _check_padding(up: Int[Tensor, "b t"], valid: Tensor) -> None:
-    if valid.shape != up.shape:
-        raise PositionsError(
-            f"{_CALL}: an attention_mask of shape {tuple(valid.shape)} beside parents of shape "
-            f"{tuple(up.shape)}: give one entry for each token"
-        )
-    inside = valid & (up >= 0)
+    inside = up >= 0
     for row, node in (inside & ~valid.gather(1, up.clamp(min=0))).nonzero().tolist()[:1]:
         raise PositionsError(
             f"{_CALL}: the parent of node {node} of row {row} is {up[row, node].item()}, which the "

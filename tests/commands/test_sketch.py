@@ -112,6 +112,12 @@ class TestSketch:
         assert "My own." in show("unsketched:Mine")
 
     @pytest.mark.parametrize(
+        "words", ["coordinates dim=16 axes=3", "liere axes=2", "axial grid=None"]
+    )
+    def test_settings_of_what_no_row_of_tokens_can_show_are_told_in_words(self, words: str) -> None:
+        assert "with these settings" in show(*words.split())
+
+    @pytest.mark.parametrize(
         ("words", "said"),
         [("t5 --head 4", "head=4"), ("rope --length 999", "length=999"), ("t5 --head -1", "-1")],
     )

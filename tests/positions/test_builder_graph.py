@@ -92,9 +92,22 @@ def test_nodes_without_edges_stay_where_they_are() -> None:
     assert at[0].tolist() == [[0, 1], [0, 1], [0, 0], [0, 0]]
 
 
+def test_weights_have_no_unit_and_may_be_sparse() -> None:
+    edges = torch.ones(3, 3, dtype=torch.float64) - torch.eye(3)
+    expected = Positions.graph(edges, eigenvectors=2, steps=3).keys.position
+    for other in (edges * 1e308, edges.to_sparse()):
+        made = Positions.graph(other, eigenvectors=2, steps=3).keys.position
+        torch.testing.assert_close(made[..., 2:], expected[..., 2:], rtol=0, atol=1e-12)
+        # Of an eigenvalue that occurs twice the space is told.
+        spans = [x[0, :, :2] @ x[0, :, :2].mT for x in (made, expected)]
+        torch.testing.assert_close(*spans, rtol=0, atol=1e-12)
+
+
 ONE_WAY = torch.tensor([[0.0, 1], [0, 0]])
 WRONG = {
     "one coordinate at least": lambda: Positions.graph(path(3)),
+    r"steps=1\.5.*whole number": lambda: Positions.graph(path(3), steps=1.5),
+    r"adjacency=\[\[0\]\]\): give a tensor": lambda: Positions.graph([[0]], steps=1),
     "none below 0": lambda: Positions.graph(path(3), steps=-1),
     r"shape \(2, 3\).*\(n, n\)": lambda: Positions.graph(torch.ones(2, 3), steps=1),
     "from node 0 to 1 and 0 back.*maximum": lambda: Positions.graph(ONE_WAY, steps=1),
@@ -110,6 +123,7 @@ WRONG = {
 }
 
 
+@pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("said", WRONG)
 def test_what_is_no_graph_says_so(said: str) -> None:
     with pytest.raises(PositionsError, match=said):

@@ -1,5 +1,6 @@
 """Sound and video on one clock, merged frames, and documents in a row, against transformers."""
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,3 +170,11 @@ def test_transformers_tells_documents_apart_by_the_first_of_four_planes() -> Non
     found = masks.find_packed_sequence_indices(at.planes(order=True)[0])
     assert torch.equal(found, of)
     assert not torch.equal(masks.find_packed_sequence_indices(at.planes()[0]), of)
+
+
+@pytest.mark.parametrize("step", [25 / 3, 4e6, 1e7, 2.0**50])
+def test_times_stay_whole_however_long_they_are(step: float) -> None:
+    types, clip = torch.tensor([[2, 2, 2, 2]]), torch.tensor([[4, 1, 1]])
+    at = Positions.mrope(types, videos=clip, frame_step=step)
+    times = at.keys.position[0, :, 0] - at.keys.position[0, 0, 0]
+    assert times.tolist() == [int(Fraction(step).limit_denominator(9) * n) for n in range(4)]

@@ -54,6 +54,16 @@ def test_rows_are_trees_of_their_own_and_padding_has_no_branch() -> None:
     assert torch.equal(at.keys.valid, mask.bool())
 
 
+@pytest.mark.parametrize("padding", [-1, -100, 0, 2, 5])
+def test_what_stands_in_padding_is_not_read(padding: int) -> None:
+    alone = Positions.tree(torch.tensor([-1, 0, 0]), degree=2, depth=2).keys.position
+    rows = torch.tensor([[padding, padding, -1, 2, 2], [-1, 0, 0, padding, padding]])
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0]])
+    at = Positions.tree(rows, degree=2, depth=2, attention_mask=mask)
+    assert torch.equal(at.keys.position[:1, 2:], alone)
+    assert torch.equal(at.keys.position[1:, :3], alone)
+
+
 def tree(parents: list[int], degree: int = 2, depth: int = 2, **more: object) -> Positions:
     return Positions.tree(torch.tensor(parents), degree=degree, depth=depth, **more)
 
@@ -64,6 +74,9 @@ WRONG = {
     "parent of node 1 of row 0 is 7": lambda: tree([-1, 7]),
     "parent of node 0 of row 0 is -2": lambda: tree([-2, 0]),
     r"degree=2.*is child 2.*degree >= 3": lambda: tree([-1, 0, 0, 0]),
+    r"degree=2\.5.*whole number": lambda: tree([-1, 0], degree=2.5),
+    r"depth=2\.0.*whole number": lambda: tree([-1, 0], depth=2.0),
+    r"parents=\[-1, 0\]\): give a tensor": lambda: Positions.tree([-1, 0], degree=2, depth=2),
     "branches from 0 on": lambda: tree([-1, 0], branches=torch.tensor([0, -1])),
     "both are at least 1": lambda: tree([-1, 0], depth=0),
     r"branches=.*shape \(1,\)": lambda: tree([-1, 0], branches=torch.tensor([0])),
@@ -74,6 +87,7 @@ WRONG = {
 }
 
 
+@pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("said", WRONG)
 def test_what_is_no_tree_says_so(said: str) -> None:
     with pytest.raises(PositionsError, match=said):

@@ -77,11 +77,26 @@ def test_leaps_and_ties_begin_no_document_and_keep_their_coordinates(ids: list[i
     assert torch.equal(visible(positions), torch.ones(5, 5).tril().bool()[None])
 
 
-def test_images_have_three_coordinates() -> None:
-    ids = torch.stack([IDS * 0 + 7, IDS, IDS + 1])
-    positions = pe.positions_from({"position_ids": ids})
-    assert torch.equal(positions.keys.position, ids.movedim(0, -1))
-    assert positions.keys.document is None
+def test_images_have_three_coordinates_and_packed_ones_their_documents() -> None:
+    types = torch.tensor([[0, 1, 1, 1, 1, 0, 1, 1, 0]])
+    grids, rope = torch.tensor([[1, 4, 4], [1, 2, 4]]), pe.MRoPE(16, (2, 3, 3))
+    for documents in (None, torch.tensor([0] * 6 + [1] * 3)):
+        told = {"causal": True, "documents": documents}
+        at = pe.Positions.mrope(types, grids, merge=2, **told)
+        read = pe.positions_from({"position_ids": at.planes()})
+        assert torch.equal(read.keys.position, at.keys.position)
+        assert (read.keys.document is None) == (documents is None)
+        x = torch.randn(1, 2, 9, 16, dtype=torch.float64)
+        out, expected = (pe.attend(x, x, x, rope, positions=one) for one in (read, at))
+        torch.testing.assert_close(out, expected)
+
+
+def test_time_stamps_are_read_beside_a_mask() -> None:
+    ids = torch.tensor([[0.0, 0.5, 1.75], [0.25, 0.5, 0.0]], dtype=torch.float64)
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    read = pe.positions_from({"position_ids": ids, "attention_mask": mask})
+    assert torch.equal(read.keys.position, ids)
+    assert read.keys.document is None
 
 
 def test_bare_tokens_count() -> None:

@@ -32,6 +32,8 @@ BAD = {
     ),
     "a causality in words": (lambda: attend(Q, Q, Q, causal="no"), ["causal='no'", "True or"]),
     "a causality in words of terms": (lambda: pe.lower(None, 2, causal="no"), ["causal='no'"]),
+    "a longest between": (lambda: Positions.skipping(5, longest=10.5), [r"longest=10\.5"]),
+    "half a chunk": (lambda: Positions.skipping(5, longest=9, chunks=1.5), [r"chunks=1\.5"]),
     "half a token": (lambda: Positions.build(2.5), [r"q_len=2\.5", "whole number"]),
     "tokens in words": (lambda: Positions.build("2"), ["q_len='2'", "whole number"]),
     "a start between": (lambda: Positions.build(2, start=0.5), [r"start=0\.5", "whole number"]),

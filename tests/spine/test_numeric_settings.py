@@ -164,3 +164,11 @@ def test_rows_of_numbers_are_kept_as_numbers(row: Callable[[list[float]], Any]) 
     assert pe.ALiBi(2, slopes=row([0.5, 0.25])).slopes == (0.5, 0.25)
     assert pe.MRoPE(8, row([2, 1, 1])).sections == (2, 1, 1)
     assert pe.LongRoPE(row([1.0]), row([2.0]), 64, 4.0).long == (2.0,)
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_one_is_no_truth() -> None:
+    # It would pass where a setting is compared, and not where it is asked whether it is True.
+    for make in (lambda: pe.MRoPE(16, (2, 3, 3), interleaved=1), lambda: pe.Shaw(8, values=0)):
+        with pytest.raises(pe.SettingError, match="False"):
+            make()
