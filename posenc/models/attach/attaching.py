@@ -11,7 +11,7 @@ from torch import nn
 from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
-from posenc.models.attach.attachment import Attachment
+from posenc.models.attach.attachment import Attachment, Mark
 from posenc.models.attach.body import Body
 from posenc.models.attach.entry import entry, unwrapped
 from posenc.models.attach.given import ReadGiven, Unreplaced, check_chosen
@@ -62,7 +62,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     model = unwrapped(model)
     _check_device(model)
     family, body = entry(model)
-    _check_memory(body)
+    _check_ready(body)
     record = record_of(model) if encoding is None else None
     own = encoding is None and record is None
     if family.no_room and not own:
@@ -86,10 +86,8 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     except BaseException:
         attachment.leave()
         raise
-    for module in {id(x): x for x in (model, *body.attentions)}.values():
-        # Whoever has a part of the model, or what wraps it, finds it by these.
-        vars(module)["_posenc"] = attachment
-        attachment.at_leaving(partial(delattr, module, "_posenc"))
+    vars(model)["_posenc"] = attachment
+    attachment.at_leaving(partial(delattr, model, "_posenc"))
     return attachment
 
 
@@ -107,13 +105,18 @@ def _check_device(model: Any) -> None:
 
 def detach(model: Any) -> None:
     """Give a model its own positions and attention back; one without posenc stays as it is."""
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    found = {id(x): x for module in modules if (x := vars(module).get("_posenc")) is not None}
-    for attachment in found.values():
-        attachment.leave()
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        for attachment in (vars(module).get("_posenc"), Mark.of(module)):
+            if attachment is not None:
+                attachment.leave()
 
 
-def _check_memory(body: Body) -> None:
+def _check_ready(body: Body) -> None:
+    if any(hasattr(module, "posenc_plan") for module in body.attentions):
+        raise UnsupportedError(
+            f"attach({type(body.model).__name__}): its layers have posenc from a model that they "
+            "were taken or copied from: detach that one first, and take or copy them then"
+        )
     if body.rotary is not None and any(x.is_meta for x in body.rotary.module.buffers()):
         raise UnsupportedError(
             f"attach({type(body.model).__name__}): its rotation has no numbers on the meta device: "
@@ -217,6 +220,9 @@ def _put_into_layers(
         plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, passes))
         module.posenc_plan = plan
         attachment.at_leaving(partial(delattr, module, "posenc_plan"))
+        # Whoever has but a part of the model, or what wraps it, finds the attachment by these.
+        vars(module)["posenc_mark"] = Mark(attachment)
+        attachment.at_leaving(partial(delattr, module, "posenc_mark"))
         attachment.routes.append(_route(before, rest, own_temperature(layer)))
     hook = body.backbone.register_forward_pre_hook(
         ReadGiven(passes, body.backbone), with_kwargs=True

@@ -1,5 +1,6 @@
 """What posenc did to a model, and how it is undone."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,3 +56,20 @@ class Attachment:
         """Make the model what it was."""
         while self._undo:
             self._undo.pop()()
+
+
+class Mark:
+    """By what a layer tells of the attachment to its model; copies of the layer tell of none."""
+
+    def __init__(self, attachment: Attachment | None = None) -> None:
+        self._attachment = None if attachment is None else weakref.ref(attachment)
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Attachment | None:
+        """What this module tells of; None for nothing, and for an attachment that is gone."""
+        mark = vars(module).get("posenc_mark")
+        return None if mark is None or mark._attachment is None else mark._attachment()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A layer is copied without its model.
+        return Mark, ()

@@ -51,8 +51,16 @@ def record_of(model: Any) -> Any:
 
 
 def folder_of(config: Any) -> Path:
-    """Where the files are that a model was loaded from, those of the Hub in its usual cache."""
+    """Where the files are that a model was loaded from, those of the Hub in its usual cache.
+
+    Raises ConfigError for a model that was not loaded.
+    """
     name = config._name_or_path
+    if not name:
+        raise ConfigError(
+            "config.posenc tells of learned encodings, and the model was loaded from no files "
+            "that would hold them: give the encoding again"
+        )
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import try_to_load_from_cache

@@ -1,6 +1,7 @@
 """One model by several names, in what others wrap around it, and several models of one config."""
 
 import copy
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,6 +139,28 @@ def test_the_record_of_another_model_is_not_taken() -> None:
     del one, attachment
     pe.attach(two)
     torch.testing.assert_close(logits(two), logits(new()), rtol=0, atol=1e-5)
+
+
+def test_a_layer_is_copied_without_its_model() -> None:
+    model = new()
+    pe.attach(model, pe.ALiBi(heads=4))
+    layer = model.model.layers[0]
+    # It has one of two layers, and no embeddings.
+    assert len(pickle.dumps(layer)) < len(pickle.dumps(model)) / 2
+    other = new()
+    other.model.layers[0] = copy.deepcopy(layer)
+    with pytest.raises(UnsupportedError, match="from a model that they were taken or copied from"):
+        pe.attach(other)
+    detach(model)
+    assert not [name for name in vars(layer.self_attn) if "posenc" in name]
+
+
+def test_what_was_learned_is_in_files_alone() -> None:
+    model = new()
+    pe.attach(model, table())
+    other = new(copy.deepcopy(model.config))
+    with pytest.raises(ConfigError, match="loaded from no files"):
+        pe.attach(other)
 
 
 def test_attention_that_was_taken_away_is_told() -> None:
