@@ -35,7 +35,7 @@ class ALiBi(Encoding):
     it. With axes > 1 and positions (b, t, axes) the distance is Euclidean and the bias a
     (b, h, tq, tk) tensor: quadratic memory. Raises SettingError for numbers that are not positive,
     slopes that are not one per head, and several axes with future or inside; PositionsError for
-    positions of another number of axes.
+    positions of another number of axes; counted ones, (t,) and (b, t), are of one.
 
     Source: Press et al. 2022, arXiv:2108.12409, section 3 and the authors' code; slopes of two
     sides: issue 5 of that code; axes: CROMA, Fuller et al. 2023, arXiv:2311.00566.

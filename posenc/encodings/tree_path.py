@@ -9,6 +9,7 @@ from posenc.encoding import Encoding, Tags
 from posenc.encodings._absolute import Absolute, Merge, working
 from posenc.errors import PositionsError, SettingError, whole
 from posenc.positions import Positions
+from posenc.positions.tokens import reading_values
 
 
 class TreePath(Absolute):
@@ -67,6 +68,8 @@ class TreePath(Absolute):
         if place.ndim < 3:
             steps = torch.arange(self.depth, device=place.device)
             return (place.view(-1, place.shape[-1], 1) > steps).long()
+        if bound is None and reading_values() and place.numel():
+            bound = int(place.amax()) + 1
         if place.shape[-1] != self.depth or (bound is not None and bound - 1 > self.degree):
             raise PositionsError(
                 f"{self!r} got positions of shape {tuple(place.shape)} up to "

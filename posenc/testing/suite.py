@@ -100,6 +100,9 @@ def check_encoding(
         check_encoding(ALiBi(8))
         check_encoding(Theirs(64), only="behaviour", tolerance=1e-5)
 
+    Positions of the checks are counted: what reads several coordinates per token must place counts
+    by itself, as AxialRotary does by its grid.
+
     Raises TypeError for a class: give an instance, since settings decide what is claimed.
     """
     if not isinstance(encoding, Encoding):
@@ -113,6 +116,12 @@ def check_encoding(
     failed = [result for result in results if result.status == "failed"]
     if failed:
         lines = [f"  {result.check}: {result.detail}" for result in failed]
+        refused = sum("raised PositionsError" in result.detail for result in failed)
+        if 2 * refused > len(failed):
+            lines.append(
+                "Most refused the positions of the checks, which are counted (t,): let the "
+                "encoding place them by itself, as AxialRotary(grid=(height, width)) does"
+            )
         raise CheckError(
             f"{called(encoding)} fails {len(failed)} of {len(results)} checks:\n" + "\n".join(lines)
         )

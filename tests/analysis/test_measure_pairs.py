@@ -78,7 +78,7 @@ def test_angles_of_zones_stop_at_the_window() -> None:
 
 @pytest.mark.parametrize("encoding", [pe.ALiBi(4), pe.Ordinal(), pe.NoPE()], ids=repr)
 def test_what_does_not_turn_says_so(encoding: pe.Encoding) -> None:
-    with pytest.raises(UnsupportedError, match="turns no queries"):
+    with pytest.raises(UnsupportedError, match="turns no pairs"):
         measure.relative_angles(encoding, 9)
 
 

@@ -82,6 +82,7 @@ WRONG = {
     r"reads 3 coordinates per token.*\(1, 9, 4\)": lambda: Coordinates(24, 3).embed(X, TREE),
     r"\(1, 9, 4\).*depth=2": lambda: TreePath(24, 3, 2).embed(X, TREE),
     r"up to 3.*degree=2": lambda: TreePath(24, 2, 4).embed(X, TREE),
+    r"up to 7.*degree=2": lambda: TreePath(24, 2, 4).embed(X, torch.full((1, 9, 4), 7)),
     "give int64": lambda: TreePath(24, 3, 4).embed(X, Positions.build(ids=HALF)),
 }
 

@@ -215,3 +215,11 @@ def test_an_encoding_that_cannot_be_shown_is_named_by_its_class():
     assert (result.encoding, result.status) == ("Unkept", "failed")
     with pytest.raises(pe.CheckError, match=r"^Unkept fails 1 of 1"):
         check_encoding(Unkept(), only="check_repr")
+
+
+def test_one_that_takes_no_counts_is_told_what_to_do():
+    with pytest.raises(pe.CheckError, match=r"are counted \(t,\): let the encoding place them"):
+        pe.check_encoding(pe.Coordinates(16, axes=2), only="check_pickle")
+    with pytest.raises(pe.CheckError) as told:
+        pe.check_encoding(Asserting(4), only="check_reference_scores")
+    assert "place them" not in str(told.value)

@@ -159,5 +159,6 @@ def _rotation(
         if isinstance(term, Turning):
             return term, terms
     raise UnsupportedError(
-        f"{called}({encoding!r}): it turns no queries and keys; give a rotary encoding"
+        f"{called}({encoding!r}): it turns no pairs of queries and keys by angles; give a rotary "
+        "encoding that does"
     )

@@ -59,7 +59,7 @@ def test_what_says_nothing_of_it_is_refused() -> None:
         plot.bias(pe.Rotary(8))
     with pytest.raises(UnsupportedError, match="no vector"):
         plot.circle(pe.ALiBi(4))
-    with pytest.raises(UnsupportedError, match="turns no queries"):
+    with pytest.raises(UnsupportedError, match="turns no pairs"):
         plot.angles(pe.ALiBi(4))
     with pytest.raises(UnsupportedError):
         plot.wavelengths({"alibi": pe.ALiBi(4)})
