@@ -1,5 +1,6 @@
 """Encodings as a comparison names them, with settings and together: window(width=64) + rotary."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from posenc.encoding import Encoding
 from posenc.errors import SettingError
 from posenc.lab.spelling import spelled, split
 
+# Of what takes no settings, which another spelling makes no other run.
+_EMPTY = re.compile(r"\(\s*\)")
 SCALINGS = (
     *("DynamicNTK", "DynamicYaRN", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional"),
     *("Resonance", "YaRN"),
@@ -49,7 +52,7 @@ def named(text: str) -> str:
     for part in split(text, "+"):
         name = spelled_name(part)
         brackets = part[len(name) :].strip()
-        parts.append(canonical(name) + (brackets if brackets.strip("() \t\n") else ""))
+        parts.append(canonical(name) + ("" if _EMPTY.fullmatch(brackets) else brackets))
     return " + ".join(parts)
 
 

@@ -95,12 +95,12 @@ def runs(ids: Tensor, real: Tensor | None = None) -> Tensor | None:
     transformers begins one at every tie and every leap ahead, too. Of several axes some fall and
     none rises: in an image one rises at the end of a row, and another falls.
     """
-    largest = (torch.finfo if ids.is_floating_point() else torch.iinfo)(ids.dtype).max
-    least = ids if real is None else ids.masked_fill(~real, largest)
     before, after = ids[..., :-1], ids[..., 1:]
     if ids.ndim == 3:
         begins = (after <= before).all(dim=0) & (after < before).any(dim=0)
     else:
+        largest = (torch.finfo if ids.is_floating_point() else torch.iinfo)(ids.dtype).max
+        least = ids if real is None else ids.masked_fill(~real, largest)
         begins = (after < before) | (after == least.amin(dim=1, keepdim=True))
     if real is not None:
         begins = begins & real[:, 1:] & real[:, :-1]

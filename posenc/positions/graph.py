@@ -133,6 +133,7 @@ def _checked(adjacency: Tensor, valid: Bool[Tensor, "b n"] | None) -> Float64[Te
             raise PositionsError(
                 f"{_CALL}: the attention_mask calls nodes padding that have edges: set those to 0"
             )
-    # Neither eigenvectors nor walks know a unit, in which degrees could overflow.
+    # Neither eigenvectors nor walks know a unit. Only where degrees could overflow, for to divide
+    # would round other weights.
     largest = edges.amax(dim=(-2, -1), keepdim=True)
     return torch.where(largest > 1e100, edges / largest, edges)

@@ -219,6 +219,8 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
         (["--positions", "skipping(longest=99, chunks=40)"], "1 <= chunks <= tokens <= longest"),
         (["--train-lengths", ""], "lab run --train-lengths : numbers between commas"),
         (["--train-lengths", "0"], "train_length is 0: it must be at least 1"),
+        (["--encodings", "none("], "'none(' cannot be read"),
+        (["--encodings", "none)("], "no encoding is called 'none)'"),
         (["--encodings", ""], "give at least one of each"),
         (["--encodings", "alibi(heads=2)"], "alibi(heads=2): heads is that of the model, "),
         (["--encodings", "rotary(head_dim=2)"], "rotary(head_dim=2): head_dim is that of the m"),

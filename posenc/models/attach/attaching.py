@@ -51,7 +51,8 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     posenc already gets the new encoding in place of the old; after an error it has none.
 
     Raises UnsupportedError for a model that no route leads into and for an encoding that its code
-    has no room for, and says why; UnknownNameError and ConfigError as `read` does.
+    has no room for, and says why; UnknownNameError and ConfigError as `read` does, and ConfigError
+    without an encoding where another model that has posenc shares the config.
 
     Example:
 

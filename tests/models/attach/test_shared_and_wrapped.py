@@ -200,11 +200,7 @@ def test_what_is_learned_lies_where_an_offloaded_model_computes(tmp_path: Path) 
 def test_the_hub_keeps_files_under_another_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub.constants as constants
-    import huggingface_hub.file_download as download
-
-    for module in (constants, download.constants):
-        monkeypatch.setattr(module, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     commit, model = "0" * 40, new()
     folder = tmp_path / "models--me--mine"
     (folder / "refs").mkdir(parents=True)
