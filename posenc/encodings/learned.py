@@ -152,7 +152,9 @@ class Learned(Table):
             ViT of its authors, big_vision                 mode="bilinear", align_corners=True
             torchvision                                    align_corners=True
 
-        The same grid changes nothing, whatever the settings. It is computed in float64.
+        The same grid changes nothing, whatever the settings; nor does the offset along an axis that
+        keeps its size, but where bicubic is not antialiased (torch copies the axis otherwise). It
+        is computed in float64.
 
         Example: `Learned(64, 1 + 14 * 14).resized((14, 14), (16, 24), leading=1)`.
 

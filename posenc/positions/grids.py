@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from posenc.errors import PositionsError
+from posenc.errors import PositionsError, shown
 from posenc.positions.tokens import reading_values
 
 # Below it float64 tells all whole numbers apart.
@@ -118,7 +118,13 @@ def grids(
                 f"each size must be >= 1, height and width multiples of merge={merge}, time of "
                 f"frame_merge={frame_merge}"
             )
-    steps = torch.as_tensor(frame_step, dtype=torch.float64, device=grid.device)
+    try:
+        steps = torch.as_tensor(frame_step, dtype=torch.float64, device=grid.device)
+    except (TypeError, ValueError) as error:
+        raise PositionsError(
+            f"{call}(frame_step={shown(frame_step)}): one number, or one for each of {name}, is "
+            "needed"
+        ) from error
     if steps.ndim > 1 or (steps.ndim == 1 and steps.shape[0] != grid.shape[0]):
         raise PositionsError(
             f"{call}(frame_step=...) has shape {tuple(steps.shape)}, but there are {len(grid)} "

@@ -89,6 +89,10 @@ BAD = {
         lambda: Positions.mrope(TYPES, videos=VIDEO, frame_step=1e300),
         [r"frame_step=1e\+300", r"below 2\*\*53"],
     ),
+    "a step in words": (
+        lambda: Positions.mrope(TYPES, videos=VIDEO, frame_step="fast"),
+        [r"frame_step='fast'", "one number, or one for each of videos"],
+    ),
     "half a patch merged": (
         lambda: Positions.mrope(TYPES, videos=VIDEO, merge=1.0),
         [r"merge=1\.0", "whole number"],
