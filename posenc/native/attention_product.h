@@ -36,8 +36,7 @@ INLINE void block(const enum factors kind, const int rows, const int vectors, in
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < vectors; n++)
-            sum[r][n] = add ? get(c + r * c_row + n * WIDE) : (vr){0};
+        for (int n = 0; n < vectors; n++) sum[r][n] = (vr){0};
     for (int64_t k = 0; k < depth; k++) {
         vr right[PANEL];
 #pragma GCC unroll 4
@@ -53,10 +52,14 @@ INLINE void block(const enum factors kind, const int rows, const int vectors, in
         a += a_column;
         b += b_row;
     }
+    /* What was there comes last: compilers would spill sums that begin with it or with 0. */
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < vectors; n++) put(c + r * c_row + n * WIDE, sum[r][n]);
+        for (int n = 0; n < vectors; n++) {
+            REAL *to = c + r * c_row + n * WIDE;
+            put(to, add ? get(to) + sum[r][n] : sum[r][n]);
+        }
 }
 
 #define BLOCK(kind, rows, vectors)                                                             \
