@@ -12,7 +12,7 @@ from posenc.caches.cached_positions import continued
 from posenc.caches.checks import alike, check_counted
 from posenc.errors import CacheError, whole
 from posenc.lowering import Lowered
-from posenc.positions import Positions, as_positions
+from posenc.positions import Positions, Tokens, as_positions
 from posenc.torch_modes import captured
 
 
@@ -118,6 +118,8 @@ class StaticCache(Cache):
         elif self.position is not None:
             self._clear(length, len(self))
             self.position.fill_(length)
+            if self.placed is not None and not _counts_on(self.placed.keys, length):
+                self.placed = self._counted_from(self.placed, length)
 
     def saved(self) -> dict[str, Any]:
         state = super().saved()
@@ -203,6 +205,17 @@ class StaticCache(Cache):
         # The slots behind them were not told of, so that nobody can count on.
         return replace(told, unit_step=False)
 
+    def _counted_from(self, told: Positions, count: int) -> Positions:
+        """Positions of all slots, of which the first `count` are told of, where tokens count on.
+
+        Where tokens to come will be is known then, so that later steps only look it up.
+        """
+        if not told.unit_step or told.keys.position.ndim == 3:
+            return told
+        keys = told.ordered().keys[:count]
+        held = replace(told, queries=keys, keys=keys)
+        return continued(held, self.capacity - count, 1, length=self.capacity).ordered()
+
     def _hiding_unwritten(self, positions: Positions, new: int) -> Positions:
         written = torch.arange(self.capacity, device=positions.device) < self._position() + new
         keys = positions.keys
@@ -229,12 +242,7 @@ class StaticCache(Cache):
         if payload is not None:
             self.payload = payload.new_zeros((*payload.shape[:-1], self.capacity))
             self.payload[..., :new] = payload
-        positions = lowered.positions
-        self.placed = positions
-        if positions.unit_step and positions.keys.position.ndim < 3:
-            # Where tokens to come will be is known, so that later steps only look it up.
-            placed = continued(positions, self.capacity - new, new, length=self.capacity)
-            self.placed = placed.ordered()
+        self.placed = self._counted_from(lowered.positions, new)
         self.position = (
             torch.full((), new, device=k.device)
             if self.position is None
@@ -242,6 +250,19 @@ class StaticCache(Cache):
         )
         self.started = True
         return k, v, lowered
+
+
+def _counts_on(keys: Tokens, count: int) -> bool:
+    """Whether slots behind the first `count` are placed as tokens that count on from these.
+
+    Within a prompt there may be padding, or another document.
+    """
+    valid, document = keys.valid, keys.document
+    if valid is not None and not bool(valid[:, count - 1 :].all()):
+        return False
+    if document is None:
+        return True
+    return bool((document[..., count:] == document[..., count - 1 : count]).all())
 
 
 def _alike_at(slots: Tensor, placed: Positions, told: Positions) -> bool:

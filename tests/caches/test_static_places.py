@@ -112,3 +112,24 @@ def test_a_graph_serves_explicit_ids(explicit: bool) -> None:
     assert counter.frame_count == (1 if explicit else 2)
     with pytest.raises(CacheError, match="explicit ids, and nobody but you knows"):
         attend(*qkv(0, 1), ROPE, causal=True, cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("told_of", "kept"),
+    [
+        # Of a row of padding on the right one column stays, and of three none.
+        ({"attention_mask": torch.tensor([[1, 1, 1, 0, 0, 0], [1] * 6])}, 4),
+        ({"attention_mask": torch.tensor([[0, 0, 0, 1, 1, 1], [1] * 6])}, 2),
+        ({"documents": torch.tensor([[0, 0, 0, 0, 1, 1], [2, 2, 3, 3, 3, 3]])}, 3),
+    ],
+)
+def test_a_part_of_a_prompt_is_gone_on_from(told_of: dict[str, Tensor], kept: int) -> None:
+    outs = []
+    for cache in (pe.Cache(), StaticCache(SLOTS)):
+        first = Positions.build(causal=True, **told_of)
+        attend(*qkv(0, 6), ROPE, positions=first, cache=cache)
+        attend(*qkv(6, 7), ROPE, causal=True, cache=cache)
+        cache.truncate(kept)
+        steps = [attend(*qkv(*of), ROPE, causal=True, cache=cache) for of in ((6, 7), (7, 9))]
+        outs.append(torch.cat(steps, dim=2))
+    torch.testing.assert_close(outs[1], outs[0])
