@@ -236,8 +236,16 @@ def embedding_positions(
         )
     if isinstance(positions, Positions):
         # While decoding x holds the new tokens only: the queries of these positions.
-        return as_positions(positions, x.shape[1], positions.k_len)
-    return as_positions(positions, x.shape[1], device=x.device)
+        placed = as_positions(positions, x.shape[1], positions.k_len)
+    else:
+        placed = as_positions(positions, x.shape[1], device=x.device)
+    # One row of x would broadcast, and widen the output.
+    if placed.batch != 1 and placed.batch != x.shape[0]:
+        raise PositionsError(
+            f"positions for a batch of {placed.batch}, but {type(owner).__name__}.embed got x of "
+            f"shape {tuple(x.shape)}: give one row, or one per batch entry"
+        )
+    return placed
 
 
 def bound_for(encoding: Encoding, positions: Positions) -> int:

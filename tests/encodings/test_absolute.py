@@ -183,6 +183,18 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         PositionsError,
         lambda: Ordinal().embed(torch.zeros(1, 4, 8), torch.zeros(1, 4, 2)),
     ),
+    r"positions for a batch of 2, but Sinusoidal.embed got x of shape \(1, 3, 8\)": (
+        PositionsError,
+        lambda: Sinusoidal(8).embed(
+            torch.zeros(1, 3, 8), Positions.build(attention_mask=torch.ones(2, 3))
+        ),
+    ),
+    r"positions for a batch of 2, but Sinusoidal.embed got x of shape \(3, 3, 8\)": (
+        PositionsError,
+        lambda: Sinusoidal(8).embed(
+            torch.zeros(3, 3, 8), Positions.build(attention_mask=torch.ones(2, 3))
+        ),
+    ),
     r"Waveform\(wave='cosine'\): sine, triangle, square, sawtooth or a function": (
         SettingError,
         lambda: pe.Waveform(8, wave="cosine"),
