@@ -22,7 +22,7 @@ from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember
 from posenc.plain_query import kernel_reason, plain_query, suits_plain_query
 from posenc.plain_step import plain_step
-from posenc.positions import Positions, as_positions
+from posenc.positions import Positions, Tokens, as_positions
 from posenc.torch_modes import arithmetic, autocast_off, autocasts, device_type
 
 
@@ -268,10 +268,15 @@ def lower_for(
         place: dict[str, Any] = {"causal": causal, "device": q.device}
         if cache is None:
             positions = as_positions(positions, q_len, k_len, **place)
-            keys_prerotated = False
+            keys_prerotated: bool | Tokens = False
         else:
+            told = isinstance(positions, Positions)
             positions = cache.place(new, positions, encoding, q_len=q_len, **place)
             keys_prerotated = cache.policy == "rotated" and q_len == new
+            if keys_prerotated and told and not (positions.in_order and positions.unit_step):
+                # As many queries may stand elsewhere than the new keys, as in cross-attention.
+                keys, slots = positions.ordered().keys, cache.own(new)
+                keys_prerotated = keys.last(new) if slots is None else keys[slots]
         lowered = lower(
             encoding,
             positions,

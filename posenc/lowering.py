@@ -13,7 +13,7 @@ from posenc.joint_payload import own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
 from posenc.normal_form.shapes import DEVICE, refuse_call
-from posenc.positions import Documents, Positions, as_positions, checked
+from posenc.positions import Documents, Positions, Tokens, as_positions, checked
 from posenc.terms import (
     ChunkZones,
     Rotate,
@@ -130,14 +130,14 @@ def lower(
     context: Context | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | None = None,
-    keys_prerotated: bool = False,
+    keys_prerotated: bool | Tokens = False,
 ) -> Lowered:
     """Terms for these positions, made once and reused by every layer.
 
     positions   Positions, coordinates of every token, or a number of tokens
     dtype       of cos, sin and of tables that no parameter enters; angles are always float64
     keys_prerotated  for a rotated cache: keys come rotated, but for the queries' own tokens, so
-                that rotary encodings make angles for these alone
+                that rotary encodings make angles for these alone; tokens: but for these, as many
 
     Raises UnsupportedError for an encoding that only changes embeddings and for two rotations or
     Transforms, PositionsError where an encoding needs an extent or a context that is not there, and
@@ -171,7 +171,7 @@ def lower(
     for part in parts:
         if isinstance(part, Documents):
             positions = part.place(positions)
-    keys_prerotated = keys_prerotated and positions.q_len < positions.k_len
+    fresh = positions.queries if keys_prerotated is True else keys_prerotated or None
     own_only = False
     terms: list[Term] = []
     contexts = [context] * len(parts)
@@ -180,7 +180,7 @@ def lower(
     for part, own in zip(parts, contexts, strict=True):
         if isinstance(part, Encoding):
             _check_needs(part, positions, own)
-            made = _of_own_keys(part, positions, own, dtype) if keys_prerotated else None
+            made = _of_fresh_keys(part, positions, fresh, own, dtype)
             own_only = own_only or made is not None
             terms.extend(part.lower(positions, own, dtype=dtype) if made is None else made)
         elif not isinstance(part, Documents):
@@ -266,17 +266,18 @@ def _shared(entries: int, heads: int, key_heads: int) -> bool:
     return key_heads % entries == 0 or entries % key_heads == 0
 
 
-def _of_own_keys(
-    part: Encoding, positions: Positions, context: Context | None, dtype: torch.dtype
+def _of_fresh_keys(
+    part: Encoding,
+    positions: Positions,
+    keys: Tokens | None,
+    context: Context | None,
+    dtype: torch.dtype,
 ) -> tuple[Term, ...] | None:
-    """A rotation whose only keys are the queries' own tokens; None for what is not one."""
-    if part.family != "rotary":
+    """A rotation of no other keys than these; None for what is not one, and where none came so."""
+    if keys is None or part.family != "rotary" or positions.q_len >= positions.k_len:
         return None
-    own = altered(positions, keys=positions.queries, extent=positions.bound)
-    made = part.lower(own, context, dtype=dtype)
-    return (
-        made if all(isinstance(term, (Transform, Rotate, RotateValues)) for term in made) else None
-    )
+    made = part.lower(altered(positions, keys=keys, extent=positions.bound), context, dtype=dtype)
+    return made if all(isinstance(x, (Transform, Rotate, RotateValues)) for x in made) else None
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:
