@@ -233,7 +233,8 @@ def build_call(
             context = replace(context, own=cache.own(k.shape[-2]))
     lowered = lower_for(q, k, encoding, causal, positions, context, cache)
     if lowered.positions.padded:
-        q, k, v = without_padding(q, k, v, lowered.positions, cache is not None)
+        own = None if cache is None else cache.own(k.shape[-2])
+        q, k, v = without_padding(q, k, v, lowered.positions, own)
     if lowered.keys_prerotated and cache is None:
         raise PositionsError(
             "these terms rotate the queries' own tokens only, the other keys being rotated in a "

@@ -15,16 +15,19 @@ def without_padding(
     k: Float[Tensor, "b g tk d"],
     v: Float[Tensor, "b g tk d_v"],
     positions: Positions,
-    has_cache: bool,
+    own: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, and new keys and values, zero where they are padding.
+
+    own  which of all keys these are, int64 (tk,); None: the last
 
     Here, where they enter, so that no step of decoding copies its cache. A query of padding tells
     nobody anything, yet keys would get its gradient of 0 times what is not a number.
     """
-    asking = positions.queries.valid
-    asked = asking if has_cache else positions.keys.valid
-    return zeroed(q, asking), zeroed(k, asked), zeroed(v, asked)
+    asked, new = positions.keys.valid, k.shape[2]
+    if asked is not None and asked.shape[-1] != new:
+        asked = asked[:, -new:] if own is None else asked.index_select(1, own)
+    return zeroed(q, positions.queries.valid), zeroed(k, asked), zeroed(v, asked)
 
 
 def zeroed(

@@ -57,3 +57,13 @@ def test_new_keys_turn_where_they_are(
 ) -> None:
     with torch.no_grad():
         check_stream(encoding, make(), step)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+@pytest.mark.parametrize("make", CACHES)
+def test_new_keys_are_padding_where_they_say_so(make: Callable[[], Cache], step: int) -> None:
+    """Text of one row begins late, sound of the other ends early."""
+    asking, heard = torch.ones(2, 2, COUNT, dtype=torch.bool)
+    asking[0, :4], heard[1, 6:] = False, False
+    with torch.no_grad():
+        check_stream(pe.Rotary(DIM), make(), step, asking, heard)
