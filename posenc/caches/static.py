@@ -72,6 +72,7 @@ class StaticCache(Cache):
                 f"{self!r} is written in place, and a gradient would be computed from overwritten "
                 "values: decode under torch.no_grad(), or with Cache"
             )
+        self.make_writable()
         if not self.started:
             return self._first(k, v, lowered, payload)
         k, v, lowered = self._ready(k, v, lowered)
@@ -88,12 +89,23 @@ class StaticCache(Cache):
         self.count_on(k.shape[-2])
         return self.k, self.v, lowered
 
+    def make_writable(self) -> None:
+        """Move what inference mode made to memory that may be written outside of it."""
+        held = self.k, self.v, self.payload, self.position
+        if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
+            return
+        if any(x is not None and x.is_inference() for x in held):
+            self.k, self.v, self.payload, self.position = (
+                None if x is None else x.clone() for x in held
+            )
+
     def count_on(self, new: int) -> None:
         """As many more slots are written; `append` and steps that write them themselves call it."""
         self._position().add_(new)
 
     def reset(self) -> None:
         """Forget every token; the slots stay allocated."""
+        self.make_writable()
         self.started = False
         self.payload = self.placed = self.rotation_signature = None
         for held in (self.k, self.v, self.position):
@@ -102,6 +114,7 @@ class StaticCache(Cache):
 
     def reorder(self, rows: Tensor) -> None:
         """As in Cache; in place where there are as many rows as before."""
+        self.make_writable()
         before = self.k, self.v, self.payload
         super().reorder(rows)
         if before[0] is not None and self.k is not None and before[0].shape == self.k.shape:
@@ -116,6 +129,7 @@ class StaticCache(Cache):
         if length == 0:
             self.reset()
         elif self.position is not None:
+            self.make_writable()
             self._clear(length, len(self))
             self.position.fill_(length)
             if self.placed is not None and not _counts_on(self.placed.keys, length):
@@ -126,8 +140,10 @@ class StaticCache(Cache):
         return state | {"position": None if self.position is None else self.position.clone()}
 
     def restore(self, state: dict[str, Any]) -> None:
+        self.make_writable()
         position = self.position
         super().restore(state)
+        self.make_writable()
         if position is not None and self.position is not None:
             # In place, as a graph knows it.
             self.position = position.copy_(self.position)

@@ -133,3 +133,35 @@ def test_a_part_of_a_prompt_is_gone_on_from(told_of: dict[str, Tensor], kept: in
         steps = [attend(*qkv(*of), ROPE, causal=True, cache=cache) for of in ((6, 7), (7, 9))]
         outs.append(torch.cat(steps, dim=2))
     torch.testing.assert_close(outs[1], outs[0])
+
+
+def test_what_inference_mode_began_goes_on_outside_of_it() -> None:
+    def begun() -> StaticCache:
+        cache = StaticCache(SLOTS)
+        with torch.inference_mode():
+            attend(*qkv(0, 4), ROPE, causal=True, cache=cache)
+        return cache
+
+    def check(cache: StaticCache, start: int, step: int) -> None:
+        for at in range(start, TOKENS, step):
+            new = slice(at, min(at + step, TOKENS))
+            got = attend(*qkv(new.start, new.stop), ROPE, causal=True, cache=cache)
+            torch.testing.assert_close(got, expected(torch.arange(TOKENS))[:, :, new])
+
+    for step in (1, 3):
+        check(begun(), 4, step)
+        taken_back, again, elsewhere = begun(), begun(), begun()
+        taken_back.truncate(2)
+        check(taken_back, 2, step)
+        again.reset()
+        check(again, 0, step)
+        with torch.inference_mode():
+            elsewhere.reset()
+        check(elsewhere, 0, step)
+    beams = begun()
+    beams.reorder(torch.tensor([0, 1]))
+    check(beams, 4, 1)
+    refused = begun()
+    with pytest.raises(CacheError, match="use one cache per layer and per batch"):
+        attend(*(x[:1] for x in qkv(4, 6)), ROPE, causal=True, cache=refused)
+    check(refused, 4, 1)
