@@ -33,8 +33,10 @@ def without_padding(
 def zeroed(
     x: Float[Tensor, "b n t d"], valid: Bool[Tensor, "#b s"] | None
 ) -> Float[Tensor, "b n t d"]:
-    """x, zero where it is padding; as it is where `valid` tells of other tokens."""
-    if valid is None or valid.shape[-1] != x.shape[2]:
+    """x, zero where it is padding; as it is where `valid` tells of other tokens, or lies elsewhere,
+    which is refused later.
+    """
+    if valid is None or valid.shape[-1] != x.shape[2] or valid.device != x.device:
         return x
     return x.masked_fill(~valid[:, None, :, None], 0.0)
 

@@ -67,3 +67,15 @@ def test_new_keys_are_padding_where_they_say_so(make: Callable[[], Cache], step:
     asking[0, :4], heard[1, 6:] = False, False
     with torch.no_grad():
         check_stream(pe.Rotary(DIM), make(), step, asking, heard)
+
+
+def test_padding_that_lies_on_another_device_is_refused_by_name() -> None:
+    mask = torch.tensor([[0, 1, 1], [1, 1, 1]])
+    place = Positions.build(attention_mask=mask, causal=True)
+    q = torch.zeros(2, HEADS, 3, DIM, device="meta")
+    with pytest.raises(pe.ShapeError, match="was made for a CPU, but q is on the meta device"):
+        attend(q, q, q, pe.Rotary(DIM), positions=place)
+    cache, here = Cache(), torch.zeros(2, HEADS, 3, DIM)
+    attend(here, here, here, pe.Rotary(DIM), positions=place, cache=cache)
+    with pytest.raises(pe.CacheError, match="torch.float32 on cpu, but the new ones"):
+        attend(q, q, q, pe.Rotary(DIM), causal=True, cache=cache)
