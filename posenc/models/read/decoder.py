@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc.frequencies import magnitude
 from posenc.models.keys import LAYERS, SIZES, Keys, Sourced
-from posenc.models.read.kinds import CHUNKED, FULL, SLIDING, STATES, Rule, alike, listed
+from posenc.models.read.kinds import CHUNKED, FULL, SLIDING, STATES, Rule, alike, listed, sees_ahead
 from posenc.models.read.rope import Scalings, Sections, rope, rotary
 from posenc.models.spec import EncodingSpec, LayerSpec, Layout, PartSpec
 
@@ -75,7 +75,9 @@ def even_share(keys: Keys, heads: int, kind: str) -> Sourced[int]:
 
 def causal_window(keys: Keys) -> Sourced[int]:
     """How many tokens are seen, the own one among them."""
-    return keys.whole("sliding_window", "sliding_window_size")
+    width, key = keys.whole("sliding_window", "sliding_window_size")
+    # Masks to both sides do not count the token itself.
+    return Sourced(width + 1, f"{key} + 1") if sees_ahead(keys) else Sourced(width, key)
 
 
 def both_ways(name: str) -> Callable[[Keys], Sourced[int]]:
@@ -100,6 +102,7 @@ class Decoder:
     all. revised: what the code makes of the rotation besides. beyond is what every layer does that
     nothing else says, and beside what a file asks of it so. ignored: keys that files have and
     the code never asks for. lengths are the names of the trained length, the first that is there.
+    opened: whether a file lets tokens see those behind them, though others of its type do not.
     """
 
     silent: Mapping[str, Any] = field(default_factory=dict)
@@ -124,6 +127,7 @@ class Decoder:
     beside: Callable[[Keys], tuple[str, ...]] = lambda keys: ()
     ignored: tuple[str, ...] = ()
     causal: bool = True
+    opened: Callable[[Keys], bool] = sees_ahead
 
 
 def with_base(theta: float, **silent: object) -> dict[str, object]:
@@ -220,7 +224,7 @@ def _layer(keys: Keys, family: Decoder, kind: str, turns: bool, kinds_key: str) 
         head_dim=head_dim.value,
         value_dim=value.value,
         scale=scale,
-        causal=family.causal,
+        causal=family.causal and not family.opened(keys),
         window=window,
         chunk=chunk,
         sink_logits=family.sink_logits,

@@ -19,6 +19,7 @@ from posenc.models.read.hybrids import HYBRIDS
 from posenc.models.read.latent import LATENT
 from posenc.models.read.learned import (
     absolute,
+    decodes,
     read_bart,
     read_bert,
     read_bigcode,
@@ -213,10 +214,10 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "bert": Family(read_bert, _BERT),
     "distilbert": Family(absolute(causal=False), _BERT),
-    "electra": Family(absolute(causal=False, width=("embedding_size",)), _BERT),
+    "electra": Family(absolute(causal=decodes, width=("embedding_size",)), _BERT),
     "mobilebert": Family(read_mobilebert, {**_BERT, "true_hidden_size": 128}),
-    "roberta": Family(absolute(causal=False, first_position=2), _BERT),
-    "xlm-roberta": Family(absolute(causal=False, first_position=2), _BERT),
+    "roberta": Family(absolute(causal=decodes, first_position=2), _BERT),
+    "xlm-roberta": Family(absolute(causal=decodes, first_position=2), _BERT),
     "mpnet": Family(read_mpnet, {**_BERT, "relative_attention_num_buckets": 32}),
     "vit": Family(read_vit, {"image_size": 224, "patch_size": 16}),
     "siglip_vision_model": Family(read_patches, {**_VIT_BASE, "image_size": 224, "patch_size": 16}),

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from posenc.models.keys import SIZES, Keys, Sourced
 from posenc.models.read.decoder import (
     Decoder,
+    both_ways,
+    causal_window,
     one,
     query_scalar,
     several_key_heads,
     with_base,
 )
-from posenc.models.read.kinds import FULL, SLIDING, ends_full, every, listed
+from posenc.models.read.kinds import FULL, SLIDING, ends_full, every, listed, sees_ahead
 
 
 def _gemma4_head_dim(keys: Keys, heads: int, kind: str) -> Sourced[int]:
@@ -23,6 +25,30 @@ def _gemma4_key_heads(keys: Keys, heads: int, kind: str) -> Sourced[int]:
     if kind == FULL and shared and own is not None:
         return Sourced(own, key)
     return several_key_heads(keys, heads, kind)
+
+
+def _gemma3_opened(keys: Keys) -> bool:
+    """As in EmbeddingGemma."""
+    return keys.flag("use_bidirectional_attention").value or sees_ahead(keys)
+
+
+def _gemma4_opened(keys: Keys) -> bool:
+    """ "vision" speaks of images alone."""
+    return keys.word("use_bidirectional_attention").value == "all" or sees_ahead(keys)
+
+
+def _gemma3_window(keys: Keys) -> Sourced[int]:
+    """Half of the width to each side, and the token itself, where both are seen."""
+    asked = keys.flag("use_bidirectional_attention").value
+    return both_ways("sliding_window")(keys) if asked else causal_window(keys)
+
+
+def _gemma4_window(keys: Keys) -> Sourced[int]:
+    """One more to each side than half of the width, where both are seen."""
+    if keys.word("use_bidirectional_attention").value != "all":
+        return causal_window(keys)
+    width, key = both_ways("sliding_window")(keys)
+    return Sourced(width + 1, f"{key} + 1")
 
 
 _GEMMA = {"head_dim": 256}
@@ -43,6 +69,8 @@ _GEMMA3 = Decoder(
     bases=_LOCAL,
     scaled=frozenset({FULL}),
     scale=query_scalar,
+    window=_gemma3_window,
+    opened=_gemma3_opened,
 )
 
 GEMMA: Mapping[str, Decoder] = {
@@ -80,5 +108,7 @@ GEMMA: Mapping[str, Decoder] = {
             },
         },
         scale=one,
+        window=_gemma4_window,
+        opened=_gemma4_opened,
     ),
 }

@@ -92,3 +92,8 @@ def numbered(others: str, *names: str, first: int = 0) -> Rule:
         return Sourced(tuple(FULL if i + first in chosen else others for i in range(count)), key)
 
     return rule
+
+
+def sees_ahead(keys: Keys) -> bool:
+    """Whether the file says is_causal: false, and transformers' masks hide nothing ahead."""
+    return keys.given("is_causal") and not keys.flag("is_causal").value

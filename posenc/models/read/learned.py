@@ -13,9 +13,14 @@ RESIZED = "trained rows are interpolated to the grid of the image"
 _LENGTH = ("max_position_embeddings", "n_positions", "n_ctx")
 
 
+def decodes(keys: Keys) -> bool:
+    """Whether the file makes a decoder of BERT's code."""
+    return keys.flag("is_decoder").value
+
+
 def absolute(
     *,
-    causal: bool,
+    causal: bool | Callable[[Keys], bool],
     rows_before: int = 0,
     first_position: int = 0,
     width: tuple[str, ...] = WIDTH,
@@ -33,7 +38,7 @@ def absolute(
             rows = EncodingSpec("sinusoidal", {"dim": rows.settings["dim"]})
         part = stack(
             keys,
-            plain_layer(keys, causal=causal),
+            plain_layer(keys, causal=causal if isinstance(causal, bool) else causal(keys)),
             rows,
             trained=Sourced(length + rows_before - first_position, key),
             first_position=first_position,
@@ -47,13 +52,13 @@ def read_bert(keys: Keys) -> Mapping[str, PartSpec]:
     """BERT's, whose layers may have vectors by distance in the place of the table."""
     kind, key = keys.word("position_embedding_type")
     if kind in (None, "absolute"):
-        return absolute(causal=False)(keys)
+        return absolute(causal=decodes)(keys)
     if kind == "alibi":
         return read_jina(keys)
     if kind != "relative_key":
         raise keys.wrong(key, kind, "'absolute', 'relative_key' or 'alibi'")
     length = keys.whole(*_LENGTH)
-    plain = plain_layer(keys, causal=False)
+    plain = plain_layer(keys, causal=decodes(keys))
     settings = {"dim": plain.head_dim, "clip": length.value - 1, "values": False}
     layer = replace(plain, encodings=(EncodingSpec("shaw", settings),))
     return {"text": stack(keys, layer, trained=length)}
