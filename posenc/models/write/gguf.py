@@ -1,5 +1,6 @@
 """GGUF's metadata for the rotation, and llama.cpp's flags."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from posenc.frequencies import magnitude
@@ -22,6 +23,10 @@ _BETAS = Words(
     "llama.cpp reads the betas of YaRN from the files of few architectures: give them as flags.",
     "llama.cpp 只从少数架构的文件读取 YaRN 的 beta：请用参数给出。",
 )
+_IN_SCORES = Words(
+    "llama.cpp multiplies all of MLA's scores by the gain of cos and sin, squared, too.",
+    "llama.cpp 还会把 MLA 的全部分数乘以 cos 与 sin 增益的平方。",
+)
 _TENSOR = Words("Travels as a tensor of one divisor for each pair.", "以张量传递，每对一个除数。")
 _IN_CHUNKS = Words(
     "GGUF has no key for dual chunk attention: positions go on as plain rotation has them.",
@@ -31,6 +36,9 @@ _FILE = Words(
     "Only the file can say it, as a tensor: convert the model anew.",
     "只能由文件以张量给出：请重新转换模型。",
 )
+_RESTS = 1e30
+# Of their files llama.cpp divides YaRN's gain by that of mscale_all_dim.
+_DIVIDED = frozenset({"ministral3", "mistral3"})
 _ONE = Words(
     "Flags speak of all layers, and these differ: the file must say it.",
     "参数针对所有层，而这些层各不相同：必须由文件给出。",
@@ -58,12 +66,14 @@ def gguf_keys(
         lines.append(Line("dual_chunk_attention_config", "impossible", _IN_CHUNKS))
     local = layers.get("sliding_attention")
     if local is not None:
-        keys[f"{arch}.attention.sliding_window"] = local.window
+        # Of windows to both sides llama.cpp takes half of the number to each.
+        width = local.window if local.causal or not local.window else 2 * (local.window - 1)
+        keys[f"{arch}.attention.sliding_window"] = width
         if local.rotary is not None and local.rotary != whole.rotary:
             keys[f"{arch}.rope.freq_base_swa"] = local.rotary.settings["base"]
     scaling = settings.get("scaling")
     if scaling is not None:
-        own, table, line = _scaling(whole.rotary, scaling)
+        own, table, line = _scaling(whole.rotary, scaling, spec.model_type)
         keys |= {f"{arch}.rope.{name}": value for name, value in own.items()}
         tensors |= table
         lines.append(line)
@@ -71,7 +81,7 @@ def gguf_keys(
 
 
 def _scaling(
-    spec: EncodingSpec, scaling: ScalingSpec
+    spec: EncodingSpec, scaling: ScalingSpec, model_type: str
 ) -> tuple[dict[str, Any], dict[str, tuple[float, ...]], Line]:
     settings = scaling.settings
     if scaling.name == "Linear":
@@ -82,8 +92,7 @@ def _scaling(
             "scaling.type": "yarn",
             "scaling.factor": settings["factor"],
             "scaling.original_context_length": settings["original_length"],
-            # llama.cpp multiplies the formula's gain by it.
-            "scaling.attn_factor": gain(spec) / magnitude(settings["factor"]),
+            **_gains(spec, settings, model_type),
         }
         keys |= {
             f"scaling.yarn_{name}": settings[name]
@@ -94,6 +103,8 @@ def _scaling(
             return keys, {}, Line("scaling", "approximate", _ROUNDED)
         if (settings.get("beta_fast", 32.0), settings.get("beta_slow", 1.0)) != (32.0, 1.0):
             return keys, {}, Line("scaling", "approximate", _BETAS)
+        if "start" in spec.settings and abs(keys["scaling.attn_factor"] - 1) > 1e-6:
+            return keys, {}, Line("scaling", "approximate", _IN_SCORES)
         return keys, {}, Line("scaling", "exact", _EXACT)
     if scaling.name == "DynamicNTK":
         return {}, {}, Line("scaling", "impossible", _GROWS)
@@ -107,7 +118,22 @@ def _scaling(
             "rope_factors_long.weight": tuple(settings["long"]),
         }
         return keys, tensors, Line("scaling", "exact", _TENSOR)
-    return {}, {"rope_freqs.weight": divisors(spec)}, Line("scaling", "exact", _TENSOR)
+    # Of a pair that rests, as the converter has it: JSON has no infinity.
+    table = tuple(min(x, _RESTS) for x in divisors(spec))
+    return {}, {"rope_freqs.weight": table}, Line("scaling", "exact", _TENSOR)
+
+
+def _gains(spec: EncodingSpec, settings: Mapping[str, Any], model_type: str) -> dict[str, float]:
+    """By what llama.cpp multiplies the gain that it has by itself, and what that is made of."""
+    own, strength = magnitude(settings["factor"]), settings.get("mscale_all_dim")
+    keys = {}
+    if strength and "start" in spec.settings:
+        # MLA's cos and sin have none; that of its scores is a tenth of this per factor of e.
+        own, keys = 1.0, {"scaling.yarn_log_multiplier": strength / 10}
+    elif strength and model_type in _DIVIDED:
+        own /= magnitude(settings["factor"], strength)
+        keys = {"scaling.yarn_log_multiplier": strength}
+    return {"scaling.attn_factor": gain(spec) / own, **keys}
 
 
 def llama_cpp_flags(spec: ModelSpec) -> tuple[tuple[str, ...], tuple[Line, ...]]:
