@@ -196,6 +196,7 @@ ASKED = {
     "plain": {"rope_type": "default"},
     "linear": {"rope_type": "linear", "factor": 4.0},
     "dynamic": {"rope_type": "dynamic", "factor": 2.0},
+    "dynamic from": {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 64},
     "yarn": {"rope_type": "yarn", "factor": 8.0},
     "yarn from": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 2048},
     "yarn of betas": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 16.0, "beta_slow": 2.0},

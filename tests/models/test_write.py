@@ -215,3 +215,11 @@ def test_parts_and_other_keys_stay(target: str, tmp_path: Path) -> None:
     if written.config is not None:
         assert written.config["vision_config"] == config("gemma-3-4b-it")["vision_config"]
         assert text(dict(written.config))["hidden_size"] == 2560
+
+
+def test_a_length_that_a_dynamic_scaling_does_not_ask_for_is_told_and_not_written() -> None:
+    values = scaled(rope_type="dynamic", factor=8.0, original_max_position_embeddings=8192)
+    assert read(values).unread == ("rope_scaling.original_max_position_embeddings",)
+    config = write(values, "hf5").config
+    assert config is not None
+    assert text(dict(config))["rope_parameters"].keys() == {"rope_type", "rope_theta", "factor"}

@@ -27,7 +27,9 @@ YARN = {
     "factor": 16.0,
     "original_max_position_embeddings": 4096,
 }
-DYNAMIC = {"rope_type": "dynamic", "factor": 8.0, "original_max_position_embeddings": 8192}
+DYNAMIC = {"rope_type": "dynamic", "factor": 8.0}
+# Of a dynamic scaling this is where it begins, and the file says elsewhere how far it reads.
+BEGINS = {"max_position_embeddings": 8192, "model_max_length": 65_536}
 PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
 LISTS = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
 LONG_ROPE = {
@@ -77,7 +79,7 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
     "D4": (
         "nested-dynamic",
         "transformers",
-        nested(rope_type="dynamic", factor=2.0, original_max_position_embeddings=4096),
+        nested(rope_type="dynamic", factor=2.0),
         "note",
     ),
     "D5": ("unknown-type", "transformers", scaled(type="ntk", factor=8.0), "error"),
@@ -134,7 +136,7 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         LONG,
         "warning",
     ),
-    "dynamic": ("no-dynamic", "llama.cpp", scaled(**DYNAMIC), "error"),
+    "dynamic": ("no-dynamic", "llama.cpp", scaled(**DYNAMIC) | BEGINS, "error"),
     "short": (
         "short-stretch",
         None,

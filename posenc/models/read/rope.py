@@ -120,11 +120,9 @@ def _linear(at: Rope) -> Settings:
 
 
 def _dynamic(at: Rope) -> Settings:
-    return "DynamicNTK", {"factor": at.factor(), "original_length": at.original()}
-
-
-def _ntk(at: Rope) -> Settings:
-    return "NTK", {"factor": at.factor()}
+    # No code of it asks for another length, where a file gives one.
+    length = at.top.whole("max_position_embeddings", "seq_length")
+    return "DynamicNTK", {"factor": at.factor(), "original_length": length}
 
 
 def _yarn(at: Rope) -> Settings:
@@ -207,7 +205,7 @@ SCALINGS: Scalings = {
     "mrope": None,
     "linear": _linear,
     "dynamic": _dynamic,
-    "ntk": _ntk,
+    "ntk": lambda at: ("NTK", {"factor": at.factor()}),
     "yarn": _yarn,
     "deepseek_yarn": _yarn,
     "llama3": _llama3,

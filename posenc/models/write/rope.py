@@ -53,6 +53,9 @@ def rope_parameters(spec: EncodingSpec) -> dict[str, Any]:
         return rope | carrier(spec)
     rope["rope_type"] = _NAMES[scaling.name]
     for name, value in scaling.settings.items():
+        if (scaling.name, name) == ("DynamicNTK", "original_length"):
+            # It is what the file states as its longest input.
+            continue
         rope[_KEYS.get(name, name)] = list(value) if isinstance(value, tuple) else value
     return rope
 
