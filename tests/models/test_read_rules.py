@@ -115,3 +115,15 @@ def test_sections_of_other_files_build() -> None:
     assert repr(hunyuan.layers[0].rotary.build()) == repr(
         pe.MRoPE(128, (16,) * 4, scaling=pe.NTK(1000.0))
     )
+
+
+@pytest.mark.parametrize("name", ["ernie4_5", "glm4", "helium", "qwen3", "seed_oss"])
+def test_heads_are_as_wide_as_the_code_has_them_where_a_file_is_silent(name: str) -> None:
+    """Whatever the width of the model by the number of heads."""
+    transformers = pytest.importorskip("transformers")
+    values = transformers.CONFIG_MAPPING[name]().to_dict()
+    expected = values.pop("head_dim")
+    values |= {"hidden_size": 8 * 96, "num_attention_heads": 8, "num_key_value_heads": 2}
+    layer = read(values).layers[0]
+    assert layer is not None
+    assert layer.head_dim == expected == transformers.CONFIG_MAPPING[name](**values).head_dim

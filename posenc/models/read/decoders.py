@@ -143,7 +143,7 @@ DECODERS: Mapping[str, Decoder] = {
         with_base(10_000.0, head_dim=128, partial_rotary_factor=0.5), layout="interleaved"
     ),
     "glm4_moe": Decoder(with_base(10_000.0, partial_rotary_factor=0.5)),
-    "ernie4_5": Decoder(with_base(500_000.0), layout="interleaved"),
+    "ernie4_5": Decoder(with_base(500_000.0, head_dim=128), layout="interleaved"),
     "ernie4_5_moe": Decoder(with_base(500_000.0), layout="interleaved"),
     "ernie4_5_vl_moe_text": Decoder(
         with_base(500_000.0),
@@ -180,7 +180,7 @@ DECODERS: Mapping[str, Decoder] = {
     "internlm2": LLAMA,
     "internlm3": LLAMA,
     "minicpm": LLAMA,
-    "helium": Decoder(with_base(100_000.0), layout="interleaved"),
+    "helium": Decoder(with_base(100_000.0, head_dim=128), layout="interleaved"),
     "apertus": Decoder(with_base(12_000_000.0)),
     "modernbert": Decoder(
         {
