@@ -62,7 +62,20 @@ def load_model(source: str | PathLike[str], *, dtype: torch.dtype = torch.float3
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
     except (OSError, ValueError, ImportError):
         tokenizer = None
+    if tokenizer is not None and not file and _knows_no_words(tokenizer, folder):
+        tokenizer = None
     return Loaded(model.eval(), tokenizer)
+
+
+def _knows_no_words(tokenizer: Any, folder: Path) -> bool:
+    """Whether there is no file of its vocabulary; transformers makes some of special tokens alone.
+
+    ByT5's and CANINE's ask for none.
+    """
+    names = set(tokenizer.vocab_files_names.values())
+    # What any may be saved as.
+    others = {"tokenizer.json", "tokenizer.model", "tekken.json"}
+    return bool(names) and not any((folder / name).is_file() for name in names | others)
 
 
 def _transformers() -> Any:

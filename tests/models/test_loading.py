@@ -62,3 +62,27 @@ def test_the_header_of_a_file_is_no_model(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "header.gguf", "llama", values)
     with pytest.raises(pe.ConfigError, match=r"header\.gguf lacks 12 weights of Llama"):
         load_model(path)
+
+
+@pytest.mark.parametrize("name", ["bert", "gemma2", "gpt2", "gpt_neox"])
+def test_a_tokenizer_that_transformers_makes_of_no_file_is_none(tmp_path: Path, name: str) -> None:
+    """Each word would be unknown to it, or nothing at all."""
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.CONFIG_MAPPING[name](vocab_size=97, **sizes, **heads)
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
+    assert load_model(tmp_path).tokenizer is None
+
+
+def test_a_tokenizer_is_kept_in_whichever_file_it_is(tmp_path: Path) -> None:
+    llama().save_pretrained(tmp_path)
+    words = {"<unk>": 0, "one": 1, "two": 2}
+    tokenizers = pytest.importorskip("tokenizers")
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend).save_pretrained(tmp_path)
+    tokenizer = load_model(tmp_path).tokenizer
+    assert tokenizer is not None
+    assert tokenizer("two")["input_ids"] == [2]
+    transformers.ByT5Tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    assert load_model(tmp_path).tokenizer is not None
