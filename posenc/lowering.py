@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finite
-from posenc.joint_payload import own_contexts
+from posenc.joint_payload import keeps, own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
 from posenc.normal_form.shapes import DEVICE, refuse_call
@@ -274,8 +274,17 @@ def _of_fresh_keys(
     dtype: torch.dtype,
 ) -> tuple[Term, ...] | None:
     """A rotation of no other keys than these; None for what is not one, and where none came so."""
-    if keys is None or part.family != "rotary" or positions.q_len >= positions.k_len:
+    # A payload is of all keys, whose sums may turn even the new ones.
+    if keys is None or part.family != "rotary" or keeps(part):
         return None
+    if positions.q_len >= positions.k_len:
+        return None
+    # By themselves they would count from 0. Of posenc's own none asks, and orders would take longer
+    # than angles.
+    if not type(part).__module__.startswith("posenc.encodings."):
+        own = keys is positions.queries
+        positions = positions.ordered()
+        keys = positions.queries if own else keys
     made = part.lower(altered(positions, keys=keys, extent=positions.bound), context, dtype=dtype)
     return made if all(isinstance(x, (Transform, Rotate, RotateValues)) for x in made) else None
 

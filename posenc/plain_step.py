@@ -196,7 +196,8 @@ def _looking_ahead(
     for part in parts:
         if isinstance(part, Encoding):
             check_fits(part, head_dim=q.shape[-1])
-    coming = Tokens(positions.queries.position)
+    count = positions.queries.position
+    coming = Tokens(count, order=count)
     try:
         with torch.no_grad():
             turns = lower(turning, Positions(coming, coming, causal, unit_step=True), dtype=dtype)

@@ -1,5 +1,7 @@
 """Decoding through a cache equals the full forward, or says why it cannot."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from posenc import (
     attend,
     lower,
 )
+from posenc import terms as t
 from tests.support.decoding import (
     CHUNKS,
     DIM,
@@ -156,3 +159,43 @@ def test_a_gate_decodes_with_its_payload(policy: str, with_rotary: bool) -> None
             out.append(attend(*new, encoding, causal=True, context=context, cache=cache))
         torch.testing.assert_close(torch.cat(out, dim=2), expected)
         assert cache.payload.shape == (2, HEADS, LENGTH)
+
+
+class ByOrder(pe.Rotary):
+    """RoPE by the place of a token in its half dozen, and not by its coordinate."""
+
+    def lower(self, positions, context=None, *, dtype=torch.float32):
+        q, k = (self.angles(order % 6) for order in positions.orders())
+        return (t.Rotate(k if len(q) == len(k) else q, k, self.layout),)
+
+
+@pytest.mark.parametrize("cache", [Cache, lambda: pe.StaticCache(LENGTH)])
+def test_a_rotation_that_reads_orders_decodes(cache: Callable[[], Cache]) -> None:
+    (q, k, v), encoding = qkv(), ByOrder(DIM)
+    expected = attend(q, k, v, encoding, causal=True)
+    for chunks in CHUNKS:
+        torch.testing.assert_close(decoded(q, k, v, encoding, cache(), chunks), expected)
+
+
+class Told(Gated):
+    """A rotation by the sum of what tokens tell, as strict about it as those of posenc."""
+
+    family = "rotary"
+
+    def lower(self, positions, context: Context, *, dtype=torch.float32):
+        assert context.payload.shape[-1] == positions.k_len
+        angle = context.payload.double().cumsum(-1).mT[:, None]
+        return (t.Rotate(angle[..., -positions.q_len :, :], angle, "half"),)
+
+
+def test_a_rotation_that_reads_a_payload_is_asked_for_all_keys() -> None:
+    (q, k, v), x = qkv(), drawing(3)(2, LENGTH, 5)
+    encoding = Told(5, DIM // 2).double()
+    encoding.heads = None
+    expected = attend(q, k, v, encoding, causal=True, context=Context(x))
+    for policy in POLICIES:
+        cache, out = Cache(policy), []
+        for span in spans((4, 1, 4)):
+            new, context = (y[:, :, span] for y in (q, k, v)), Context(x[:, span])
+            out.append(attend(*new, encoding, causal=True, context=context, cache=cache))
+        torch.testing.assert_close(torch.cat(out, dim=2), expected)
