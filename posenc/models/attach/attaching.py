@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Encoding
+from posenc.encodings.rotary_values import RotaryValues
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
 from posenc.models.attach.attachment import Attachment, Mark
@@ -161,6 +162,11 @@ def _check(part: Encoding, layer: LayerSpec, body: Body) -> None:
             f"attach: {part!r} reads the input of its layer, which transformers does not hand to "
             "the attention function; posenc.Transformer does"
         )
+    if type(part).embed is not Encoding.embed and not embeds_only(part):
+        raise UnsupportedError(
+            f"attach: {part!r} changes the embeddings and attention besides, for which no model of "
+            "transformers has room; give one of each"
+        )
     if embeds_only(part) and body.table is None:
         raise UnsupportedError(
             f"attach: {part!r} is added to embeddings, and {body.spec.model_type} adds no "
@@ -180,7 +186,8 @@ def _check(part: Encoding, layer: LayerSpec, body: Body) -> None:
 
 
 def _turns(part: Encoding) -> bool:
-    return part.family == "rotary"
+    """Whether it turns queries and keys, of which a call has one rotation."""
+    return part.family == "rotary" and not isinstance(part, RotaryValues)
 
 
 def _put_into_table(body: Body, layers: list[_Parts], attachment: Attachment) -> list[_Parts]:

@@ -93,14 +93,23 @@ def turns_before_scores(encoding: Encoding, start: int = 0) -> bool:
 
     start  the first dimension that the model's code turns by them
     """
-    if encoding.family != "rotary" or encoding.tags.length_dependent or encoding.tags.causal_only:
+    tags = encoding.tags
+    if encoding.family != "rotary" or tags.causal_only:
+        return False
+    # A position alone tells of no length.
+    if tags.length_dependent or tags.needs_extent:
         return False
     tokens = Tokens(torch.zeros(1, 2, dtype=torch.long))
     terms = encoding.lower(Positions(tokens, tokens))
     if len(terms) != 1 or not isinstance(terms[0], Rotate):
         return False
     turn = terms[0]
-    return turn.q_log_scale is None and turn.start == start and turn.q_angle.shape[1] == 1
+    if turn.q_log_scale is not None or turn.start != start or turn.q_angle.shape[1] != 1:
+        return False
+    # Nor of an order, which position_ids of padded and of later tokens do not count.
+    ordered = Tokens(tokens.position, order=torch.tensor([[3, 1_000_003]]))
+    (other,) = encoding.lower(Positions(ordered, ordered))
+    return isinstance(other, Rotate) and torch.equal(other.q_angle, turn.q_angle)
 
 
 _ONE = torch.ones(1, 1, dtype=torch.long)
