@@ -12,7 +12,6 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finit
 from posenc.joint_payload import keeps, own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
-from posenc.normal_form.shapes import DEVICE, refuse_call
 from posenc.positions import Documents, Positions, Tokens, as_positions, checked
 from posenc.terms import (
     ChunkZones,
@@ -23,7 +22,7 @@ from posenc.terms import (
     Transform,
     Turn,
 )
-from posenc.torch_modes import altered, device_of, fields_of, fitting, kept
+from posenc.torch_modes import altered, fields_of, fitting, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,30 +239,6 @@ def check_scale(scale: float | None) -> None:
     """Raise UnsupportedError for what is no finite number; not every backend learns a tensor."""
     if scale is not None and not isinstance(scale, torch.SymFloat) and not is_finite(scale):
         raise UnsupportedError(f"scale={scale!r}: give a number, and multiply q by what learns")
-
-
-def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> None:
-    """Raise ShapeError for terms that were made for other tensors than these, None being any."""
-    if not form.made_for:
-        return
-    (batch, heads, _, dim), key_heads = q.shape, k.shape[1]
-    given = {"b": batch, "h": heads, "g": key_heads, "h|g": key_heads, "d": dim}
-    given[DEVICE] = device_of(q)
-    if v is not None:
-        given["v"] = v.shape[3]
-    for letter, name, size in form.made_for:
-        found = given.get(letter, size)
-        if letter == "h|g" and _shared(size, heads, key_heads):
-            continue
-        if found != size:
-            refuse_call(letter, name, size, found)
-
-
-def _shared(entries: int, heads: int, key_heads: int) -> bool:
-    """Whether so many entries can be repeated for the heads, and for the key heads or these."""
-    if entries == 0 or heads % entries:
-        return False
-    return key_heads % entries == 0 or entries % key_heads == 0
 
 
 def _of_fresh_keys(

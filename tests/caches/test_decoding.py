@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import posenc as pe
 from posenc import (
@@ -175,6 +176,28 @@ def test_a_rotation_that_reads_orders_decodes(cache: Callable[[], Cache]) -> Non
     expected = attend(q, k, v, encoding, causal=True)
     for chunks in CHUNKS:
         torch.testing.assert_close(decoded(q, k, v, encoding, cache(), chunks), expected)
+
+
+ROTATIONS = [
+    x
+    for kind in pe.encodings().values()
+    if kind.family == "rotary" and not kind.tags.needs_context
+    for x in kind.examples()
+]
+
+
+@pytest.mark.parametrize("encoding", ROTATIONS, ids=repr)
+def test_no_rotation_of_posenc_reads_orders(encoding: pe.Encoding) -> None:
+    """So that a cache need not make them for it."""
+    at, axes = torch.arange(4), getattr(encoding, "axes", 1)
+    at = at if axes == 1 else at[None, :, None].expand(1, 4, axes)
+    here, there = (
+        encoding.lower(pe.Positions(x, x, causal=True, extent=16))
+        for x in (pe.Tokens(at), pe.Tokens(at, order=torch.arange(4) + 100))
+    )
+    leaves = [x for x in pytree.tree_leaves(here) if isinstance(x, torch.Tensor)]
+    others = [x for x in pytree.tree_leaves(there) if isinstance(x, torch.Tensor)]
+    assert leaves and all(map(torch.equal, leaves, others))
 
 
 class Told(Gated):

@@ -88,11 +88,12 @@ def _scaling(
         keys = {"scaling.type": "linear", "scaling.factor": settings["factor"]}
         return keys, {}, Line("scaling", "exact", _EXACT)
     if scaling.name == "YaRN" and settings.get("ramp", "code") == "code":
+        gains = _gains(spec, settings, model_type)
         keys = {
             "scaling.type": "yarn",
             "scaling.factor": settings["factor"],
             "scaling.original_context_length": settings["original_length"],
-            **_gains(spec, settings, model_type),
+            **gains,
         }
         keys |= {
             f"scaling.yarn_{name}": settings[name]
@@ -103,7 +104,7 @@ def _scaling(
             return keys, {}, Line("scaling", "approximate", _ROUNDED)
         if (settings.get("beta_fast", 32.0), settings.get("beta_slow", 1.0)) != (32.0, 1.0):
             return keys, {}, Line("scaling", "approximate", _BETAS)
-        if "start" in spec.settings and abs(keys["scaling.attn_factor"] - 1) > 1e-6:
+        if "start" in spec.settings and abs(gains["scaling.attn_factor"] - 1) > 1e-6:
             return keys, {}, Line("scaling", "approximate", _IN_SCORES)
         return keys, {}, Line("scaling", "exact", _EXACT)
     if scaling.name == "DynamicNTK":
