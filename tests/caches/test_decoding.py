@@ -197,7 +197,8 @@ def test_no_rotation_of_posenc_reads_orders(encoding: pe.Encoding) -> None:
     )
     leaves = [x for x in pytree.tree_leaves(here) if isinstance(x, torch.Tensor)]
     others = [x for x in pytree.tree_leaves(there) if isinstance(x, torch.Tensor)]
-    assert leaves and all(map(torch.equal, leaves, others))
+    assert leaves
+    assert all(map(torch.equal, leaves, others))
 
 
 class Told(Gated):

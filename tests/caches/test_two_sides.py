@@ -77,5 +77,5 @@ def test_padding_that_lies_on_another_device_is_refused_by_name() -> None:
         attend(q, q, q, pe.Rotary(DIM), positions=place)
     cache, here = Cache(), torch.zeros(2, HEADS, 3, DIM)
     attend(here, here, here, pe.Rotary(DIM), positions=place, cache=cache)
-    with pytest.raises(pe.CacheError, match="torch.float32 on cpu, but the new ones"):
+    with pytest.raises(pe.CacheError, match=r"torch\.float32 on cpu, but the new ones"):
         attend(q, q, q, pe.Rotary(DIM), causal=True, cache=cache)
