@@ -71,7 +71,17 @@ def convert(
     """
     if target not in ("half", "interleaved"):
         with errors():
-            for name, value in {"--from": source, "--head-dim": head_dim}.items():
+            of_weights = {
+                "--from": source,
+                "--head-dim": head_dim,
+                "--rotary-dim": rotary_dim,
+                "--start": start,
+                "--heads": heads,
+                "--kv-heads": kv_heads,
+                "--pattern": pattern,
+                "--columns": columns,
+            }
+            for name, value in of_weights.items():
                 if value is not None:
                     raise SettingError(f"{name} speaks of weights, and --to {target} of none")
             _configuration(path, out, target, as_json)
