@@ -16,8 +16,7 @@ from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, UnsupportedError
-from posenc.lowering import Lowerable, Lowered, check_fits, check_scale, flatten, lower
-from posenc.normal_form.shapes import check_sizes
+from posenc.lowering import Lowerable, Lowered, check_fits, check_scale, check_sizes, flatten, lower
 from posenc.padding import without_padding
 from posenc.payload import with_payload
 from posenc.plain_layer import as_before, layer_of, remember

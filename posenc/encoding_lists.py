@@ -6,7 +6,20 @@ from typing import cast
 from torch import nn
 
 from posenc.encoding import Encoding
-from posenc.lowering import check_fits, encodings_in
+from posenc.errors import UnsupportedError
+from posenc.lowering import Lowerable, check_fits, flatten
+
+
+def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
+    """The encodings of a list, where a module is to own them: terms and documents are refused."""
+    parts = flatten(encoding)
+    found = [part for part in parts if isinstance(part, Encoding)]
+    if len(found) < len(parts):
+        raise UnsupportedError(
+            f"{owner} owns encodings; terms and Documents belong to one call: "
+            "pass them to attend, or build Positions and pass these"
+        )
+    return found
 
 
 def fitting(

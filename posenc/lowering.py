@@ -12,6 +12,7 @@ from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finit
 from posenc.joint_payload import keeps, own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
+from posenc.normal_form.shapes import DEVICE, refuse_call
 from posenc.positions import Documents, Positions, Tokens, as_positions, checked
 from posenc.terms import (
     ChunkZones,
@@ -22,7 +23,7 @@ from posenc.terms import (
     Transform,
     Turn,
 )
-from posenc.torch_modes import altered, fields_of, fitting, kept
+from posenc.torch_modes import altered, device_of, fields_of, fitting, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,18 +213,6 @@ def _with_rotated_keys(term: Term) -> Term:
     return altered(term, k_angle=None) if isinstance(term, (Rotate, RotateValues)) else term
 
 
-def encodings_in(encoding: Lowerable, owner: str) -> list[Encoding]:
-    """The encodings of a list, where a module is to own them: terms and documents are refused."""
-    parts = flatten(encoding)
-    found = [part for part in parts if isinstance(part, Encoding)]
-    if len(found) < len(parts):
-        raise UnsupportedError(
-            f"{owner} owns encodings; terms and Documents belong to one call: "
-            "pass them to attend, or build Positions and pass these"
-        )
-    return found
-
-
 def check_fits(encoding: Encoding, *, heads: int | None = None, head_dim: int) -> None:
     """Raise ShapeError for an encoding that was made for other heads than those of q."""
     for name, size in (("heads", heads), ("head_dim", head_dim)):
@@ -239,6 +228,30 @@ def check_scale(scale: float | None) -> None:
     """Raise UnsupportedError for what is no finite number; not every backend learns a tensor."""
     if scale is not None and not isinstance(scale, torch.SymFloat) and not is_finite(scale):
         raise UnsupportedError(f"scale={scale!r}: give a number, and multiply q by what learns")
+
+
+def check_sizes(form: NormalForm, q: Tensor, k: Tensor, v: Tensor | None) -> None:
+    """Raise ShapeError for terms that were made for other tensors than these, None being any."""
+    if not form.made_for:
+        return
+    (batch, heads, _, dim), key_heads = q.shape, k.shape[1]
+    given = {"b": batch, "h": heads, "g": key_heads, "h|g": key_heads, "d": dim}
+    given[DEVICE] = device_of(q)
+    if v is not None:
+        given["v"] = v.shape[3]
+    for letter, name, size in form.made_for:
+        found = given.get(letter, size)
+        if letter == "h|g" and _shared(size, heads, key_heads):
+            continue
+        if found != size:
+            refuse_call(letter, name, size, found)
+
+
+def _shared(entries: int, heads: int, key_heads: int) -> bool:
+    """Whether so many entries can be repeated for the heads, and for the key heads or these."""
+    if entries == 0 or heads % entries:
+        return False
+    return key_heads % entries == 0 or entries % key_heads == 0
 
 
 def _of_fresh_keys(

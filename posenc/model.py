@@ -16,9 +16,9 @@ from posenc.attention import attend
 from posenc.caches.cache import Cache
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
-from posenc.encoding_lists import fitting, owned
+from posenc.encoding_lists import encodings_in, fitting, owned
 from posenc.errors import PositionsError, SettingError, given, one_of, probability, whole
-from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only, encodings_in
+from posenc.lowering import Lowerable, Lowered, check_fits, embeds_only
 from posenc.positions import Positions
 from posenc.shared_terms import SharedTerms, check_caches
 

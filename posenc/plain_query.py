@@ -10,12 +10,11 @@ from torch import Tensor
 from posenc.backends.backend import Call, NextLayer, hides_most
 from posenc.backends.next_layer import turned_alike, unchanged
 from posenc.backends.sdpa import keeps_mask, mask_of
-from posenc.lowering import Lowerable, Lowered
+from posenc.lowering import Lowerable, Lowered, check_sizes
 from posenc.native import query
 from posenc.native.rotary_ops import rotated
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
-from posenc.normal_form.shapes import check_sizes
 from posenc.one_query import one_query, suits_one_query, unsupported_reason
 from posenc.plain_layer import Layer, remember
 from posenc.positions import Positions

@@ -20,12 +20,11 @@ from posenc.caches.next_token import count_next, slots_of_next, with_next
 from posenc.caches.static import StaticCache
 from posenc.encoding import Encoding
 from posenc.errors import PositionsError
-from posenc.lowering import Lowerable, Lowered, Part, check_fits, flatten, lower
+from posenc.lowering import Lowerable, Lowered, Part, check_fits, check_sizes, flatten, lower
 from posenc.native.rotary_ops import rotated_into
 from posenc.normal_form.features import Feature
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.pairs import line
-from posenc.normal_form.shapes import check_sizes
 from posenc.one_query import numbers, one_query, suits_one_query
 from posenc.plain_query import SHORT, asks_real, learns, mask_of_terms
 from posenc.positions import Positions, Tokens

@@ -3,9 +3,7 @@
 Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
 """
 
-from typing import TYPE_CHECKING, NoReturn
-
-from torch import Tensor
+from typing import NoReturn
 
 from posenc.errors import ShapeError
 from posenc.terms import (
@@ -26,10 +24,6 @@ from posenc.terms import (
     Transform,
     ValueTable,
 )
-from posenc.torch_modes import device_of
-
-if TYPE_CHECKING:
-    from posenc.normal_form.form import NormalForm
 
 # Beside the letters, where tensors are.
 DEVICE = "device"
@@ -138,27 +132,3 @@ def _told(letter: str, size: int, counts: bool = True) -> str:
     if letter == DEVICE:
         return {-2: "the meta device", -1: "a CPU"}.get(size, f"GPU {size}")
     return f"{size} {(OF_CALL | OF_TERM)[letter]}" if counts else f"{size}"
-
-
-def check_sizes(form: "NormalForm", q: Tensor, k: Tensor, v: Tensor | None) -> None:
-    """Raise ShapeError for terms that were made for other tensors than these, None being any."""
-    if not form.made_for:
-        return
-    (batch, heads, _, dim), key_heads = q.shape, k.shape[1]
-    given = {"b": batch, "h": heads, "g": key_heads, "h|g": key_heads, "d": dim}
-    given[DEVICE] = device_of(q)
-    if v is not None:
-        given["v"] = v.shape[3]
-    for letter, name, size in form.made_for:
-        found = given.get(letter, size)
-        if letter == "h|g" and _shared(size, heads, key_heads):
-            continue
-        if found != size:
-            refuse_call(letter, name, size, found)
-
-
-def _shared(entries: int, heads: int, key_heads: int) -> bool:
-    """Whether so many entries can be repeated for the heads, and for the key heads or these."""
-    if entries == 0 or heads % entries:
-        return False
-    return key_heads % entries == 0 or entries % key_heads == 0

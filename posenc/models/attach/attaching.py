@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from posenc.encoding import Encoding
+from posenc.encoding_lists import encodings_in
 from posenc.encodings.rotary_values import RotaryValues
 from posenc.errors import ConfigError, UnsupportedError
-from posenc.lowering import Lowerable, check_fits, embeds_only, encodings_in
+from posenc.lowering import Lowerable, check_fits, embeds_only
 from posenc.models.attach.attachment import Attachment, Mark
 from posenc.models.attach.body import Body
 from posenc.models.attach.entry import entry, unwrapped

@@ -47,7 +47,7 @@ FAULTS = [
     ),
     Fault(
         "heads broadcast in place of an error",
-        "posenc.normal_form.shapes:check_sizes",
+        "posenc.lowering:check_sizes",
         "if found != size",
         "if False",
         t5,
