@@ -275,9 +275,10 @@ def lower_for(
             positions = cache.place(new, positions, encoding, q_len=q_len, **place)
             keys_prerotated = cache.policy == "rotated" and q_len == new
             if keys_prerotated and told and not (positions.in_order and positions.unit_step):
-                # As many queries may stand elsewhere than the new keys, as in cross-attention.
-                keys, slots = positions.ordered().keys, cache.own(new)
-                keys_prerotated = keys.last(new) if slots is None else keys[slots]
+                # As many queries may stand elsewhere than the new keys, as in cross-attention. No
+                # `last`, whose slice would bind a graph to the number of keys.
+                keys, slots = positions.keys, cache.own(new)
+                keys_prerotated = keys[-new:] if slots is None else positions.ordered().keys[slots]
         lowered = lower(
             encoding,
             positions,

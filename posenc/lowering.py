@@ -270,9 +270,12 @@ def _of_fresh_keys(
     # By themselves they would count from 0. Of posenc's own none asks, and orders would take longer
     # than angles.
     if not type(part).__module__.startswith("posenc.encodings."):
-        own = keys is positions.queries
-        positions = positions.ordered()
-        keys = positions.queries if own else keys
+        told = positions.ordered()
+        if keys is positions.queries:
+            keys = told.queries
+        elif keys.order is None:
+            keys = told.keys[-keys.count :]
+        positions = told
     made = part.lower(altered(positions, keys=keys, extent=positions.bound), context, dtype=dtype)
     return made if all(isinstance(x, (Transform, Rotate, RotateValues)) for x in made) else None
 
