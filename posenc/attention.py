@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc.backends import BACKENDS, ORDER
 from posenc.backends.backend import Call, check_shapes
 from posenc.caches.cache import Cache
+from posenc.caches.cached_positions import fresh_keys
 from posenc.caches.rollback import unchanged_on_error
 from posenc.encoding import Context, Encoding
 from posenc.errors import PositionsError, UnsupportedError
@@ -275,10 +276,7 @@ def lower_for(
             positions = cache.place(new, positions, encoding, q_len=q_len, **place)
             keys_prerotated = cache.policy == "rotated" and q_len == new
             if keys_prerotated and told and not (positions.in_order and positions.unit_step):
-                # As many queries may stand elsewhere than the new keys, as in cross-attention. No
-                # `last`, whose slice would bind a graph to the number of keys.
-                keys, slots = positions.keys, cache.own(new)
-                keys_prerotated = keys[-new:] if slots is None else positions.ordered().keys[slots]
+                keys_prerotated = fresh_keys(positions, new, cache.own(new))
         lowered = lower(
             encoding,
             positions,

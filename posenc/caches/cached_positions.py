@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.positions import Positions, Tokens, as_positions
+from posenc.positions.tokens import reading_values
 
 
 def continued(
@@ -61,3 +62,16 @@ def selected(positions: Positions, columns: Tensor) -> Positions:
     """The same queries before these keys only, columns in rising order."""
     positions = positions.ordered()
     return replace(positions, keys=positions.keys[columns])
+
+
+def fresh_keys(positions: Positions, new: int, slots: Tensor | None) -> Tokens | bool:
+    """The new keys in a cache, by their slots or the last; True where the queries stand there too.
+
+    As many queries may stand elsewhere, as in cross-attention. That they do not is told by where
+    positions lie in memory, for values would have to come from their device.
+    """
+    # No `last`, whose slice would bind a graph to the number of keys.
+    keys = positions.keys[-new:] if slots is None else positions.ordered().keys[slots]
+    q, k = positions.queries.position, keys.position
+    same = reading_values() and q.data_ptr() == k.data_ptr()
+    return (same and q.shape == k.shape and q.stride() == k.stride()) or keys
