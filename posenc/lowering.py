@@ -7,7 +7,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, bound_for
+from posenc.encoding import Context, Encoding, bound_for, made_by
 from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finite
 from posenc.joint_payload import keeps, own_contexts
 from posenc.normal_form.form import NormalForm
@@ -172,6 +172,7 @@ def lower(
         if isinstance(part, Documents):
             positions = part.place(positions)
     fresh = positions.queries if keys_prerotated is True else keys_prerotated or None
+    fresh = fresh if positions.q_len < positions.k_len else None
     own_only = False
     terms: list[Term] = []
     contexts = [context] * len(parts)
@@ -182,7 +183,7 @@ def lower(
             _check_needs(part, positions, own)
             made = _of_fresh_keys(part, positions, fresh, own, dtype)
             own_only = own_only or made is not None
-            terms.extend(part.lower(positions, own, dtype=dtype) if made is None else made)
+            terms.extend(made_by(part, positions, own, dtype) if made is None else made)
         elif not isinstance(part, Documents):
             terms.append(part)
     if len(terms) > 1:
@@ -265,8 +266,6 @@ def _of_fresh_keys(
     # A payload is of all keys, whose sums may turn even the new ones.
     if keys is None or part.family != "rotary" or keeps(part):
         return None
-    if positions.q_len >= positions.k_len:
-        return None
     # By themselves they would count from 0. Of posenc's own none asks, and orders would take longer
     # than angles.
     if not type(part).__module__.startswith("posenc.encodings."):
@@ -276,7 +275,8 @@ def _of_fresh_keys(
         elif keys.order is None:
             keys = told.keys[-keys.count :]
         positions = told
-    made = part.lower(altered(positions, keys=keys, extent=positions.bound), context, dtype=dtype)
+    own = altered(positions, keys=keys, extent=positions.bound)
+    made = made_by(part, own, context, dtype)
     return made if all(isinstance(x, (Transform, Rotate, RotateValues)) for x in made) else None
 
 

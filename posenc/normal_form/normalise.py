@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Tensor
 
-from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.errors import PositionsError, UnsupportedError
 from posenc.normal_form.form import (
     NormalForm,
     Offsets,
@@ -19,7 +19,7 @@ from posenc.normal_form.form import (
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
-from posenc.normal_form.shapes import BY_OWN, DEVICE, OF_CALL, SHAPES, Bound, MadeFor, refuse
+from posenc.normal_form.shapes import Bound, MadeFor, bind, refuse_kind
 from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
@@ -45,7 +45,7 @@ from posenc.terms import (
     Zones,
     turns_in,
 )
-from posenc.torch_modes import autocast_off, device_of, fitting
+from posenc.torch_modes import autocast_off, fitting
 
 OfKind = dict[type, list[Any]]
 _KINDS, _ROTATIONS = get_args(Term), get_args(Turn)
@@ -156,39 +156,9 @@ def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[MadeFor, ...]
         parts = turns_in(term).values() if isinstance(term, (Zones, ChunkZones)) else [term]
         for part in parts:
             # Keys turn once for all that ChunkZones turn queries by, and once for each of Zones.
-            _bind(part, of_call, {} if isinstance(term, Zones) else of_term)
+            bind(part, of_call, {} if isinstance(term, Zones) else of_term)
     del of_call["tq"], of_call["tk"]
     return tuple([(key.split()[0], ".".join(x), size) for key, (x, size) in of_call.items()])
-
-
-def _bind(term: Term, of_call: Bound, of_term: Bound) -> None:
-    """Take the sizes of a term's tensors into those that are known, which they must equal."""
-    kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
-    for field, letters in (BY_OWN if by_own else SHAPES.get(kind, {})).items():
-        x = getattr(term, field)
-        name = kind.__name__, field
-        if isinstance(x, Tensor):
-            sizes, device = x.shape, device_of(x)
-            other, expected = of_call.setdefault(DEVICE, (name, device))
-            if device != expected:
-                refuse(DEVICE, name, device, other, expected)
-        elif field == "heads" and x is not None:
-            sizes = (x,)
-        else:
-            continue
-        if len(letters) != len(sizes):
-            raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
-        for letter, size in zip(letters, sizes, strict=True):
-            if letter[0] == "1":
-                if size == 1:
-                    continue
-                letter = letter[2:]
-            known = of_call if letter in OF_CALL else of_term
-            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
-            if key not in known:
-                known[key] = name, size
-            elif size != known[key][1]:
-                refuse(letter, name, size, *known[key])
 
 
 def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibility) -> None:
@@ -290,7 +260,7 @@ def _by_kind(terms: Sequence[Term]) -> OfKind:
     of: OfKind = {}
     for term in terms:
         if (kind := type(term)) not in _KINDS:
-            raise UnsupportedError(f"{kind.__name__} is derived from a term: give the term itself")
+            refuse_kind(term)
         of.setdefault(kind, []).append(term)
     return of
 

@@ -3,9 +3,13 @@
 Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
 """
 
-from typing import NoReturn
+from typing import NoReturn, get_args
 
-from posenc.errors import ShapeError
+import torch
+from torch import Tensor
+
+from posenc.errors import ShapeError, UnsupportedError, one_of
+from posenc.mask_rules import MaskRule
 from posenc.terms import (
     CountTable,
     DenseBias,
@@ -13,6 +17,7 @@ from posenc.terms import (
     GatherTable,
     GridTable,
     Householder,
+    Layout,
     Network,
     Offset,
     Polar,
@@ -21,9 +26,11 @@ from posenc.terms import (
     Scale,
     SinkLogit,
     Slope,
+    Term,
     Transform,
     ValueTable,
 )
+from posenc.torch_modes import device_of
 
 # Beside the letters, where tensors are.
 DEVICE = "device"
@@ -103,10 +110,79 @@ BY_OWN: dict[str, tuple[str, ...]] = {
     "own": ("1|b", "h", "tq", "e"),
 }
 
+# What is told by a word, and the words; tensors of indices, which kernels read as they lie.
+CHOICES: dict[type, dict[str, tuple[str, ...]]] = {
+    Rotate: {"layout": get_args(Layout)},
+    RotateValues: {"layout": get_args(Layout)},
+    GatherTable: {"side": ("q", "k")},
+}
+INDICES = ("row_of", "q_index", "k_index")
+
 # A letter or DEVICE, the tensor that was made for this size, and the size.
 MadeFor = tuple[str, str, int]
 # By letter, of which term and tensor a size is, and the size.
 Bound = dict[str, tuple[tuple[str, ...], int]]
+
+
+def bind(term: Term, of_call: Bound, of_term: Bound) -> None:
+    """Take the sizes of a term's tensors into those that are known, which they must equal."""
+    kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
+    for field, words in CHOICES.get(kind, {}).items():
+        # Kernels would take whatever is not one of them for the other.
+        if getattr(term, field) not in words:
+            one_of(kind.__name__, words, **{field: getattr(term, field)})
+    for field, letters in (BY_OWN if by_own else SHAPES.get(kind, {})).items():
+        x = getattr(term, field)
+        name = kind.__name__, field
+        if isinstance(x, Tensor):
+            sizes, device = x.shape, device_of(x)
+            if x.dtype == torch.bool or field in INDICES:
+                _check_dtype(".".join(name), x.dtype)
+            other, expected = of_call.setdefault(DEVICE, (name, device))
+            if device != expected:
+                refuse(DEVICE, name, device, other, expected)
+        elif field == "heads" and x is not None:
+            sizes = (x,)
+        elif x is None or kind is Scale:
+            continue
+        else:
+            raise ShapeError(
+                f"{'.'.join(name)} is a {type(x).__name__}: give a tensor of shape {letters}"
+            )
+        if len(letters) != len(sizes):
+            raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
+        for letter, size in zip(letters, sizes, strict=True):
+            if letter[0] == "1":
+                if size == 1:
+                    continue
+                letter = letter[2:]
+            known = of_call if letter in OF_CALL else of_term
+            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
+            if key not in known:
+                known[key] = name, size
+            elif size != known[key][1]:
+                refuse(letter, name, size, *known[key])
+
+
+def _check_dtype(name: str, dtype: torch.dtype) -> None:
+    """Raise UnsupportedError for booleans, and for indices that are no int64."""
+    if dtype == torch.bool:
+        raise UnsupportedError(
+            f"{name} is of torch.bool: it holds numbers; what hides pairs is a Mask, or minus "
+            "infinity in a DenseBias"
+        )
+    if dtype != torch.int64:
+        raise UnsupportedError(f"{name} is of {dtype}: it holds indices, int64")
+
+
+def refuse_kind(term: object) -> NoReturn:
+    """Say what is wrong with what is none of the terms."""
+    kind = type(term).__name__
+    if isinstance(term, get_args(MaskRule)):
+        raise UnsupportedError(f"{term!r} is a rule and no term: give Mask({term!r})")
+    if isinstance(term, get_args(Term)):
+        raise UnsupportedError(f"{kind} is derived from a term: give the term itself")
+    raise UnsupportedError(f"a {kind} is no term: give those of posenc.terms, one beside another")
 
 
 def refuse(
