@@ -224,4 +224,12 @@ FAULTS = [
         "check_autocast",
         alone=True,
     ),
+    Fault(
+        "a kernel of a known extent rounded to the precision of the input",
+        "posenc.encodings.kerple:KERPLE.biases",
+        ".to(wide)",
+        ".bfloat16()",
+        lambda: pe.KERPLE(4),
+        "check_low_precision",
+    ),
 ]
