@@ -1,7 +1,10 @@
 """Encodings as a comparison names them, with settings and together: window(width=64) + rotary."""
 
+import hashlib
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from posenc import api
@@ -12,6 +15,8 @@ from posenc.lab.spelling import spelled, split
 
 # Of what takes no settings, which another spelling makes no other run.
 _EMPTY = re.compile(r"\(\s*\)")
+# Whose code is told by its version.
+_KNOWN = ("builtins", "posenc", "torch")
 SCALINGS = (
     *("DynamicNTK", "DynamicYaRN", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional"),
     *("Resonance", "YaRN"),
@@ -44,6 +49,17 @@ def refuse_sizes(name: str, settings: Mapping[str, Any], sizes: Mapping[str, Any
 def scalings() -> dict[str, Any]:
     """What a rotation's scaling may be made by."""
     return {name: getattr(api, name) for name in SCALINGS}
+
+
+def files_of(encodings: Iterable[Encoding]) -> str:
+    """What the files of encodings of one's own hold, as " of mine.py 0a1b2c3d"; else nothing."""
+    kinds = {kind.__module__ for one in encodings for kind in type(one).__mro__}
+    own = (name for name in sorted(kinds) if name.partition(".")[0] not in _KNOWN)
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in own]
+    files = [path for path in paths if path is not None and Path(path).is_file()]
+    digests = (hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8] for path in files)
+    each = zip(files, digests, strict=True)
+    return "".join(f" of {Path(path).name} {digest}" for path, digest in each)
 
 
 def named(text: str) -> str:

@@ -11,7 +11,7 @@ from posenc.encoding import Encoding
 from posenc.errors import SettingError
 from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
-from posenc.lab.encodings import made
+from posenc.lab.encodings import files_of, made
 from posenc.lab.placing import check_placing, drawn
 from posenc.lab.pretrained import Pretrained
 from posenc.lab.tasks import Task, find
@@ -43,8 +43,9 @@ def settings_of(config: RunConfig) -> str:
     # What changes nothing alone may do so beside another.
     if len(refusals) == len(encodings):
         raise SettingError(f"{config.encoding} cannot be compared: {refusals[0]}")
-    # A repr with an address would be another run each time.
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
+    # A repr with an address would be another run each time; other code is another run.
+    shown = re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
+    return shown + files_of(encodings)
 
 
 def build(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding
 from posenc.errors import ConfigError, UnsupportedError
 from posenc.lab.config import RunConfig
+from posenc.lab.encodings import files_of
 from posenc.lab.folder import locked
 from posenc.lab.pretrained_encodings import encodings
 from posenc.positions import Positions
@@ -111,11 +112,12 @@ def settings_of(config: RunConfig) -> str:
     What the model adds of its own, as the base of its rotation, is said by its weights' hash.
     """
     path = source(config.model)
-    if config.encoding != OWN:
-        from posenc.models.read import read
+    if config.encoding == OWN:
+        return config.encoding
+    from posenc.models.read import read
 
-        encodings(config.encoding, read(path))
-    return config.encoding
+    layers = encodings(config.encoding, read(path))
+    return config.encoding + files_of(part for parts in layers for part in parts)
 
 
 def build(config: RunConfig, out: Path | None = None) -> Pretrained:

@@ -1,12 +1,16 @@
 """Names with settings in brackets, as people type them."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import posenc as pe
 from posenc.errors import SettingError, UnknownNameError
+from posenc.lab.config import RunConfig
 from posenc.lab.encodings import made, named
+from posenc.lab.model import settings_of
 from posenc.lab.spelling import spelled, split
 
 SIZES = {"model_dim": 32, "heads": 4, "max_length": 64, "train_length": 16}
@@ -80,3 +84,22 @@ def test_what_there_is_not_is_named() -> None:
         made("rotary(scaling=YaRN())", **SIZES)
     with pytest.raises(SettingError, match="without a name"):
         made(" + ", **SIZES)
+
+
+def test_other_code_of_an_own_encoding_is_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    base, own = tmp_path / "lab_base.py", tmp_path / "lab_own.py"
+    base.write_text("import posenc as pe\nclass Base(pe.Rotary):\n    pass\n")
+    own.write_text("from lab_base import Base\nclass Own(Base):\n    pass\n")
+    config = RunConfig("lab_own:Own + alibi", task="copy", train_length=6, test_lengths=(6,))
+    before = settings_of(config)
+    assert re.search(r"inside=\w+.*\) of lab_base.py \w{8} of lab_own.py \w{8}$", before), before
+    assert settings_of(config) == before
+    base.write_text(base.read_text() + "    weight = 2.0\n")
+    after = settings_of(config)
+    assert after != before
+    assert replace(config, settings=after).run_id != replace(config, settings=before).run_id
+    # Of posenc's own the version tells.
+    assert " of " not in settings_of(replace(config, encoding="rotary + alibi"))
