@@ -32,6 +32,7 @@ def written_into_file(values: dict[str, Any], name: str, folder: Path) -> ModelS
     }
     kept |= {key.partition(".")[2]: value for key, value in written.keys.items()}
     tensors = {key: x for key, x in file.tensors.items() if not key.startswith("rope")}
+    assert {key.partition(".")[0] for key in written.keys} <= {file.architecture}
     path = write_gguf(folder / "x.gguf", file.architecture, kept, tensors | dict(written.tensors))
     return read(path)
 

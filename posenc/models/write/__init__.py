@@ -14,6 +14,7 @@ from posenc.models.doctor.finding import Case, Words
 from posenc.models.read import read, read_with_values
 from posenc.models.spec import ModelSpec
 from posenc.models.spellings import merged, text, within_text
+from posenc.models.write.architectures import architecture_of
 from posenc.models.write.configs import newer_config, older_config
 from posenc.models.write.gguf import gguf_keys, llama_cpp_flags
 from posenc.models.write.written import Line, Written
@@ -140,7 +141,7 @@ def _case(spec: ModelSpec, config: Mapping[str, Any]) -> Case:
 
 
 def _gguf(values: Mapping[str, Any], spec: ModelSpec) -> Written:
-    keys, tensors, lines = gguf_keys(spec, spec.model_type)
+    keys, tensors, lines = gguf_keys(spec, architecture_of(spec.model_type))
     return Written("gguf", keys=keys, tensors=tensors, lines=lines)
 
 
