@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
-from posenc.errors import PositionsError, SettingError, UnsupportedError
+from posenc.errors import PositionsError, SettingError
 from posenc.positions import Positions, as_positions
 from posenc.terms import Term
 
@@ -246,19 +246,6 @@ def embedding_positions(
             f"shape {tuple(x.shape)}: give one row, or one per batch entry"
         )
     return placed
-
-
-def made_by(
-    encoding: Encoding, positions: Positions, context: Context | None, dtype: torch.dtype
-) -> tuple[Term, ...]:
-    """What `lower` of an encoding returns, which is written by whoever wrote the encoding."""
-    terms: object = encoding.lower(positions, context, dtype=dtype)
-    if not isinstance(terms, (tuple, list)):
-        raise UnsupportedError(
-            f"{type(encoding).__name__}.lower returned a {type(terms).__name__}: terms come in a "
-            "tuple, one alone as (term,)"
-        )
-    return tuple(terms)
 
 
 def bound_for(encoding: Encoding, positions: Positions) -> int:

@@ -7,12 +7,12 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from posenc.encoding import Context, Encoding, bound_for, made_by
+from posenc.encoding import Context, Encoding, bound_for
 from posenc.errors import PositionsError, ShapeError, UnsupportedError, is_finite
 from posenc.joint_payload import keeps, own_contexts
 from posenc.normal_form.form import NormalForm
 from posenc.normal_form.normalise import normalise, sizes_of
-from posenc.normal_form.shapes import DEVICE, refuse_call
+from posenc.normal_form.shapes import DEVICE, refuse_call, refuse_made
 from posenc.positions import Documents, Positions, Tokens, as_positions, checked
 from posenc.terms import (
     ChunkZones,
@@ -95,6 +95,7 @@ _ALONE: tuple[tuple[Any, str, str], ...] = (
     (RotateValues, "rotations of values", "values can be rotated once"),
     (Transform, "Transforms", "queries and keys can be multiplied once"),
 )
+_TURNS = Transform, Rotate, RotateValues
 # What attend, scores and rotate take: a part, a list that composes parts, or what `lower` made.
 Lowerable = Part | Sequence[Part | Sequence[Part]] | nn.ModuleList | Lowered | None
 
@@ -183,7 +184,8 @@ def lower(
             _check_needs(part, positions, own)
             made = _of_fresh_keys(part, positions, fresh, own, dtype)
             own_only = own_only or made is not None
-            terms.extend(made_by(part, positions, own, dtype) if made is None else made)
+            made = part.lower(positions, own, dtype=dtype) if made is None else made
+            terms.extend(made if isinstance(made, (tuple, list)) else refuse_made(part, made))
         elif not isinstance(part, Documents):
             terms.append(part)
     if len(terms) > 1:
@@ -266,18 +268,15 @@ def _of_fresh_keys(
     # A payload is of all keys, whose sums may turn even the new ones.
     if keys is None or part.family != "rotary" or keeps(part):
         return None
-    # By themselves they would count from 0. Of posenc's own none asks, and orders would take longer
-    # than angles.
+    # By themselves they would count from 0; none of posenc's own asks, for which orders take long.
     if not type(part).__module__.startswith("posenc.encodings."):
         told = positions.ordered()
-        if keys is positions.queries:
-            keys = told.queries
-        elif keys.order is None:
-            keys = told.keys[-keys.count :]
+        if keys.order is None:
+            keys = (told.queries if keys is positions.queries else told.keys)[-keys.count :]
         positions = told
-    own = altered(positions, keys=keys, extent=positions.bound)
-    made = made_by(part, own, context, dtype)
-    return made if all(isinstance(x, (Transform, Rotate, RotateValues)) for x in made) else None
+    made = part.lower(altered(positions, keys=keys, extent=positions.bound), context, dtype=dtype)
+    turns = isinstance(made, (tuple, list)) and all(isinstance(x, _TURNS) for x in made)
+    return tuple(made) if turns else None
 
 
 def _check_needs(encoding: Encoding, positions: Positions, context: Context | None) -> None:

@@ -7,7 +7,8 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Tensor
 
-from posenc.errors import PositionsError, UnsupportedError
+from posenc.errors import PositionsError, ShapeError, UnsupportedError
+from posenc.normal_form import shapes
 from posenc.normal_form.form import (
     NormalForm,
     Offsets,
@@ -19,7 +20,6 @@ from posenc.normal_form.form import (
 )
 from posenc.normal_form.own_vectors import beside
 from posenc.normal_form.pairs import by_grid, through_network
-from posenc.normal_form.shapes import Bound, MadeFor, bind, refuse_kind
 from posenc.normal_form.visibility import Visibility, visibility_of
 from posenc.positions import Positions
 from posenc.rotation import CosSin, growth_held, waves_of
@@ -45,10 +45,10 @@ from posenc.terms import (
     Zones,
     turns_in,
 )
-from posenc.torch_modes import autocast_off, fitting
+from posenc.torch_modes import autocast_off, device_of, fitting
 
 OfKind = dict[type, list[Any]]
-_KINDS, _ROTATIONS = get_args(Term), get_args(Turn)
+_ROTATIONS = get_args(Turn)
 _NOTHING_ADDED = (*_ROTATIONS, Transform, RotateValues, Mask, Scale)
 _BY_DISTANCE = (DistanceTable, Slope, GatherTable, ValueTable, Network)
 
@@ -85,7 +85,6 @@ def normalise(
             query_scale = term.factor if query_scale is None else query_scale * term.factor
         else:
             scale = scale * term.factor
-    adds = [kind for kind in of if kind not in _NOTHING_ADDED]
     return fitting(
         NormalForm,
         positions=positions,
@@ -100,7 +99,7 @@ def normalise(
         scale=scale,
         query_scale=query_scale,
         made_for=made_for,
-        **(_added(of, positions, dtype) if adds else {}),
+        **(_added(of, positions, dtype) if any(x not in _NOTHING_ADDED for x in of) else {}),
     )
 
 
@@ -144,21 +143,53 @@ def _added(of: OfKind, positions: Positions, dtype: torch.dtype) -> dict[str, An
     }
 
 
-def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[MadeFor, ...]:
+def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[shapes.MadeFor, ...]:
     """The sizes of q, k and v that terms were made for, whatever is not named fits any.
 
     Raises ShapeError where two tensors of the terms, or one and the positions, are of other sizes.
     """
     placed = ("the positions",)
-    of_call: Bound = {"tq": (placed, positions.q_len), "tk": (placed, positions.k_len)}
+    of_call: shapes.Bound = {"tq": (placed, positions.q_len), "tk": (placed, positions.k_len)}
     for term in terms:
-        of_term: Bound = {}
+        of_term: shapes.Bound = {}
         parts = turns_in(term).values() if isinstance(term, (Zones, ChunkZones)) else [term]
         for part in parts:
             # Keys turn once for all that ChunkZones turn queries by, and once for each of Zones.
-            bind(part, of_call, {} if isinstance(term, Zones) else of_term)
+            _bind(part, of_call, {} if isinstance(term, Zones) else of_term)
     del of_call["tq"], of_call["tk"]
     return tuple([(key.split()[0], ".".join(x), size) for key, (x, size) in of_call.items()])
+
+
+def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
+    """Take the sizes of a term's tensors into those that are known, which they must equal."""
+    kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
+    for field, letters in (shapes.BY_OWN if by_own else shapes.SHAPES.get(kind, {})).items():
+        x = getattr(term, field)
+        name = kind.__name__, field
+        if isinstance(x, Tensor):
+            sizes, device = x.shape, device_of(x)
+            other, expected = of_call.setdefault(shapes.DEVICE, (name, device))
+            if device != expected:
+                shapes.refuse(shapes.DEVICE, name, device, other, expected)
+        elif field == "heads" and x is not None:
+            sizes = (x,)
+        elif x is None or kind is Scale:
+            continue
+        else:
+            shapes.refuse_type(name, x, letters)
+        if len(letters) != len(sizes):
+            raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
+        for letter, size in zip(letters, sizes, strict=True):
+            if letter[0] == "1":
+                if size == 1:
+                    continue
+                letter = letter[2:]
+            known = of_call if letter in shapes.OF_CALL else of_term
+            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
+            if key not in known:
+                known[key] = name, size
+            elif size != known[key][1]:
+                shapes.refuse(letter, name, size, *known[key])
 
 
 def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibility) -> None:
@@ -259,8 +290,8 @@ def _by_kind(terms: Sequence[Term]) -> OfKind:
     """Terms of each kind that is there. Sizes too are looked up by it, so that none is derived."""
     of: OfKind = {}
     for term in terms:
-        if (kind := type(term)) not in _KINDS:
-            refuse_kind(term)
+        if (kind := type(term)) not in shapes.OF_TENSORS:
+            shapes.check(term)
         of.setdefault(kind, []).append(term)
     return of
 

@@ -3,7 +3,7 @@
 Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
 """
 
-from typing import NoReturn, get_args
+from typing import NoReturn, cast, get_args
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from posenc.errors import ShapeError, UnsupportedError, one_of
 from posenc.mask_rules import MaskRule
 from posenc.terms import (
+    ChunkZones,
     CountTable,
     DenseBias,
     DistanceTable,
@@ -18,6 +19,7 @@ from posenc.terms import (
     GridTable,
     Householder,
     Layout,
+    Mask,
     Network,
     Offset,
     Polar,
@@ -29,8 +31,9 @@ from posenc.terms import (
     Term,
     Transform,
     ValueTable,
+    Zones,
+    turns_in,
 )
-from posenc.torch_modes import device_of
 
 # Beside the letters, where tensors are.
 DEVICE = "device"
@@ -110,13 +113,21 @@ BY_OWN: dict[str, tuple[str, ...]] = {
     "own": ("1|b", "h", "tq", "e"),
 }
 
-# What is told by a word, and the words; tensors of indices, which kernels read as they lie.
-CHOICES: dict[type, dict[str, tuple[str, ...]]] = {
+# What is told by a word, and the words; tensors of indices; terms that hold no such thing.
+WORDS: dict[type, dict[str, tuple[str, ...]]] = {
     Rotate: {"layout": get_args(Layout)},
     RotateValues: {"layout": get_args(Layout)},
     GatherTable: {"side": ("q", "k")},
 }
-INDICES = ("row_of", "q_index", "k_index")
+INDICES: dict[type, tuple[str, ...]] = {
+    GatherTable: ("row_of",),
+    ValueTable: ("row_of",),
+    GridTable: ("q_index", "k_index"),
+}
+_TOLD = (*WORDS, *INDICES, DenseBias, Mask, Zones, ChunkZones)
+# As tuples, for torch 2.7's dynamo cannot trace isinstance with a union.
+_TERMS, _RULES = get_args(Term), get_args(MaskRule)
+OF_TENSORS = tuple(kind for kind in _TERMS if kind not in _TOLD)
 
 # A letter or DEVICE, the tensor that was made for this size, and the size.
 MadeFor = tuple[str, str, int]
@@ -124,65 +135,47 @@ MadeFor = tuple[str, str, int]
 Bound = dict[str, tuple[tuple[str, ...], int]]
 
 
-def bind(term: Term, of_call: Bound, of_term: Bound) -> None:
-    """Take the sizes of a term's tensors into those that are known, which they must equal."""
-    kind, by_own = type(term), isinstance(term, GatherTable) and term.own is not None
-    for field, words in CHOICES.get(kind, {}).items():
-        # Kernels would take whatever is not one of them for the other.
-        if getattr(term, field) not in words:
-            one_of(kind.__name__, words, **{field: getattr(term, field)})
-    for field, letters in (BY_OWN if by_own else SHAPES.get(kind, {})).items():
-        x = getattr(term, field)
-        name = kind.__name__, field
-        if isinstance(x, Tensor):
-            sizes, device = x.shape, device_of(x)
-            if x.dtype == torch.bool or field in INDICES:
-                _check_dtype(".".join(name), x.dtype)
-            other, expected = of_call.setdefault(DEVICE, (name, device))
-            if device != expected:
-                refuse(DEVICE, name, device, other, expected)
-        elif field == "heads" and x is not None:
-            sizes = (x,)
-        elif x is None or kind is Scale:
-            continue
-        else:
-            raise ShapeError(
-                f"{'.'.join(name)} is a {type(x).__name__}: give a tensor of shape {letters}"
-            )
-        if len(letters) != len(sizes):
-            raise ShapeError(f"{'.'.join(name)} has shape {tuple(sizes)}, but {letters} is needed")
-        for letter, size in zip(letters, sizes, strict=True):
-            if letter[0] == "1":
-                if size == 1:
-                    continue
-                letter = letter[2:]
-            known = of_call if letter in OF_CALL else of_term
-            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
-            if key not in known:
-                known[key] = name, size
-            elif size != known[key][1]:
-                refuse(letter, name, size, *known[key])
+def check(term: object) -> None:
+    """Raise for what is no term, and for a term that is told what there is not.
 
-
-def _check_dtype(name: str, dtype: torch.dtype) -> None:
-    """Raise UnsupportedError for booleans, and for indices that are no int64."""
-    if dtype == torch.bool:
-        raise UnsupportedError(
-            f"{name} is of torch.bool: it holds numbers; what hides pairs is a Mask, or minus "
-            "infinity in a DenseBias"
-        )
-    if dtype != torch.int64:
-        raise UnsupportedError(f"{name} is of {dtype}: it holds indices, int64")
-
-
-def refuse_kind(term: object) -> NoReturn:
-    """Say what is wrong with what is none of the terms."""
-    kind = type(term).__name__
-    if isinstance(term, get_args(MaskRule)):
+    Kernels would take another word for the one that they know, and read narrow indices as wide.
+    """
+    kind = type(term)
+    if isinstance(term, _RULES):
         raise UnsupportedError(f"{term!r} is a rule and no term: give Mask({term!r})")
-    if isinstance(term, get_args(Term)):
-        raise UnsupportedError(f"{kind} is derived from a term: give the term itself")
-    raise UnsupportedError(f"a {kind} is no term: give those of posenc.terms, one beside another")
+    if kind not in _TERMS:
+        derived = isinstance(term, _TERMS)
+        said = "derived from a term: give the term itself" if derived else "no term"
+        raise UnsupportedError(f"{kind.__name__} is {said}; terms are those of posenc.terms")
+    for turn in turns_in(cast(Term, term)).values():
+        check(turn)
+    for field, known in WORDS.get(kind, {}).items():
+        if getattr(term, field) not in known:
+            one_of(kind.__name__, known, **{field: getattr(term, field)})
+    for field in INDICES.get(kind, ()):
+        x = getattr(term, field)
+        if isinstance(x, Tensor) and x.dtype != torch.int64:
+            raise UnsupportedError(f"{kind.__name__}.{field} is of {x.dtype}: int64 is needed")
+    if isinstance(term, DenseBias) and getattr(term.values, "dtype", None) == torch.bool:
+        raise UnsupportedError(
+            "DenseBias.values is of torch.bool: numbers are needed, -inf at pairs that are hidden"
+        )
+    if isinstance(term, Mask) and not isinstance(term.rule, _RULES):
+        raise UnsupportedError(
+            f"Mask of a {type(term.rule).__name__}, which would hide nothing: a rule is Window, "
+            "Sink, Prefix or Chunk; for pairs that none tells give a DenseBias, -inf at them"
+        )
+
+
+def refuse_made(encoding: object, made: object) -> NoReturn:
+    raise UnsupportedError(
+        f"{type(encoding).__name__}.lower returned a {type(made).__name__}: terms come in a tuple, "
+        "one alone as (term,)"
+    )
+
+
+def refuse_type(name: tuple[str, str], x: object, letters: tuple[str, ...]) -> NoReturn:
+    raise ShapeError(f"{'.'.join(name)} is a {type(x).__name__}: give a tensor of shape {letters}")
 
 
 def refuse(

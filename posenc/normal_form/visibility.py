@@ -2,14 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from posenc.errors import UnsupportedError
-from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
+from posenc.mask_rules import Chunk, Prefix, Sink, Window
 from posenc.terms import Mask, Term
-
-# As a tuple, for torch 2.7's dynamo cannot trace isinstance with a union.
-_RULES = get_args(MaskRule)
 
 
 @dataclass(frozen=True)
@@ -39,15 +35,9 @@ class Visibility:
 def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
     """The narrowest window and chunk, the most sinks and the longest prefix.
 
-    Raises UnsupportedError for chunks that do not lie in each other, and for what is no rule.
+    Raises UnsupportedError for chunks that do not lie in each other.
     """
     rules = [term.rule for term in terms if isinstance(term, Mask)]
-    for rule in rules:
-        if not isinstance(rule, _RULES):
-            raise UnsupportedError(
-                f"Mask of a {type(rule).__name__}, which would hide nothing: a rule is Window, "
-                "Sink, Prefix or Chunk; for pairs that none tells give a DenseBias, -inf at them"
-            )
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]

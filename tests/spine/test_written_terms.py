@@ -31,7 +31,10 @@ class Written(pe.Encoding):
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "one term": (lambda: t.Slope(torch.ones(4)), r"lower returned a Slope: .* as \(term,\)"),
     "no return": (lambda: None, "Written.lower returned a NoneType"),
-    "a tensor": (lambda: (torch.zeros(4, 4),), "a Tensor is no term"),
+    "a tensor": (
+        lambda: (torch.zeros(4, 4),),
+        "Tensor is no term; terms are those of posenc.terms",
+    ),
     "a rule": (lambda: (t.Window(3),), r"give Mask\(Window\(width=3\)\)"),
     "a matrix as a rule": (
         lambda: (t.Mask(torch.eye(LENGTH).bool()),),
@@ -50,17 +53,21 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (t.RotateValues(ANGLE, ANGLE, "neox"),),
         r"RotateValues\(layout='neox'\)",
     ),
+    "another layout of one zone": (
+        lambda: (t.Zones(t.Rotate(ANGLE, ANGLE, "half"), t.Rotate(ANGLE, ANGLE, "neox"), 3),),
+        r"Rotate\(layout='neox'\)",
+    ),
     "another side": (
         lambda: (t.GatherTable(ROWS, 2, "query", saturates=True),),
         r"GatherTable\(side='query'\): side is 'q' or 'k'",
     ),
     "booleans": (
         lambda: (t.DenseBias(torch.ones(1, 1, LENGTH, LENGTH).bool()),),
-        "DenseBias.values is of torch.bool: it holds numbers",
+        "DenseBias.values is of torch.bool: numbers are needed",
     ),
     "narrow indices": (
         lambda: (t.GridTable(torch.ones(4, 2 * LENGTH), COUNT.int(), COUNT.int(), LENGTH),),
-        "GridTable.q_index is of torch.int32: it holds indices, int64",
+        "GridTable.q_index is of torch.int32: int64 is needed",
     ),
 }
 

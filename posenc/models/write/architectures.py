@@ -48,4 +48,7 @@ def architecture_of(model_type: str) -> str:
 
     Example: `architecture_of("deepseek_v3")` is "deepseek2".
     """
-    return next((name for name, types in _OTHERS.items() if model_type in types.split()), model_type)
+    for name, types in _OTHERS.items():
+        if model_type in types.split():
+            return name
+    return model_type
