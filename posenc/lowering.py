@@ -266,7 +266,7 @@ def _of_fresh_keys(
 ) -> tuple[Term, ...] | None:
     """A rotation of no other keys than these; None for what is not one, and where none came so."""
     # A payload is of all keys, whose sums may turn even the new ones.
-    if keys is None or part.family != "rotary" or keeps(part):
+    if keys is None or part.family != "rotary" or (context is not None and keeps(part)):
         return None
     # By themselves they would count from 0; none of posenc's own asks, for which orders take long.
     if not type(part).__module__.startswith("posenc.encodings."):

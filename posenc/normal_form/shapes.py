@@ -3,7 +3,7 @@
 Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
 """
 
-from typing import NoReturn, cast, get_args
+from typing import NoReturn, get_args
 
 import torch
 from torch import Tensor
@@ -141,14 +141,15 @@ def check(term: object) -> None:
     Kernels would take another word for the one that they know, and read narrow indices as wide.
     """
     kind = type(term)
-    if isinstance(term, _RULES):
-        raise UnsupportedError(f"{term!r} is a rule and no term: give Mask({term!r})")
     if kind not in _TERMS:
+        if isinstance(term, _RULES):
+            raise UnsupportedError(f"{term!r} is a rule and no term: give Mask({term!r})")
         derived = isinstance(term, _TERMS)
         said = "derived from a term: give the term itself" if derived else "no term"
         raise UnsupportedError(f"{kind.__name__} is {said}; terms are those of posenc.terms")
-    for turn in turns_in(cast(Term, term)).values():
-        check(turn)
+    if isinstance(term, (Zones, ChunkZones)):
+        for turn in turns_in(term).values():
+            check(turn)
     for field, known in WORDS.get(kind, {}).items():
         if getattr(term, field) not in known:
             one_of(kind.__name__, known, **{field: getattr(term, field)})
