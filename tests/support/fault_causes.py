@@ -126,6 +126,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the window forgotten by the C kernel": "mask of the encoding missing",
     "a learned sink forgotten by the C kernel": "unknown",
     "chunks forgotten by the C kernel": "mask of the encoding missing",
+    "a kernel of a known extent rounded to the precision of the input": "unknown",
 }
 
 

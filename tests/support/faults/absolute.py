@@ -84,7 +84,6 @@ FAULTS = [
         "rows = [p, p]",
         lambda: pe.Recurrent(16, max_length=24),
         "check_reference_embed",
-        alone=True,
     ),
     Fault(
         "the gradient of a recurrence cut at every step",
