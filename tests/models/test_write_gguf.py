@@ -8,8 +8,9 @@ import pytest
 
 from posenc.models.angles import compare
 from posenc.models.read import read
+from posenc.models.read.gguf.architectures import ARCHITECTURES
 from posenc.models.spec import ModelSpec
-from posenc.models.write import write
+from posenc.models.write import architectures, write
 from tests.support.gguf_files import write_gguf
 from tests.support.gguf_published import FACTS, FILES
 
@@ -70,3 +71,16 @@ def test_no_pair_rests_by_an_infinite_number() -> None:
 def test_no_flag_changes_a_gain_that_the_file_has_undone(name: str) -> None:
     flags = write(config(name), "llama.cpp").flags
     assert float(flags[flags.index("--yarn-attn-factor") + 1]) == pytest.approx(1.0)
+
+
+def test_gemma_that_sees_both_sides_has_a_name_of_its_own() -> None:
+    values = config("gemma-3-27b-it")["text_config"]
+    for both, name in ((False, "gemma3"), (True, "gemma-embedding")):
+        keys = write(values | {"use_bidirectional_attention": both}, "gguf").keys
+        assert {key.partition(".")[0] for key in keys} == {name}
+        assert keys[f"{name}.attention.sliding_window"] == values["sliding_window"]
+
+
+def test_every_name_is_one_of_llama_cpps() -> None:
+    """Those that its files are read by; of T5's posenc reads none."""
+    assert set(architectures._OTHERS) - set(ARCHITECTURES) == {"t5"}

@@ -141,7 +141,7 @@ def _case(spec: ModelSpec, config: Mapping[str, Any]) -> Case:
 
 
 def _gguf(values: Mapping[str, Any], spec: ModelSpec) -> Written:
-    keys, tensors, lines = gguf_keys(spec, architecture_of(spec.model_type))
+    keys, tensors, lines = gguf_keys(spec, architecture_of(spec))
     return Written("gguf", keys=keys, tensors=tensors, lines=lines)
 
 

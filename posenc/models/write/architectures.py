@@ -4,6 +4,8 @@ Source: github.com/ggml-org/llama.cpp, convert_hf_to_gguf.py and MODEL_ARCH_NAME
 gguf-py/gguf/constants.py.
 """
 
+from posenc.models.spec import ModelSpec
+
 _OTHERS = {
     "bert": "distilbert roberta xlm-roberta",
     "chatglm": "glm",
@@ -43,11 +45,15 @@ _OTHERS = {
 }
 
 
-def architecture_of(model_type: str) -> str:
-    """llama.cpp's name of a type of transformers; the same where posenc knows of no other.
+def architecture_of(spec: ModelSpec) -> str:
+    """llama.cpp's name of a model's type; the same where posenc knows of no other.
 
-    Example: `architecture_of("deepseek_v3")` is "deepseek2".
+    Example: `architecture_of(read({"model_type": "mistral"}))` is "llama".
     """
+    model_type = spec.model_type
+    if model_type == "gemma3_text" and not all(x is None or x.causal for x in spec.main.layers):
+        # EmbeddingGemma, whose file says so by the class of its model.
+        return "gemma-embedding"
     for name, types in _OTHERS.items():
         if model_type in types.split():
             return name
