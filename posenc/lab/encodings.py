@@ -16,7 +16,7 @@ from posenc.lab.spelling import spelled, split
 # Of what takes no settings, which another spelling makes no other run.
 _EMPTY = re.compile(r"\(\s*\)")
 # Whose code is told by its version.
-_KNOWN = ("builtins", "posenc", "torch")
+_KNOWN = {*sys.stdlib_module_names, "posenc", "torch"}
 SCALINGS = (
     *("DynamicNTK", "DynamicYaRN", "Linear", "Llama3", "LongRoPE", "NTK", "Proportional"),
     *("Resonance", "YaRN"),
@@ -55,11 +55,9 @@ def files_of(encodings: Iterable[Encoding]) -> str:
     """What the files of encodings of one's own hold, as " of mine.py 0a1b2c3d"; else nothing."""
     kinds = {kind.__module__ for one in encodings for kind in type(one).__mro__}
     own = (name for name in sorted(kinds) if name.partition(".")[0] not in _KNOWN)
-    paths = [getattr(sys.modules.get(name), "__file__", None) for name in own]
-    files = [path for path in paths if path is not None and Path(path).is_file()]
-    digests = (hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8] for path in files)
-    each = zip(files, digests, strict=True)
-    return "".join(f" of {Path(path).name} {digest}" for path, digest in each)
+    paths = (Path(getattr(sys.modules.get(name), "__file__", None) or "") for name in own)
+    held = [(path.name, path.read_bytes()) for path in paths if path.is_file()]
+    return "".join(f" of {name} {hashlib.sha256(text).hexdigest()[:8]}" for name, text in held)
 
 
 def named(text: str) -> str:
