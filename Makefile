@@ -123,7 +123,7 @@ docs: .venv/docs docs/build/gallery
 	$(BIN)/python -m posenc.explorer.bundle docs/build/html/index.html "{page}.html"
 	$(BIN)/python tools/links.py docs/build/html
 
-# Both draw figures that train, and idle OpenMP threads of one would spin in the way of the other: minutes.
+# Both languages draw figures that train. With two threads each they would spin in each other's way for minutes.
 site-%: export OMP_NUM_THREADS := 1
 site-%:
 	$(BIN)/sphinx-build -W --keep-going -q -c docs -t $* -d docs/build/doctrees/$* docs/$* docs/build/html/$*

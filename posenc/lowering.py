@@ -31,7 +31,7 @@ class Lowered:
     """Terms together with their normal form, which carries the positions they were made for.
 
     `length_dependent` says that the terms hold for the length of these positions only, and
-    `keys_prerotated` that they rotate no other keys than the queries' own tokens.
+    `keys_prerotated` that they rotate no other keys than those that come unrotated.
     """
 
     terms: tuple[Term, ...]
@@ -138,7 +138,7 @@ def lower(
     positions   Positions, coordinates of every token, or a number of tokens
     dtype       of cos, sin and of tables that no parameter enters; angles are always float64
     keys_prerotated  for a rotated cache: keys come rotated, but for the queries' own tokens, so
-                that rotary encodings make angles for these alone; tokens: but for these, as many
+                that rotary encodings make angles for these alone; or but for these Tokens
 
     Raises UnsupportedError for an encoding that only changes embeddings and for two rotations or
     Transforms, PositionsError where an encoding needs an extent or a context that is not there, and
@@ -268,7 +268,7 @@ def _of_fresh_keys(
     # A payload is of all keys, whose sums may turn even the new ones.
     if keys is None or part.family != "rotary" or (context is not None and keeps(part)):
         return None
-    # By themselves they would count from 0; none of posenc's own asks, for which orders take long.
+    # By themselves they would count from 0. posenc's own read no orders, which take a while.
     if not type(part).__module__.startswith("posenc.encodings."):
         told = positions.ordered()
         if keys.order is None:

@@ -15,12 +15,11 @@ def slots_of_next(cache: Cache, number: int) -> tuple[Tensor, Tensor]:
     """Where the key and the value of the token with this number, the next, are written."""
     if isinstance(cache, StaticCache):
         cache.make_writable()
-        assert cache.k is not None
-        assert cache.v is not None
-        # They are hidden until they are counted.
-        return cache.k.narrow(2, number, 1), cache.v.narrow(2, number, 1)
     assert cache.k is not None
     assert cache.v is not None
+    if isinstance(cache, StaticCache):
+        # They are hidden until they are counted.
+        return cache.k.narrow(2, number, 1), cache.v.narrow(2, number, 1)
     k = with_room(cache.k, 1, cache.buffers[0], cache.length)
     v = with_room(cache.v, 1, cache.buffers[1], cache.length)
     cache.buffers = k, v

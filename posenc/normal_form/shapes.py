@@ -1,4 +1,4 @@
-"""The shapes of what terms hold, and what is said of those that fit nothing else in a call.
+"""What terms may hold, in which shapes, and what is said of those that fit nothing else in a call.
 
 Kernels read as far as q, k and v are large, and would read beyond a term that is smaller.
 """
@@ -136,9 +136,9 @@ Bound = dict[str, tuple[tuple[str, ...], int]]
 
 
 def check(term: object) -> None:
-    """Raise for what is no term, and for a term that is told what there is not.
+    """Raise for what is no term, and for wrong words, rules and dtypes in one.
 
-    Kernels would take another word for the one that they know, and read narrow indices as wide.
+    Kernels would take any other word for one that they know, and read narrow indices as wide.
     """
     kind = type(term)
     if kind not in _TERMS:

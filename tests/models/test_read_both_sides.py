@@ -6,26 +6,13 @@ import pytest
 import torch
 
 from posenc.models.read import read
+from tests.support.families import SIZES, VOCABULARY
 
 transformers = pytest.importorskip("transformers")
 
-SIZES = {
-    "vocab_size": 97,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "global_head_dim": 8,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
 KINDS = {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
-GEMMA3 = {"model_type": "gemma3_text", "initializer_range": 0.3, **KINDS}
-GEMMA4 = {"model_type": "gemma4_text", "initializer_range": 0.3, "vocab_size_per_layer_input": 97}
+GEMMA3 = {"model_type": "gemma3_text", **KINDS}
+GEMMA4 = {"model_type": "gemma4_text", "global_head_dim": 8, "vocab_size_per_layer_input": 97}
 FILES: dict[str, dict[str, Any]] = {
     "EmbeddingGemma": {**GEMMA3, "use_bidirectional_attention": True},
     "Gemma 3": {**GEMMA3, "use_bidirectional_attention": False},
@@ -61,7 +48,7 @@ def seen_by_first_layer(values: dict[str, Any]) -> list[int]:
     config = transformers.CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(config).eval()
-    rows = torch.randint(3, 97, (1, TOKENS)).repeat(TOKENS + 1, 1)
+    rows = torch.randint(3, VOCABULARY, (1, TOKENS)).repeat(TOKENS + 1, 1)
     for number in range(TOKENS):
         rows[number, number] = 3 + (rows[number, number] + 40) % 94
     with torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 import posenc as pe
 
 VOCABULARY = 97
-_SIZES = {
+SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -46,7 +46,7 @@ class Family:
     def config(self) -> Any:
         from transformers import CONFIG_MAPPING
 
-        values = {**_SIZES, **self.settings}
+        values = {**SIZES, **self.settings}
         layers = values["num_hidden_layers"]
         if "layer_types" in values:
             values["layer_types"] = values["layer_types"][:layers]
