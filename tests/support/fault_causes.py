@@ -64,7 +64,7 @@ CAUSES: dict[str, str | dict[Kind, str]] = {
     "the quarter turn between the two waves of a pair lost": "unknown",
     "frequencies of a wave kept in float32": "unknown",
     "rows of a recurrence one position late": "unknown",
-    "a solver that forgets the time": "unknown",
+    "one step of a solver per token where two are asked for": "unknown",
     "slopes of CABLE of the other sign": "unknown",
     "a curve of distances that does not end": "unknown",
     "vectors of a query's own inside the scale": "unknown",

@@ -95,11 +95,12 @@ FAULTS = [
         alone=True,
     ),
     Fault(
-        "a solver that forgets the time",
-        "posenc.encodings.floater:rk4",
-        "t = i * h",
-        "t = 0.0",
-        lambda: pe.FLOATER(16, max_length=24),
+        "one step of a solver per token where two are asked for",
+        "posenc.encodings.floater:FLOATER.rows",
+        "self.steps",
+        "1",
+        lambda: pe.FLOATER(16, max_length=24, steps=2),
         "check_reference_embed",
+        alone=True,
     ),
 ]
