@@ -174,7 +174,7 @@ def lower(
             positions = part.place(positions)
     fresh = positions.queries if keys_prerotated is True else keys_prerotated or None
     fresh = fresh if positions.q_len < positions.k_len else None
-    own_only = False
+    own_only = by_length = False
     terms: list[Term] = []
     contexts = [context] * len(parts)
     if context is not None:
@@ -182,6 +182,7 @@ def lower(
     for part, own in zip(parts, contexts, strict=True):
         if isinstance(part, Encoding):
             _check_needs(part, positions, own)
+            by_length = by_length or part.tags.length_dependent
             made = _of_fresh_keys(part, positions, fresh, own, dtype)
             own_only = own_only or made is not None
             made = part.lower(positions, own, dtype=dtype) if made is None else made
@@ -190,7 +191,6 @@ def lower(
             terms.append(part)
     if len(terms) > 1:
         _check_alone(terms, encoding)
-    by_length = any(isinstance(p, Encoding) and p.tags.length_dependent for p in parts)
     return fitting(
         Lowered,
         terms=tuple(terms),
@@ -291,9 +291,10 @@ def _check_needs(encoding: Encoding, positions: Positions, context: Context | No
             f"{kind} reads the layer that calls it: pass context=posenc.Context(x=...), with "
             "project_q= and project_k= where it projects a table by the layer's weights"
         )
-    told = positions.queries.length is not None and positions.keys.length is not None
-    # What reads lengths alone is content with those of each token.
-    if tags.needs_extent and not (tags.length_dependent and told):
-        bound_for(encoding, positions)
+    if tags.needs_extent:
+        # What reads lengths alone is content with those of each token.
+        told = positions.queries.length is not None and positions.keys.length is not None
+        if not (tags.length_dependent and told):
+            bound_for(encoding, positions)
     if tags.causal_only and not positions.causal:
         raise UnsupportedError(f"{kind} is defined for causal attention only: pass causal=True")

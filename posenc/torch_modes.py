@@ -138,7 +138,7 @@ def kept_for(
 ) -> _T:
     """What is computed of a frozen value with `tensors` and of settings; the latest is kept.
 
-    tensors  those of the value that are read; None: any of them
+    tensors  those of the value that are read; None: any of them; none of what settings alone say
 
     It is computed anew where one of the tensors was written to or given other memory, and in
     graphs. What has a gradient is never kept, for a second backward pass would find its graph
@@ -161,9 +161,10 @@ def kept_for(
     else:
         value = compute()
     parts = value if isinstance(value, tuple) else (value,)
-    learns = differentiates and any(isinstance(x, Tensor) and x.requires_grad for x in parts)
+    made = [x for x in parts if isinstance(x, Tensor)]
+    learns = differentiates and any(x.requires_grad for x in made)
     # What a CUDA graph captures has no numbers before it is replayed.
-    if not learns and not captured(tensors):
+    if not learns and not captured((*tensors, *made)):
         owner.__dict__[name] = key, value
     return value
 

@@ -226,8 +226,8 @@ PEERS = {
     "the turning kernel and SDPA": "旋转内核加 SDPA",
     "the kernel, its mask made before": "内核本身，掩码事先做好",
     **{
-        f"{name}, bare torch calls": f"{name}，只有 torch 调用"
-        for name in ("xpos", "t5", "kerple", "sandwich")
+        f"{name}, bare torch calls": f"{shown}，只有 torch 调用"
+        for name, shown in {"xpos, raw keys": "xpos（键未旋转）", "kerple": "kerple"}.items()
     },
 }
 

@@ -66,13 +66,19 @@ class DistanceBias(Encoding):
             return (self._by_pair(positions, dtype),)
         past, future = self.reach or reach_for(self, positions)
         # A graph serves any length, so that none is chosen for it.
-        if not self.counted and not torch.compiler.is_compiling():
+        if past + future > _MANY and not self.counted and not torch.compiler.is_compiling():
             pairs = positions.batch * positions.q_len * positions.k_len
-            if past + future > max(pairs, _MANY):
+            if past + future > pairs:
                 return (self._by_pair(positions, dtype),)
-        distance = torch.arange(-past, future + 1, device=positions.device)
-        values = self.biases(distance, dtype)
+        values = self.table(past, future, dtype, positions.device)
         return (DistanceTable(values, zero=past, saturates=self.reach is not None),)
+
+    def table(
+        self, past: int, future: int, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "h n"]:
+        """`biases` of all distances from -past to future; members keep what settings alone say."""
+        kind = torch.int64 if self.counted else torch.float64
+        return self.biases(torch.arange(-past, future + 1, dtype=kind, device=device), dtype)
 
     def _by_pair(self, positions: Positions, dtype: torch.dtype) -> DenseBias:
         steps = positions.distance()[:, 0]

@@ -11,6 +11,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.errors import PositionsError, SettingError, even, is_whole, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Term, Zones
+from posenc.torch_modes import kept_for
 
 Angles = Float64[Tensor, "#b #h t r"]
 
@@ -113,7 +114,12 @@ class RotaryEncoding(Encoding):
     def angles(self, coordinates: Tensor) -> Angles:
         """By how much each pair is rotated at coordinates (t,), (b, t) or (b, t, axes)."""
         tokens = one_axis(coordinates, type(self).__name__)
-        return angle(tokens, geometric(self.base, self.rotated_dim, tokens.device))
+        return angle(tokens, self.theta(tokens.device))
+
+    def theta(self, device: torch.device) -> Float64[Tensor, "r"]:
+        """Radians per token of each pair before any scaling, kept for the tokens to come."""
+        settings = self.base, self.rotated_dim, device
+        return kept_for(self, "_theta", settings, lambda: geometric(*settings), ())
 
     def rotation(self, positions: Positions) -> Rotate:
         """One rotation of queries and keys, whose angles are made once for shared positions."""

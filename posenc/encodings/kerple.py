@@ -46,7 +46,7 @@ class KERPLE(DistanceBias):
 
     def kernel(self, distance: Float[Tensor, "n"]) -> Float[Tensor, "h n"]:
         """What each head subtracts at distances >= 0, in float64."""
-        r1, raw = (x.double().unsqueeze(1) for x in (self.log_r1, self.raw_r2))
+        r1, raw = self.log_r1.double().unsqueeze(1), self.raw_r2.double().unsqueeze(1)
         if self.kind == "log":
             return (raw.exp() * distance).log1p() * r1.exp()
         # 0**r2 is 0, but has no gradient in r2.

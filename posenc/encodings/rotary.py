@@ -23,6 +23,7 @@ from posenc.encodings.scaling import (
 from posenc.errors import SettingError
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Scale, Term
+from posenc.torch_modes import kept_for
 
 
 class Rotary(RotaryEncoding):
@@ -132,7 +133,13 @@ class Rotary(RotaryEncoding):
         self, length: Int[Tensor, "#b #t"] | None, device: torch.device
     ) -> Float64[Tensor, "*#bht r"]:
         """Radians per token of each pair, where lengths of their inputs are told, of each token."""
-        return self.frequencies(None if length is None else length[:, None, :, None], device)
+        if length is not None:
+            return self.frequencies(length[:, None, :, None], device)
+        # An own class may read more than the settings.
+        if type(self).frequencies is not Rotary.frequencies:
+            return self.frequencies(None, device)
+        settings = self.base, self.rotated_dim, self._rule, device
+        return kept_for(self, "_by_token", settings, lambda: self.frequencies(None, device), ())
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         return -at.distance()[..., None] * self.reference_frequencies(at)

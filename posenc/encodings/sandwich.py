@@ -8,6 +8,7 @@ from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias, Distances
 from posenc.encodings._rotary import geometric
 from posenc.errors import even, one_of, positive
+from posenc.torch_modes import kept_for
 
 
 class Sandwich(DistanceBias):
@@ -43,14 +44,40 @@ class Sandwich(DistanceBias):
         yield cls(4, dim=10, base=500.0, centered=False)
 
     def biases(self, distance: Distances, dtype: torch.dtype) -> Float[Tensor, "h n"]:
+        return self._by_head(self._product(distance), self._eighths(distance.device), dtype)
+
+    def table(
+        self, past: int, future: int, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "h n"]:
+        # An own class may count otherwise, and a graph keeps nothing.
+        if type(self) is not Sandwich or torch.compiler.is_compiling():
+            return super().table(past, future, dtype, device)
+        # Of twice as many as are needed, for while decoding they are one more with each token.
+        far = 1 << max(past, future, 31).bit_length()
+        settings = self.heads, self.dim, self.base, self.centered, far, device
+
+        def computed() -> tuple[Tensor, Tensor]:
+            ahead = self._product(torch.arange(far + 1, device=device))
+            return torch.cat((ahead[1:].flip(0), ahead)), self._eighths(device)
+
+        product, eighths = kept_for(self, "_tables", settings, computed, ())
+        return self._by_head(product[far - past : far + future + 1], eighths, dtype)
+
+    def _product(self, distance: Distances) -> Float64[Tensor, "n"]:
         frequencies = geometric(self.base, self.dim, distance.device)
         product = distance.double().outer(frequencies).cos_().sum(dim=-1)
-        if self.centered:
-            product.sub_(self.dim / 2)
+        return product.sub_(self.dim / 2) if self.centered else product
+
+    def _eighths(self, device: torch.device) -> Float64[Tensor, "h 1"]:
+        """The compression ratio 8h/H of each head."""
         assert self.heads is not None
-        device = distance.device
         eighths = torch.arange(8, 8 * self.heads + 8, 8, dtype=torch.float64, device=device)
-        return (product / eighths.div_(self.heads)[:, None]).to(dtype)
+        return eighths.div_(self.heads)[:, None]
+
+    def _by_head(
+        self, product: Float64[Tensor, "n"], eighths: Float64[Tensor, "h 1"], dtype: torch.dtype
+    ) -> Float[Tensor, "h n"]:
+        return (product / eighths).to(dtype)
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def sinusoid(position: Tensor) -> Tensor:

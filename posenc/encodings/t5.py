@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._distance import DistanceBias
 from posenc.errors import SettingError, one_of, whole
+from posenc.torch_modes import kept_for
 
 
 class T5Bias(DistanceBias):
@@ -74,8 +75,24 @@ class T5Bias(DistanceBias):
         return bucket + size * (distance > 0) if self.bidirectional else bucket
 
     def biases(self, distance: Int[Tensor, "n"], dtype: torch.dtype) -> Float[Tensor, "h n"]:
+        return self._of_buckets(self.bucket(distance))
+
+    def table(
+        self, past: int, future: int, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "h n"]:
+        # An own class may count otherwise.
+        if type(self) is not T5Bias:
+            return super().table(past, future, dtype, device)
+        settings = self.buckets, self.max_distance, self.bidirectional, past, future, device
+
+        def buckets() -> Tensor:
+            return self.bucket(torch.arange(-past, future + 1, device=device))
+
+        return self._of_buckets(kept_for(self, "_buckets", settings, buckets, ()))
+
+    def _of_buckets(self, bucket: Int[Tensor, "n"]) -> Float[Tensor, "h n"]:
         # By the second index, so that the table comes laid out by head.
-        return self.weight.T[:, self.bucket(distance)]
+        return self.weight.T[:, bucket]
 
     def reference_biases(self, at: Pairs) -> Float64[Tensor, "b h tq tk"]:
         def bucket_of(step: int) -> int:

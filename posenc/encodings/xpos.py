@@ -2,12 +2,15 @@ import math
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float64
+from torch import Tensor
 
 from posenc.encoding import Encoding, Keys, Pairs, Queries, Scores, Tags
 from posenc.encodings._rotary import RotaryEncoding, angle, rotated_dot
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
+from posenc.torch_modes import kept_for
 
 
 class XPos(RotaryEncoding):
@@ -48,10 +51,7 @@ class XPos(RotaryEncoding):
 
     def rotation(self, positions: Positions) -> Rotate:
         q, k = positions.one_axis("XPos")
-        share = torch.arange(0, self.dim, 2, dtype=torch.float64, device=q.device).div_(self.dim)
-        turning = torch.pow(self.base, -share)
-        # In place, for an operator between a tensor and a number takes twice as long otherwise.
-        fading = share.add_(self.gamma).div_(1 + self.gamma).log_().div_(self.scale_base)
+        turning, fading = self.theta(q.device), self.fading(q.device)
         tokens = q.double()
         q_angle, q_log = angle(tokens, turning), angle(tokens, fading)
         if q is k:
@@ -60,6 +60,16 @@ class XPos(RotaryEncoding):
         tokens = k.double()
         k_angle, k_log = angle(tokens, turning), -angle(tokens, fading)
         return Rotate(q_angle, k_angle, self.layout, q_log_scale=q_log, k_log_scale=k_log)
+
+    def fading(self, device: torch.device) -> Float64[Tensor, "r"]:
+        """log(zeta) / scale_base of each pair, kept for the tokens to come."""
+
+        def computed() -> Tensor:
+            zeta = torch.arange(0, self.dim, 2, dtype=torch.float64, device=device).div_(self.dim)
+            return zeta.add_(self.gamma).div_(1 + self.gamma).log_().div_(self.scale_base)
+
+        settings = self.dim, self.gamma, self.scale_base, device
+        return kept_for(self, "_fading", settings, computed, ())
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back, pairs = -at.distance(), self.dim // 2

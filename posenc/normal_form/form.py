@@ -173,7 +173,7 @@ class NormalForm:
     counts: Tensor | None = None
     dense: Tensor | None = None
     sink: Tensor | None = None
-    made_for: tuple[tuple[str, str, int], ...] = ()
+    made_for: tuple[tuple[str, tuple[str, ...], int], ...] = ()
 
     __getstate__ = fields_of
 

@@ -148,8 +148,9 @@ def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[shapes.MadeFo
 
     Raises ShapeError where two tensors of the terms, or one and the positions, are of other sizes.
     """
-    placed = ("the positions",)
-    of_call: shapes.Bound = {"tq": (placed, positions.q_len), "tk": (placed, positions.k_len)}
+    told = ("the positions",)
+    tq, tk = ("tq", told, positions.q_len), ("tk", told, positions.k_len)
+    of_call: shapes.Bound = {"tq": tq, "tk": tk}
     for term in terms:
         of_term: shapes.Bound = {}
         parts = turns_in(term).values() if isinstance(term, (Zones, ChunkZones)) else [term]
@@ -157,7 +158,7 @@ def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[shapes.MadeFo
             # Keys turn once for all that ChunkZones turn queries by, and once for each of Zones.
             _bind(part, of_call, {} if isinstance(term, Zones) else of_term)
     del of_call["tq"], of_call["tk"]
-    return tuple([(key.split()[0], ".".join(x), size) for key, (x, size) in of_call.items()])
+    return tuple(of_call.values())
 
 
 def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
@@ -168,9 +169,9 @@ def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
         name = kind.__name__, field
         if isinstance(x, Tensor):
             sizes, device = x.shape, device_of(x)
-            other, expected = of_call.setdefault(shapes.DEVICE, (name, device))
-            if device != expected:
-                shapes.refuse(shapes.DEVICE, name, device, other, expected)
+            known = of_call.setdefault(shapes.DEVICE, (shapes.DEVICE, name, device))
+            if device != known[2]:
+                shapes.refuse(name, device, known)
         elif field == "heads" and x is not None:
             sizes = (x,)
         elif x is None or kind is Scale:
@@ -184,12 +185,11 @@ def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
                 if size == 1:
                     continue
                 letter = letter[2:]
-            known = of_call if letter in shapes.OF_CALL else of_term
-            key = f"{letter} {'.'.join(name)}" if letter == "h|g" else letter
-            if key not in known:
-                known[key] = name, size
-            elif size != known[key][1]:
-                shapes.refuse(letter, name, size, *known[key])
+            bound = of_call if letter in shapes.OF_CALL else of_term
+            key = (letter, name) if letter == "h|g" else letter
+            known = bound.setdefault(key, (letter, name, size))
+            if size != known[2]:
+                shapes.refuse(name, size, known)
 
 
 def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibility) -> None:
@@ -203,11 +203,11 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
         q, k = positions.one_axis("a distance")
         if isinstance(term, Slope):
             continue
-        name = type(term).__name__
         if q.is_floating_point() or k.is_floating_point():
             raise PositionsError(
-                f"{name} holds one value per whole distance, but positions are float64: give int64 "
-                "positions, or take an encoding of real distances, as ALiBi, KERPLE and Rotary are"
+                f"{type(term).__name__} holds one value per whole distance, but positions are "
+                "float64: give int64 positions, or take an encoding of real distances, as ALiBi, "
+                "KERPLE and Rotary are"
             )
         if not isinstance(term, Network) and term.saturates:
             continue
@@ -216,7 +216,7 @@ def check_distances(terms: Sequence[Term], positions: Positions, seen: Visibilit
         past_only, reach = seen.past_only and positions.unit_step, positions.reach
         if reach is None or past < reach[0] or future < (0 if past_only else reach[1]):
             raise PositionsError(
-                f"{name} holds distances from {-past} to {future} and does not "
+                f"{type(term).__name__} holds distances from {-past} to {future} and does not "
                 f"saturate, but positions reach up to {None if reach is None else reach[0]}: "
                 "build the table for Positions of this extent"
             )

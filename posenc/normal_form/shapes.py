@@ -129,10 +129,10 @@ _TOLD = (*WORDS, *INDICES, DenseBias, Mask, Zones, ChunkZones)
 _TERMS, _RULES = get_args(Term), get_args(MaskRule)
 OF_TENSORS = tuple(kind for kind in _TERMS if kind not in _TOLD)
 
-# A letter or DEVICE, the tensor that was made for this size, and the size.
-MadeFor = tuple[str, str, int]
-# By letter, of which term and tensor a size is, and the size.
-Bound = dict[str, tuple[tuple[str, ...], int]]
+# A letter or DEVICE, the term and its tensor that was made for this size, and the size.
+MadeFor = tuple[str, tuple[str, ...], int]
+# By letter, and of `h|g` by the tensor too.
+Bound = dict[str | tuple[str, tuple[str, ...]], MadeFor]
 
 
 def check(term: object) -> None:
@@ -179,9 +179,8 @@ def refuse_type(name: tuple[str, str], x: object, letters: tuple[str, ...]) -> N
     raise ShapeError(f"{'.'.join(name)} is a {type(x).__name__}: give a tensor of shape {letters}")
 
 
-def refuse(
-    letter: str, name: tuple[str, ...], size: int, other: tuple[str, ...], expected: int
-) -> NoReturn:
+def refuse(name: tuple[str, ...], size: int, known: MadeFor) -> NoReturn:
+    letter, other, expected = known
     what = (OF_CALL | OF_TERM | {DEVICE: "device"})[letter]
     raise ShapeError(
         f"{'.'.join(name)} was made for {_told(letter, size)}, but {'.'.join(other)} for "
@@ -189,11 +188,11 @@ def refuse(
     )
 
 
-def refuse_call(letter: str, name: str, size: int, found: int) -> NoReturn:
+def refuse_call(letter: str, name: tuple[str, ...], size: int, found: int) -> NoReturn:
     tensor, advice = ADVICE[letter]
     has = "is on" if letter == DEVICE else "has"
     raise ShapeError(
-        f"{name} was made for {_told(letter, size)}, but {tensor} {has} "
+        f"{'.'.join(name)} was made for {_told(letter, size)}, but {tensor} {has} "
         f"{_told(letter, found, False)}: {advice.format(found)}"
     )
 

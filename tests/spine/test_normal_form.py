@@ -109,7 +109,7 @@ def test_masks_collapse_and_terms_of_a_kind_are_one() -> None:
     assert form.inside_table is None
     assert form.table.values.shape == (6, 13)
     assert form.features == {Feature.TABLE, Feature.MASK}
-    made = "DistanceTable.values"
+    made = "DistanceTable", "values"
     assert form.made_for == (("device", made, -1), ("h", made, 6))
 
 

@@ -41,6 +41,23 @@ def test_what_a_cuda_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch)
     assert [kept_for(form, "_some", (), compute) for _ in range(2)] == [3, 3]
 
 
+def test_what_settings_alone_say_is_not_kept_of_a_cuda_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is read then but numbers: what is made lies where the graph is captured."""
+    rotary, made = pe.Rotary(4), []
+
+    def compute() -> torch.Tensor:
+        made.append(torch.ones(2))
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch_modes, "captured", lambda tensors: any(x is made[0] for x in tensors))
+        kept_for(rotary, "_some", (), compute, ())
+    kept_for(rotary, "_some", (), compute, ())
+    assert kept_for(rotary, "_some", (), compute, ()) is made[1]
+
+
 def test_what_is_kept_belongs_to_one_value() -> None:
     count = _Count(3, [])
     assert count.twice == 6

@@ -63,7 +63,7 @@ FAULTS = [
     ),
     Fault(
         "the gradient of a learned table lost",
-        "posenc.encodings.t5:T5Bias.biases",
+        "posenc.encodings.t5:T5Bias._of_buckets",
         "self.weight.T",
         "self.weight.detach().T",
         t5,
@@ -128,7 +128,7 @@ FAULTS = [
     ),
     Fault(
         "the bias multiplied by its compression ratio",
-        "posenc.encodings.sandwich:Sandwich.biases",
+        "posenc.encodings.sandwich:Sandwich._by_head",
         "product / eighths",
         "product * eighths",
         lambda: pe.Sandwich(4),
