@@ -148,17 +148,15 @@ def sizes_of(terms: Sequence[Term], positions: Positions) -> tuple[shapes.MadeFo
 
     Raises ShapeError where two tensors of the terms, or one and the positions, are of other sizes.
     """
-    told = ("the positions",)
-    tq, tk = ("tq", told, positions.q_len), ("tk", told, positions.k_len)
-    of_call: shapes.Bound = {"tq": tq, "tk": tk}
+    at = ("the positions",)
+    of_call: shapes.Bound = {"tq": ("tq", at, positions.q_len), "tk": ("tk", at, positions.k_len)}
     for term in terms:
         of_term: shapes.Bound = {}
         parts = turns_in(term).values() if isinstance(term, (Zones, ChunkZones)) else [term]
         for part in parts:
             # Keys turn once for all that ChunkZones turn queries by, and once for each of Zones.
             _bind(part, of_call, {} if isinstance(term, Zones) else of_term)
-    del of_call["tq"], of_call["tk"]
-    return tuple(of_call.values())
+    return tuple(of_call.values())[2:]
 
 
 def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
@@ -185,6 +183,8 @@ def _bind(term: Term, of_call: shapes.Bound, of_term: shapes.Bound) -> None:
                 if size == 1:
                     continue
                 letter = letter[2:]
+            if size == 0 and letter in shapes.FILLED:
+                shapes.refuse_empty(name, tuple(sizes))
             bound = of_call if letter in shapes.OF_CALL else of_term
             key = (letter, name) if letter == "h|g" else letter
             known = bound.setdefault(key, (letter, name, size))

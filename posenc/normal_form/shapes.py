@@ -56,6 +56,8 @@ OF_TERM = {
     "t_k": "keys",
     "u": "hidden units",
 }
+# A look-up beyond the ends of a table takes its last entry, and there must be one.
+FILLED = "n", "rows"
 # Which tensor has them, and what helps where it has others.
 ADVICE = {
     "b": ("q", "give one row, or one for each batch entry"),
@@ -177,6 +179,12 @@ def refuse_made(encoding: object, made: object) -> NoReturn:
 
 def refuse_type(name: tuple[str, str], x: object, letters: tuple[str, ...]) -> NoReturn:
     raise ShapeError(f"{'.'.join(name)} is a {type(x).__name__}: give a tensor of shape {letters}")
+
+
+def refuse_empty(name: tuple[str, ...], sizes: tuple[int, ...]) -> NoReturn:
+    raise ShapeError(
+        f"{'.'.join(name)} has shape {sizes}, which holds nothing: give one entry or more"
+    )
 
 
 def refuse(name: tuple[str, ...], size: int, known: MadeFor) -> NoReturn:

@@ -168,6 +168,24 @@ def test_what_is_said(terms: Any, said: str) -> None:
         attend(*inputs(SIZES, drawing()), terms)
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        t.DistanceTable(torch.zeros(6, 0), 0, saturates=True),
+        t.GatherTable(torch.zeros(1, 0, 8), 0, side="q", saturates=True),
+        t.ValueTable(torch.zeros(1, 0, 8), 0, saturates=True),
+        t.GatherTable(torch.ones(1, 2, 8), 0, "q", row_of=torch.arange(0), saturates=True),
+        t.CountTable(torch.zeros(1, 0, 8)),
+        t.GridTable(torch.zeros(6, 0), torch.arange(3)[None], torch.arange(7)[None], 0),
+    ],
+    ids=lambda term: type(term).__name__,
+)
+def test_an_empty_table_is_refused(term: t.Term) -> None:
+    """A kernel would read beside it: beyond its ends a table stays at its last entry."""
+    with pytest.raises(ShapeError, match=r"\w+\.\w+ has shape \(.*0.*, which holds nothing: give"):
+        pe.lower(term, Positions.build(3, 7, causal=True))
+
+
 def test_a_sink_of_a_layer_is_one_of_its_heads() -> None:
     lowered = pe.lower(pe.ALiBi(6), Positions.build(3, 7, causal=True))
     with pytest.raises(ShapeError, match=r"SinkLogit\.values was made for 5 heads, but Slope"):
