@@ -116,9 +116,10 @@ def _heads(terms: tuple[Term, ...]) -> int:
 
 def _per_head(term: Term) -> list[tuple[str, Tensor, int]]:
     """The tensors of a term that may have heads, by name, and where."""
-    turns = turns_in(term).values()
+    # Asked of the dict, for torch.compile takes an empty values() for true.
+    turns = turns_in(term)
     if turns:
-        return [found for turn in turns for found in _per_head(turn)]
+        return [found for turn in turns.values() for found in _per_head(turn)]
     fields = ((name, getattr(term, name), axis) for name, axis in _AXES.get(type(term), {}).items())
     return [(name, x, axis) for name, x, axis in fields if isinstance(x, Tensor)]
 

@@ -69,6 +69,16 @@ def test_what_all_heads_share_is_not_made_again() -> None:
     assert heads_of(lowered, 2, 2) is lowered
 
 
+@pytest.mark.graph
+@pytest.mark.parametrize("encoding", [pe.ALiBi(6), pe.LearnedRotary(10, heads=6), pe.T5Bias(6)])
+def test_a_graph_cuts_heads_as_a_call_does(encoding: pe.Encoding) -> None:
+    def part(x: Tensor) -> Tensor:
+        return attend(x, x, x, heads_of(lower(encoding, 7, causal=True), 2, 3))
+
+    x = drawing()(2, 3, 7, 10).float()
+    torch.testing.assert_close(torch.compile(part, backend="eager", fullgraph=True)(x), part(x))
+
+
 def test_ranges_that_do_not_fit_say_why() -> None:
     lowered = lower(pe.ALiBi(6), 7)
     with pytest.raises(ShapeError, match=r"first=4, count=3\): the terms have 6 heads"):
