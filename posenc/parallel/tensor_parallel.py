@@ -16,8 +16,9 @@ from torch.distributed.tensor.parallel import (
 
 from posenc.encoding import Context
 from posenc.encoding_lists import owned
-from posenc.errors import ShapeError
-from posenc.lowering import Lowered, lower
+from posenc.errors import ShapeError, UnsupportedError
+from posenc.joint_payload import keeps
+from posenc.lowering import Lowerable, Lowered, flatten, lower
 from posenc.model import Attention, Transformer
 from posenc.parallel.heads import heads_of
 from posenc.terms import Term, turns_in
@@ -32,7 +33,9 @@ def split_heads(model: Transformer, mesh: DeviceMesh) -> Transformer:
     and cut to the rank's heads, and what the heads of all ranks say of a parameter is summed in
     the backward pass, so that every rank has its whole gradient. Give each rank the same tokens.
 
-    Raises ShapeError where ranks do not divide the heads.
+    Raises ShapeError where ranks do not divide the heads. A model that is cut decodes with caches,
+    but where an encoding keeps a payload of every token (gates, PaTH): there it raises
+    UnsupportedError.
 
     Example: `split_heads(model, init_device_mesh("cuda", (8,), mesh_dim_names=("tp",)))`.
 
@@ -69,9 +72,12 @@ class _Own:
         lowered = args[1] if len(args) > 1 else None
         if not isinstance(lowered, Lowered):
             memory = kwargs.get("memory")
+            encoding = owned(attention.encodings) if lowered is None else lowered
+            if kwargs.get("cache") is not None:
+                _refuse_payloads(encoding)
             own = (self._projector(attention.query), self._projector(attention.key))
             lowered = lower(
-                owned(attention.encodings) if lowered is None else lowered,
+                encoding,
                 x.shape[1] if kwargs.get("positions") is None else kwargs["positions"],
                 causal=attention.causal,
                 context=Context(x if memory is None else memory, None, *own),
@@ -89,6 +95,15 @@ class _Own:
             return rows.repeat_interleave(self.heads // rows.shape[0], dim=0)
 
         return to_heads
+
+
+def _refuse_payloads(encoding: Lowerable) -> None:
+    """Raise UnsupportedError for what a cache would keep: terms that come lowered bring none."""
+    for part in filter(keeps, flatten(encoding)):
+        raise UnsupportedError(
+            f"split_heads: {part!r} keeps a payload of every token, which caches of a model that "
+            "is cut by heads do not hold: leave the cache away, or decode with the whole model"
+        )
 
 
 def _summed(term: Term, mesh: DeviceMesh) -> Term:

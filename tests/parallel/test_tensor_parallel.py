@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
 import posenc as pe
-from posenc.errors import ShapeError
+from posenc.errors import ShapeError, UnsupportedError
 from posenc.parallel.tensor_parallel import split_heads
 
 pytestmark = pytest.mark.long
@@ -86,3 +86,35 @@ def all_refused() -> str:
 
 def test_heads_that_ranks_do_not_divide(pair: Pair) -> None:
     assert "over 2 ranks: heads=3 is no multiple" in pair(all_refused)[0]
+
+
+def decoded(name: str, ranks: int) -> Tensor | str:
+    """The logits of a prompt and of two steps behind it, or why there are none."""
+    torch.manual_seed(0)
+    model = pe.Transformer(11, DIM, 2, HEADS, of(name), max_length=LENGTH)
+    if ranks > 1:
+        split_heads(model, init_device_mesh("cpu", (ranks,)))
+    caches = [pe.Cache("raw") for _ in model.blocks]
+    tokens = torch.randint(11, (3, LENGTH), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        try:
+            parts = [model(part, caches=caches) for part in tokens.split([LENGTH - 2, 1, 1], 1)]
+        except UnsupportedError as error:
+            return str(error)
+    return torch.cat(parts, dim=1)
+
+
+def all_decoded(names: list[str]) -> list[Tensor | str]:
+    return [decoded(name, ranks=2) for name in names]
+
+
+def test_decoding_with_half_of_the_heads(pair: Pair) -> None:
+    names = ["t5", "rotary", "cope", "deberta", "learned"]
+    for found in pair(all_decoded, names):
+        for name, got in zip(names, found, strict=True):
+            torch.testing.assert_close(got, decoded(name, ranks=1), rtol=1e-4, atol=1e-6)
+
+
+def test_a_cache_that_would_have_to_keep_payloads(pair: Pair) -> None:
+    for found in pair(all_decoded, ["forget_gate", "path", "cable"]):
+        assert all("keeps a payload of every token" in told for told in found)
