@@ -183,8 +183,8 @@ def encodings(language: Language) -> str:
         if added is None or not (added.held or added.whole or added.beside is None):
             continue
         beside = words["refused"] if added.beside is None else said(added.beside)
-        needs = words["counts"] if added.beside is None else ""
-        needs = words["sums"] if kind.payload_adds else needs
+        sums = words["sums"] if kind.payload_adds else ""
+        needs = words["counts"] if added.beside is None else sums
         rows.append([f"`{name}`", said(added.held), beside, said(added.whole), needs])
     return table(rows)
 

@@ -75,8 +75,9 @@ def ring_attend(
     parameters are those of this rank's queries and what its keys gave to others: sum them over
     ranks, as for any data that is split.
 
-    Raises UnsupportedError for CoPE, whose counts go over the keys of all ranks, and for numbers
-    that are given for pairs (FIRE of explicit positions), ShapeError for tensors that are no part
+    Raises UnsupportedError for CoPE, whose counts go over the keys of all ranks, for payloads that
+    do not add up (PaTH, SelectiveRotary's convolution), and for numbers that are given for pairs
+    (FIRE of explicit positions, KERPLE of fractional ones), ShapeError for tensors that are no part
     of these positions, PositionsError where the plan cannot cut them.
 
     Source: Liu et al. 2023, arXiv:2310.01889 (Ring Attention); Brandon et al. 2023,

@@ -84,3 +84,13 @@ def test_what_encodings_add_grows_as_the_page_has_it(name: str) -> None:
     encoding: Encoding = kind.for_model(**sizes, causal=True)
     assert shard_costs._held(encoding, 2048, 4) == added.held
     assert shard_costs._whole(encoding, 2048, 1) == added.whole
+
+
+def test_the_pages_name_what_a_ring_refuses() -> None:
+    layer = cost.Layer(32, heads=2, key_heads=2, head_dim=8)
+    kinds = [kind for kind in pe.encodings().values() if kind.embed is Encoding.embed]
+    refused = [kind for kind in kinds if shard_costs.measured(kind, layer, 2).beside is None]
+    assert pe.PaTH in refused
+    for language in ("en", "zh"):
+        text = (DOCS / language / "howto" / "ring.md").read_text()
+        assert not [kind for kind in refused if text.count(kind.__name__) < 2]
