@@ -45,8 +45,8 @@ class Cache:
             "raw" keeps keys as given and turns all of them at each step; a term that reads keys
             unturned, two zones, or factors that grow with position need it
     length  the length up to which tokens will be decoded; encodings whose angles depend on length
-            (DynamicNTK, LongRoPE) are fixed to it, and cannot be decoded without it: with several
-            layers no policy makes growing lengths equal the full forward
+            (DynamicNTK, DynamicYaRN, LongRoPE) are fixed to it, and cannot be decoded without it:
+            with several layers no policy makes growing lengths equal the full forward
 
     Cached decoding equals the full forward for every encoding that it accepts, with the same
     encoding at each step. Where the first call was padded or packed, later ones need no positions:
