@@ -15,7 +15,8 @@ from posenc.errors import ConfigError, UnsupportedError
 from posenc.lowering import Lowerable, check_fits, embeds_only
 from posenc.models.attach.attachment import Attachment, Mark
 from posenc.models.attach.body import Body
-from posenc.models.attach.entry import entry, unwrapped
+from posenc.models.attach.distributed import Distributed
+from posenc.models.attach.entry import check_device, entry, unwrapped
 from posenc.models.attach.given import ReadGiven, Unreplaced, check_chosen
 from posenc.models.attach.once import left_to_model, own_temperature
 from posenc.models.attach.record import (
@@ -52,8 +53,9 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
     of it: of a model that was saved so, attach(model) brings the encoding back. A model that has
     posenc already gets the new encoding in place of the old; after an error it has none.
 
-    Raises UnsupportedError for a model that no route leads into and for an encoding that its code
-    has no room for, and says why; UnknownNameError and ConfigError as `read` does, and ConfigError
+    Raises UnsupportedError for a model that no route leads into, for an encoding that its code has
+    no room for and for one that learns what a DistributedDataParallel around the model would not
+    sum, and says why; UnknownNameError and ConfigError as `read` does, and ConfigError
     without an encoding where another model that has posenc shares the config.
 
     Example:
@@ -61,9 +63,10 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         model = AutoModelForCausalLM.from_pretrained(folder)
         print(posenc.attach(model))
     """
+    distributed = Distributed(model)
     detach(model)
     model = unwrapped(model)
-    _check_device(model)
+    check_device(model)
     family, body = entry(model)
     _check_ready(body)
     record = record_of(model) if encoding is None else None
@@ -80,6 +83,7 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         else:
             chosen = restored(record or {}) if encoding is None else _chosen(body, encoding)
             layers = _checked(body, chosen)
+            distributed.check(part for parts in layers for part in parts)
             _own_parameters(body, layers, attachment, saved=encoding is None)
         register()
         family.enter(body, attachment)
@@ -91,19 +95,8 @@ def attach(model: Any, encoding: Choice = None, *, raw_keys: bool = False) -> At
         raise
     vars(model)["_posenc"] = attachment
     attachment.at_leaving(partial(delattr, model, "_posenc"))
+    distributed.list_buffers()
     return attachment
-
-
-def _check_device(model: Any) -> None:
-    # What accelerate keeps on the processor or on disk is brought to the one device that computes.
-    places = dict.fromkeys(getattr(model, "hf_device_map", {}).values())
-    devices = [place for place in places if str(place) not in ("cpu", "disk")]
-    if len(devices) > 1:
-        raise UnsupportedError(
-            f"attach({type(model).__name__}) with layers on {', '.join(map(str, devices))}: what a "
-            "forward pass says of positions is made once, for one device; load the model on one, "
-            "device_map={'': 0} say"
-        )
 
 
 def detach(model: Any) -> None:
