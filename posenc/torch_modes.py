@@ -138,7 +138,7 @@ def kept_for(
 ) -> _T:
     """What is computed of a frozen value with `tensors` and of settings; the latest is kept.
 
-    tensors  those of the value that are read; None: any of them; none of what settings alone say
+    tensors  those of the value that are read; None: any of them
 
     It is computed anew where one of the tensors was written to or given other memory, and in
     graphs. What has a gradient is never kept, for a second backward pass would find its graph
@@ -161,12 +161,27 @@ def kept_for(
     else:
         value = compute()
     parts = value if isinstance(value, tuple) else (value,)
-    made = [x for x in parts if isinstance(x, Tensor)]
-    learns = differentiates and any(x.requires_grad for x in made)
+    learns = differentiates and any(isinstance(x, Tensor) and x.requires_grad for x in parts)
     # What a CUDA graph captures has no numbers before it is replayed.
-    if not learns and not captured((*tensors, *made)):
+    if not learns and not captured(tensors):
         owner.__dict__[name] = key, value
     return value
+
+
+def settled(
+    owner: Any,
+    name: str,
+    settings: tuple[Any, ...],
+    device: torch.device,
+    compute: Callable[[], _T],
+) -> _T:
+    """What settings alone say, on this device; the latest is kept with its owner.
+
+    A CUDA graph has its own, for it reads the same memory when others have come since.
+    """
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return compute()
+    return kept_for(owner, name, (*settings, device), compute, ())
 
 
 def captured(tensors: Iterable[Tensor]) -> bool:

@@ -11,7 +11,7 @@ from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tag
 from posenc.errors import PositionsError, SettingError, even, is_whole, one_of, positive
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Term, Zones
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import settled
 
 Angles = Float64[Tensor, "#b #h t r"]
 
@@ -118,8 +118,8 @@ class RotaryEncoding(Encoding):
 
     def theta(self, device: torch.device) -> Float64[Tensor, "r"]:
         """Radians per token of each pair before any scaling, kept for the tokens to come."""
-        settings = self.base, self.rotated_dim, device
-        return kept_for(self, "_theta", settings, lambda: geometric(*settings), ())
+        settings = self.base, self.rotated_dim
+        return settled(self, "_theta", settings, device, lambda: geometric(*settings, device))
 
     def rotation(self, positions: Positions) -> Rotate:
         """One rotation of queries and keys, whose angles are made once for shared positions."""

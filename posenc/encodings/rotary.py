@@ -23,7 +23,7 @@ from posenc.encodings.scaling import (
 from posenc.errors import SettingError
 from posenc.positions import Positions, one_axis
 from posenc.terms import Layout, Rotate, Scale, Term
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import settled
 
 
 class Rotary(RotaryEncoding):
@@ -138,8 +138,8 @@ class Rotary(RotaryEncoding):
         # An own class may read more than the settings.
         if type(self).frequencies is not Rotary.frequencies:
             return self.frequencies(None, device)
-        settings = self.base, self.rotated_dim, self._rule, device
-        return kept_for(self, "_by_token", settings, lambda: self.frequencies(None, device), ())
+        settings = self.base, self.rotated_dim, self._rule
+        return settled(self, "_by_token", settings, device, lambda: self.frequencies(None, device))
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         return -at.distance()[..., None] * self.reference_frequencies(at)

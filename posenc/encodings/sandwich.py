@@ -8,7 +8,7 @@ from posenc.encoding import Encoding, Pairs
 from posenc.encodings._distance import DistanceBias, Distances
 from posenc.encodings._rotary import geometric
 from posenc.errors import even, one_of, positive
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import settled
 
 
 class Sandwich(DistanceBias):
@@ -54,13 +54,13 @@ class Sandwich(DistanceBias):
             return super().table(past, future, dtype, device)
         # Of twice as many as are needed, for while decoding they are one more with each token.
         far = 1 << max(past, future, 31).bit_length()
-        settings = self.heads, self.dim, self.base, self.centered, far, device
+        settings = self.heads, self.dim, self.base, self.centered, far
 
         def computed() -> tuple[Tensor, Tensor]:
             ahead = self._product(torch.arange(far + 1, device=device))
             return torch.cat((ahead[1:].flip(0), ahead)), self._eighths(device)
 
-        product, eighths = kept_for(self, "_tables", settings, computed, ())
+        product, eighths = settled(self, "_tables", settings, device, computed)
         return self._by_head(product[far - past : far + future + 1], eighths, dtype)
 
     def _product(self, distance: Distances) -> Float64[Tensor, "n"]:

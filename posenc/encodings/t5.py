@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from posenc.encoding import Encoding, Pairs, Tags
 from posenc.encodings._distance import DistanceBias
 from posenc.errors import SettingError, one_of, whole
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import settled
 
 
 class T5Bias(DistanceBias):
@@ -83,12 +83,12 @@ class T5Bias(DistanceBias):
         # An own class may count otherwise.
         if type(self) is not T5Bias:
             return super().table(past, future, dtype, device)
-        settings = self.buckets, self.max_distance, self.bidirectional, past, future, device
+        settings = self.buckets, self.max_distance, self.bidirectional, past, future
 
         def buckets() -> Tensor:
             return self.bucket(torch.arange(-past, future + 1, device=device))
 
-        return self._of_buckets(kept_for(self, "_buckets", settings, buckets, ()))
+        return self._of_buckets(settled(self, "_buckets", settings, device, buckets))
 
     def _of_buckets(self, bucket: Int[Tensor, "n"]) -> Float[Tensor, "h n"]:
         # By the second index, so that the table comes laid out by head.

@@ -10,7 +10,7 @@ from posenc.encodings._rotary import RotaryEncoding, angle, rotated_dot
 from posenc.errors import positive
 from posenc.positions import Positions
 from posenc.terms import Layout, Rotate
-from posenc.torch_modes import kept_for
+from posenc.torch_modes import settled
 
 
 class XPos(RotaryEncoding):
@@ -68,8 +68,7 @@ class XPos(RotaryEncoding):
             zeta = torch.arange(0, self.dim, 2, dtype=torch.float64, device=device).div_(self.dim)
             return zeta.add_(self.gamma).div_(1 + self.gamma).log_().div_(self.scale_base)
 
-        settings = self.dim, self.gamma, self.scale_base, device
-        return kept_for(self, "_fading", settings, computed, ())
+        return settled(self, "_fading", (self.dim, self.gamma, self.scale_base), device, computed)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back, pairs = -at.distance(), self.dim // 2

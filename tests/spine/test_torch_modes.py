@@ -7,7 +7,7 @@ import torch
 
 import posenc as pe
 from posenc import torch_modes
-from posenc.torch_modes import altered, autocast_off, kept, kept_for
+from posenc.torch_modes import altered, autocast_off, kept, kept_for, settled
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,19 @@ def test_what_a_cuda_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch)
     assert [kept_for(form, "_some", (), compute) for _ in range(2)] == [3, 3]
 
 
-def test_what_settings_alone_say_is_not_kept_of_a_cuda_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing is read then but numbers: what is made lies where the graph is captured."""
-    rotary, made = pe.Rotary(4), []
+def test_a_cuda_graph_has_its_own_of_what_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would read the memory of what was kept after that is gone."""
+    rotary, made, device = pe.Rotary(4), [], torch.device("cuda")
 
-    def compute() -> torch.Tensor:
-        made.append(torch.ones(2))
-        return made[-1]
+    def compute() -> int:
+        made.append(1)
+        return len(made)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(torch_modes, "captured", lambda tensors: any(x is made[0] for x in tensors))
-        kept_for(rotary, "_some", (), compute, ())
-    kept_for(rotary, "_some", (), compute, ())
-    assert kept_for(rotary, "_some", (), compute, ()) is made[1]
+    found = []
+    for capturing in (False, True, True, False):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=capturing: now)
+        found.append(settled(rotary, "_some", (), device, compute))
+    assert found == [1, 2, 3, 1]
 
 
 def test_what_is_kept_belongs_to_one_value() -> None:
