@@ -213,11 +213,11 @@ def _put_into_layers(
     for module, parts, layer, kind in each:
         before = turned[kind] if turned[kind] in parts else None
         rest = tuple(part for part in parts if part is not before)
-        if body.reorders and any(map(_turns, rest)):
+        if any(map(_turns, rest)) and (why := body.turns_itself):
             raise UnsupportedError(
-                f"attach({type(body.model).__name__}, raw_keys={raw_keys}): its code takes pairs "
-                f"of neighbours apart before it turns them, so that {rest} cannot turn them later; "
-                "give what cos and sin of each token can do, and leave raw_keys away"
+                f"attach({type(body.model).__name__}, raw_keys={raw_keys}): its code {why}, so "
+                f"that {rest} cannot turn queries and keys later; give what cos and sin of each "
+                "token can do, and leave raw_keys away"
             )
         plan = plans.setdefault(tuple(map(id, rest)), Plan(len(plans), rest, passes))
         module.posenc_plan = plan

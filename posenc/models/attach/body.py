@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
+from dis import get_instructions
+from inspect import signature, unwrap
 from typing import Any
 
 from torch import nn
@@ -53,10 +54,15 @@ class Body:
         return rotary.settings.get("layout", "half") if rotary else None
 
     @property
-    def reorders(self) -> bool:
-        """Whether the code reorders a head's dimensions where it turns them (DeepSeek-V3)."""
+    def turns_itself(self) -> str:
+        """Why queries and keys cannot be turned behind the model's code; empty where they can."""
         code = sys.modules[type(self.attentions[0]).__module__]
-        return self.layout == "interleaved" and hasattr(code, "apply_rotary_pos_emb_interleave")
+        if self.layout == "interleaved" and hasattr(code, "apply_rotary_pos_emb_interleave"):
+            # DeepSeek-V3's.
+            return "takes pairs of neighbours apart before it turns them"
+        if _weighs_turned(self.attentions[0], self.layers[0].head_dim):
+            return "has a weight for each dimension of a head behind their rotation"
+        return ""
 
     def weights_of_table(self) -> list[str]:
         """How the names of the weights of the table of positions end in files."""
@@ -115,6 +121,17 @@ def _number(module: nn.Module) -> int | None:
     if crosses or not name.endswith("Attention") or not hasattr(module, "is_causal"):
         return None
     return number if isinstance(number, int) else None
+
+
+def _weighs_turned(attention: nn.Module, head_dim: int) -> bool:
+    """Whether the code norms what it has turned, by a weight for each dimension (HunYuan)."""
+    names = [str(x.argval) for x in get_instructions(unwrap(type(attention).forward))]
+    turns = [i for i, name in enumerate(names) if name.startswith("apply_") and "rotary" in name]
+    behind = names[turns[-1] :] if turns else []
+    return any(
+        name in behind and any(x.shape == (head_dim,) for x in module.parameters())
+        for name, module in attention.named_children()
+    )
 
 
 def _is_rotary(module: nn.Module) -> bool:

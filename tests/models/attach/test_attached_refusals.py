@@ -145,3 +145,18 @@ def test_a_model_spread_over_devices_is_refused() -> None:
     # Offloaded layers come to the device that computes.
     model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "cpu", "lm_head": "disk"}
     pe.attach(model)
+
+
+@pytest.mark.parametrize("model_type", ["hunyuan_v1_dense", "hunyuan_v1_moe"])
+def test_what_is_weighed_behind_its_rotation_is_not_turned_later(model_type: str) -> None:
+    """HunYuan's weights of dimensions would come before the rotation: other scores."""
+    experts = {"num_experts": 2, "moe_topk": 1} if model_type.endswith("moe") else {}
+    family = Family(model_type, experts)
+    model, expected = family.build(), logits(family.build(), text())
+    zones = pe.SelfExtend(8, window=4, group=2)
+    for asked, raw_keys in ((None, True), (zones, False), ([pe.Rotary(8), pe.NoPE()], True)):
+        with pytest.raises(UnsupportedError, match="a weight for each dimension of a head behind"):
+            pe.attach(model, asked, raw_keys=raw_keys)
+        assert torch.equal(logits(model, text()), expected)
+    assert "cos and sin" in str(pe.attach(model, [pe.Rotary(8), pe.SlidingWindow(64)]))
+    torch.testing.assert_close(logits(model, text()), expected, rtol=0, atol=1e-4)
