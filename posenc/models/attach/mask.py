@@ -42,16 +42,17 @@ def posenc_mask(
         return attention_mask
     function = causal_mask_function if mask_function is None else mask_function
     sizes = (batch_size, q_length, kv_length, q_offset, kv_offset, function)
+    if attention_mask is not None and not _padded(attention_mask):
+        attention_mask = None
     if use_vmap or function.__name__ not in _BY_RULE:
         seen = sdpa_mask(
             *sizes, attention_mask, allow_is_causal_skip=False, use_vmap=use_vmap, device=device
         )
-        return Sight(slots(*sizes[1:5], device), seen=seen)
+        # Sinks and lengths are counted from the first real token here, too.
+        return Sight(slots(*sizes[1:5], device, attention_mask=attention_mask), seen=seen)
     causal = "allow_is_bidirectional_skip" not in told
     # Of both sides it reaches `local_size` tokens far; behind, the token itself is counted.
     window = local_size if local_size is None or causal else local_size + 1
-    if attention_mask is not None and not _padded(attention_mask):
-        attention_mask = None
     documents = chunk = None
     if function.__name__ == "and_mask":
         begins = _begins(function, batch_size, kv_length, kv_offset, device)

@@ -84,11 +84,11 @@ def test_a_mask_of_every_pair(name: str, kind: str) -> None:
     assert_differ(made, logits(ours, IDS), "not all pairs are seen")
 
 
-def by_function(model: Any, **functions: Any) -> Tensor:
+def by_function(model: Any, ids: Tensor, **functions: Any) -> Tensor:
     """Logits under what create_causal_mask makes of functions of the user."""
     from transformers.masking_utils import create_causal_mask
 
-    embeddings = model.get_input_embeddings()(IDS)
+    embeddings = model.get_input_embeddings()(ids)
     mask = create_causal_mask(
         config=model.config,
         inputs_embeds=embeddings,
@@ -96,7 +96,7 @@ def by_function(model: Any, **functions: Any) -> Tensor:
         past_key_values=None,
         **functions,
     )
-    return logits(model, IDS, attention_mask=mask, use_cache=False)
+    return logits(model, ids, attention_mask=mask, use_cache=False)
 
 
 PADDED = torch.ones(2, LENGTH, dtype=torch.long).index_fill(1, torch.tensor([LENGTH - 1]), 0)
@@ -120,10 +120,28 @@ FUNCTIONS = {
 @pytest.mark.parametrize("functions", FUNCTIONS)
 def test_functions_of_the_user(functions: str) -> None:
     theirs, ours = FAMILIES["llama"].pair()
-    made, expected = (by_function(x, **FUNCTIONS[functions]) for x in (ours, theirs))
+    made, expected = (by_function(x, IDS, **FUNCTIONS[functions]) for x in (ours, theirs))
     real = slice(0, LENGTH - 1)
     assert_same(made[:, real], expected[:, real])
     assert_differ(made[:, real], logits(ours, IDS)[:, real], "more or less is seen")
+
+
+COUNTED = {
+    "sinks": [pe.Rotary(8), pe.SlidingWindow(4), pe.Sinks(2)],
+    "a length": pe.Rotary(8, base=100.0, scaling=pe.DynamicNTK(4.0, original_length=4)),
+}
+
+
+@pytest.mark.parametrize("encoding", COUNTED)
+def test_what_is_counted_from_the_first_token_leaves_padding_out(encoding: str) -> None:
+    """Beside images that see themselves too, where the mask is one of pairs."""
+    model, padding = FAMILIES["llama"].build(), 5
+    pe.attach(model, COUNTED[encoding])
+    mask = torch.ones_like(IDS)
+    mask[:, :padding] = 0
+    padded = by_function(model, IDS, block_sequence_ids=IMAGES, attention_mask=mask)
+    alone = by_function(model, IDS[:, padding:], block_sequence_ids=IMAGES[:, padding:])
+    assert_same(padded[:, padding:], alone)
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3", "mistral"])
