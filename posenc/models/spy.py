@@ -4,14 +4,16 @@ Letters: b batch, h heads, g key heads, t tokens, d head dimension, c model dime
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from posenc.errors import UnsupportedError
+from posenc.models.attach.interface import implementations
 
 _PREFIX = "posenc_spied_"
 
@@ -56,12 +58,20 @@ def spy(model: Any, **inputs: Any) -> Seen:
 def layers_of(model: Any) -> nn.ModuleList:
     """The layers of the stack that writes or reads text. Raises UnsupportedError for none."""
     count = model.config.get_text_config().num_hidden_layers
-    stacks = [x for x in model.modules() if isinstance(x, nn.ModuleList) and len(x) == count]
+    part = _part_of_text(model)
+    stacks = [x for x in part.modules() if isinstance(x, nn.ModuleList) and len(x) == count]
     if not stacks:
         raise UnsupportedError(
             f"{type(model).__name__} has no list of {count} layers, as many as its config tells"
         )
     return stacks[0]
+
+
+def _part_of_text(model: Any) -> nn.Module:
+    """Without a tower that sees, which may have as many layers, and numbers its attention too."""
+    kind = type(model.config.get_text_config())
+    parts = (x for x in model.modules() if type(getattr(x, "config", None)) is kind)
+    return next(parts, model)
 
 
 @contextmanager
@@ -78,33 +88,46 @@ def _given(layer: nn.Module, number: int, seen: Seen) -> Iterator[None]:
 
 @contextmanager
 def _spied(model: Any, seen: Seen) -> Iterator[None]:
-    """The model's own attention function and mask, with a look at what passes."""
+    """The attention functions and masks of each part of the model, with a look at what passes."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as MASKS
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as FUNCTIONS
 
-    own = model.config._attn_implementation
-
-    def attention(
-        module: nn.Module, q: Tensor, k: Tensor, v: Tensor, *args: Any, **told: Any
-    ) -> Any:
-        function: Callable[..., Any] = FUNCTIONS.get_interface(own, _eager_of(module))
-        out, weights = function(module, q, k, v, *args, **told)
-        number = getattr(module, "layer_idx", None)
-        if isinstance(number, int) and number not in seen.attended:
-            q, k, v, returned = (x.detach() for x in (q, k, v, out.transpose(1, 2)))
-            causal = bool(getattr(module, "is_causal", False))
-            seen.attended[number] = Attended(q, k, v, returned, told.get("scaling"), causal)
-        return out, weights
-
-    # Each has a name of its own, for masks are looked up by it too.
-    AttentionInterface.register(_PREFIX + own, attention)
-    AttentionMaskInterface.register(_PREFIX + own, MASKS[own])
-    model.set_attn_implementation(_PREFIX + own)
+    own = implementations(model.config)
+    of_text = {id(x) for x in _part_of_text(model).modules()}
+    for name in set(own.values()):
+        # Each has a name of its own, for masks are looked up by it too.
+        AttentionInterface.register(_PREFIX + name, partial(_attend, name, of_text, seen))
+        if name in MASKS:
+            AttentionMaskInterface.register(_PREFIX + name, MASKS[name])
+    model.set_attn_implementation({part: _PREFIX + name for part, name in own.items()})
     try:
         yield
     finally:
         model.set_attn_implementation(own)
+
+
+def _attend(
+    own: str,
+    of_text: Collection[int],
+    seen: Seen,
+    module: nn.Module,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *args: Any,
+    **told: Any,
+) -> Any:
+    """As the function of this name, and kept where a layer of text attends for the first time."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as FUNCTIONS
+
+    function: Callable[..., Any] = FUNCTIONS.get_interface(own, _eager_of(module))
+    out, weights = function(module, q, k, v, *args, **told)
+    number = getattr(module, "layer_idx", None) if id(module) in of_text else None
+    if isinstance(number, int) and number not in seen.attended:
+        q, k, v, returned = (x.detach() for x in (q, k, v, out.transpose(1, 2)))
+        causal = bool(getattr(module, "is_causal", False))
+        seen.attended[number] = Attended(q, k, v, returned, told.get("scaling"), causal)
+    return out, weights
 
 
 def _eager_of(module: nn.Module) -> Callable[..., Any]:

@@ -172,6 +172,62 @@ def test_an_encoder_is_looked_into_too() -> None:
     assert diagnosis.weights == ("embeddings.position_embeddings.weight",)
 
 
+def that_sees(layers: int) -> tuple[Any, dict[str, torch.Tensor]]:
+    """A Llama behind a tower of patches, and a text with an image for it."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    seen = {"model_type": "pixtral", "image_size": 16, "patch_size": 4, "head_dim": 8, **sizes}
+    config = transformers.LlavaConfig(
+        text_config={"model_type": "llama", **SIZES, **sizes, "num_key_value_heads": 4},
+        vision_config={**seen, "num_hidden_layers": layers},
+        image_token_index=96,
+        vision_feature_layer=-1,
+        vision_feature_select_strategy="full",
+    )
+    torch.manual_seed(0)
+    model = transformers.LlavaForConditionalGeneration(config).eval()
+    pixels = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    ids = IDS[:1].clamp(max=95).index_fill(1, torch.arange(4, 20), 96)
+    told = {"pixel_values": pixels, "image_sizes": torch.tensor([[16, 16]])}
+    return model, {"ids": ids, **told}
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_a_tower_that_sees_is_not_taken_for_the_text(layers: int) -> None:
+    """As many layers as the text's or fewer, and numbers of their own."""
+    model, pictured = that_sees(layers)
+    other = copy.deepcopy(model)
+    projection = other.model.language_model.layers[1].self_attn.v_proj
+    projection.weight.data[0] += 1
+    for told in ({"ids": IDS.clamp(max=95)}, pictured):
+        assert pe.diagnose_models(model, copy.deepcopy(model), **told).agree
+        assert pe.diagnose_models(model, other, **told).place == "layer 1, values"
+    blurred = copy.deepcopy(model)
+    blurred.model.vision_tower.transformer.layers[0].attention.v_proj.weight.data[0] += 1
+    assert pe.diagnose_models(model, blurred, **pictured).place == "embeddings"
+
+
+def test_each_part_attends_as_it_does_and_goes_on_so() -> None:
+    model, pictured = that_sees(2)
+    other = copy.deepcopy(model)
+    seeing_the_future(other.model.language_model)
+    parts = {"": "sdpa", "vision_config": "eager", "text_config": "sees_all"}
+    other.set_attn_implementation(parts)
+    assert pe.diagnose_models(model, other, **pictured).place == "layer 0, attention"
+    for name, own in parts.items():
+        part = getattr(other.config, name) if name else other.config
+        assert part._attn_implementation == own
+
+
+def test_an_attention_function_without_a_mask_is_found_out(trusted: Any) -> None:
+    other = copy.deepcopy(trusted)
+    seeing_the_future(other)
+    function = transformers.AttentionInterface._global_mapping["sees_all"]
+    transformers.AttentionInterface.register("forgot_its_mask", function)
+    other.set_attn_implementation("forgot_its_mask")
+    diagnosis = pe.diagnose_models(trusted, other, IDS)
+    assert (diagnosis.place, diagnosis.cause) == ("layer 0, attention", "causal mask")
+
+
 def test_models_of_other_sizes_are_refused(trusted: Any) -> None:
     small = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**{**SIZES, "num_hidden_layers": 2})

@@ -29,12 +29,12 @@ def _rotations(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]
 
 def _choose(body: Body, attachment: Attachment) -> None:
     """Make transformers' code call posenc, by the name that `register` gave it."""
-    before = _implementations(body.model.config)
+    before = implementations(body.model.config)
     body.model.set_attn_implementation(NAME)
     attachment.at_leaving(partial(body.model.set_attn_implementation, before))
 
 
-def _implementations(config: Any) -> dict[str, str]:
+def implementations(config: Any) -> dict[str, str]:
     """The attention of each part of a model, the whole by no name."""
     named = {name: getattr(config, name, None) for name in config.sub_configs}
     parts = {"": config, **{name: part for name, part in named.items() if part is not None}}
