@@ -178,7 +178,7 @@ DECODERS: Mapping[str, Decoder] = {
         with_base(10_000.0), layout="interleaved", sections=Sections((8, 12, 12))
     ),
     "internlm2": LLAMA,
-    "internlm3": LLAMA,
+    "internlm3": Decoder(with_base(10_000.0, max_position_embeddings=32_768)),
     "minicpm": LLAMA,
     "helium": Decoder(with_base(100_000.0, head_dim=128), layout="interleaved"),
     "apertus": Decoder(with_base(12_000_000.0)),

@@ -242,7 +242,7 @@ FAMILIES: Mapping[str, Family] = {
     "siglip": _nested("siglip_text_model", vision_config="siglip_vision_model"),
     "siglip2": _nested("siglip2_text_model", vision_config="siglip2_vision_model"),
     "dinov2": Family(read_vit, {"image_size": 224, "patch_size": 14}),
-    "dinov2_with_registers": Family(read_vit, {"image_size": 224, "patch_size": 14}),
+    "dinov2_with_registers": Family(read_vit, {"image_size": 224, "patch_size": 16}),
     "beit": Family(read_beit, {"image_size": 224, "patch_size": 16}),
     "swin": Family(read_swin, _SWIN),
     "swinv2": Family(read_swinv2, _SWIN),

@@ -141,7 +141,7 @@ TOWERS: Mapping[str, Tower] = {
         ),
     ),
     "qwen2_vl_vision": Tower({**_SIZES, "embed_dim": 1280}, width=("embed_dim",)),
-    "qwen2_5_vl_vision": Tower({**_SIZES, **_WINDOWS, "hidden_size": 1280}, windowed=True),
+    "qwen2_5_vl_vision": Tower({**_SIZES, **_WINDOWS, "hidden_size": 3584}, windowed=True),
     "exaone4_5_vision": Tower({**_SIZES, **_WINDOWS, "num_key_value_heads": 8}, windowed=True),
     "ernie4_5_vl_moe_vision": Tower({**_SIZES, "hidden_size": 1280}),
     "qwen3_vl_vision": Tower(

@@ -1,0 +1,46 @@
+"""A file that leaves a number out is read as one that has what transformers takes for it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from posenc.errors import ConfigError
+from posenc.models.read import read
+from posenc.models.read.families import FAMILIES
+from posenc.models.spec import PartSpec
+
+transformers = pytest.importorskip("transformers")
+# Files without key heads are older than these, and have as many as heads.
+OLDER = {"num_key_value_heads"}
+NAMES = set(FAMILIES) & set(transformers.CONFIG_MAPPING)
+# Sizes that nobody has trained: 96 heads of 42 dimensions, of which 21 would turn.
+NAMES.remove("glm4_moe")
+
+
+def told(values: dict[str, Any]) -> dict[str, PartSpec]:
+    """What is read, without the names of keys; a trained length may be unknown."""
+    return {
+        name: replace(
+            part,
+            layers=tuple(x if x is None else replace(x, sources={}) for x in part.layers),
+            sources={},
+        )
+        for name, part in read(values).parts.items()
+    }
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_what_is_left_out_is_as_in_transformers(name: str) -> None:
+    values = transformers.CONFIG_MAPPING[name]().to_dict()
+    whole = told(values)
+    for key in [x for x, value in values.items() if type(value) is int and x not in OLDER]:
+        try:
+            found = told({x: value for x, value in values.items() if x != key})
+        except ConfigError:
+            # That the number is missing is said.
+            continue
+        for part, expected in whole.items():
+            if found[part].trained_length is None:
+                found[part] = replace(found[part], trained_length=expected.trained_length)
+        assert found == whole, f"{name} without {key}"
