@@ -26,8 +26,8 @@ _OF_POSITIONS = re.compile(
 )
 # They look alike and tell nothing of positions.
 _OTHER = re.compile(
-    r"chunk_size_feed_forward|^temperature$|qk_(layer)?norm|use_qk|mamba|ssm|top_"
-    r"|initializ|id$|tokens?$"
+    r"chunk_size_feed_forward|^temperature$|logits_temperature|qk_(layer)?norm|use_qk|mamba|ssm"
+    r"|top_|^mlp_|sinkhorn|initializ|id$|tokens?$"
 )
 
 

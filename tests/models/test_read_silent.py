@@ -44,3 +44,9 @@ def test_what_is_left_out_is_as_in_transformers(name: str) -> None:
             if found[part].trained_length is None:
                 found[part] = replace(found[part], trained_length=expected.trained_length)
         assert found == whole, f"{name} without {key}"
+
+
+@pytest.mark.parametrize("name", ["wav2vec2", "wav2vec2-conformer", "deepseek_v32", "kimi_linear"])
+def test_keys_that_only_look_like_positions_are_left_alone(name: str) -> None:
+    """The temperature of a loss, and which layers have experts."""
+    assert read(transformers.CONFIG_MAPPING[name]().to_dict()).unread == ()
