@@ -44,12 +44,14 @@ def posenc_mask(
     sizes = (batch_size, q_length, kv_length, q_offset, kv_offset, function)
     if attention_mask is not None and not _padded(attention_mask):
         attention_mask = None
+    held = not isinstance(kv_offset, int) or kv_offset > 0
     if use_vmap or function.__name__ not in _BY_RULE:
         seen = sdpa_mask(
             *sizes, attention_mask, allow_is_causal_skip=False, use_vmap=use_vmap, device=device
         )
         # Sinks and lengths are counted from the first real token here, too.
-        return Sight(slots(*sizes[1:5], device, attention_mask=attention_mask), seen=seen)
+        positions = slots(*sizes[1:5], device, attention_mask=attention_mask)
+        return Sight(positions, seen=seen, held=held)
     causal = "allow_is_bidirectional_skip" not in told
     # Of both sides it reaches `local_size` tokens far; behind, the token itself is counted.
     window = local_size if local_size is None or causal else local_size + 1
@@ -76,7 +78,6 @@ def posenc_mask(
         positions = Positions.build(causal=causal, documents=documents)
     else:
         positions = slots(*sizes[1:5], device, causal, attention_mask, documents)
-    held = not isinstance(kv_offset, int) or kv_offset > 0
     return Sight(positions, window, chunk, held=held)
 
 

@@ -127,7 +127,8 @@ class Sight:
         if given.ids is not None and any(part.family != "none" for part in plan.parts):
             positions = _placed(positions, given.ids)
         lowered = lower([*plan.parts, *self.mask()], positions, dtype=dtype)
-        if self.held and lowered.form.visibility.sinks:
+        # A mask of pairs hides what is dropped, sink or not.
+        if self.held and self.seen is None and lowered.form.visibility.sinks:
             raise CacheError(
                 f"{plan.parts} let the first tokens be seen for ever, and the model's cache drops "
                 f"what lies {self.window or self.chunk} tokens back: give one that keeps them, "

@@ -172,3 +172,28 @@ def test_a_mask_of_every_pair_in_front_of_a_cache(cache: str, raw_keys: bool) ->
             mask = seen[:, :, part, :slots]
             out.append(logits(model, IDS[:, part], attention_mask=mask, past_key_values=held))
     assert_same(torch.cat(made, dim=1), torch.cat(expected, dim=1))
+
+
+@pytest.mark.parametrize("encoding", ["growth", "sinks"])
+def test_pairs_behind_a_cache_that_has_dropped_tokens(encoding: str) -> None:
+    """Places are those in the whole sequence, as where a rule says what is seen."""
+    from transformers.masking_utils import create_sliding_window_causal_mask
+
+    model = FAMILIES["mistral"].build()
+    added = {"growth": pe.Temperature("llama4", original_length=3), "sinks": pe.Sinks(2)}
+    pe.attach(model, [pe.Rotary(8), added[encoding]])
+
+    def made(ids: Tensor, cache: Any) -> Tensor:
+        mask = create_sliding_window_causal_mask(
+            config=model.config,
+            inputs_embeds=model.get_input_embeddings()(ids),
+            attention_mask=None,
+            past_key_values=cache,
+            and_mask_function=lambda b, h, q, k: k >= 0,
+        )
+        used = {"use_cache": False} if cache is None else {"past_key_values": cache}
+        return logits(model, ids, attention_mask=mask, **used)
+
+    cache = transformers.DynamicCache(config=model.config)
+    parts = [made(part, cache) for part in IDS.split([8, 3, 1], dim=1)]
+    assert_same(torch.cat(parts, dim=1), made(IDS, None))
