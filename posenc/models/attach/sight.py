@@ -5,13 +5,13 @@ Letters: b batch, h heads, tq queries, tk keys.
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from posenc.encoding import Encoding
-from posenc.errors import CacheError, PositionsError
+from posenc.errors import CacheError, PositionsError, UnsupportedError
 from posenc.lowering import Lowered, Part, lower
 from posenc.mask_rules import Chunk, Window
 from posenc.positions import Positions
@@ -104,6 +104,13 @@ class Sight:
     def to(self, *args: object, **told: object) -> "Sight":
         """Itself: it lies where its tokens do, and MPT's code asks every mask for booleans."""
         return self
+
+    def __radd__(self, scores: object) -> NoReturn:
+        """Refused: the code of a model that adds a mask to its scores is not posenc's attention."""
+        raise UnsupportedError(
+            "attn_implementation='posenc' in a model whose code adds masks to scores by itself, "
+            "and does not ask transformers' AttentionInterface: give it 'eager' or 'sdpa' again"
+        )
 
     def lowered(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         """The terms of a plan and of the mask, made once for all layers of the plan."""

@@ -8,7 +8,7 @@ import torch
 
 import posenc as pe
 from posenc.errors import PosencError, ShapeError, UnknownNameError, UnsupportedError
-from posenc.models.attach import watch
+from posenc.models.attach import register, watch
 from posenc.models.attach.caches import PosencCache
 from tests.models.attach.test_attachment import state
 from tests.support.families import FAMILIES, Family
@@ -160,3 +160,14 @@ def test_what_is_weighed_behind_its_rotation_is_not_turned_later(model_type: str
         assert torch.equal(logits(model, text()), expected)
     assert "cos and sin" in str(pe.attach(model, [pe.Rotary(8), pe.SlidingWindow(64)]))
     torch.testing.assert_close(logits(model, text()), expected, rtol=0, atol=1e-4)
+
+
+def test_by_name_alone_in_a_model_that_adds_its_masks_itself() -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
+    image = {"num_attention_heads": 4, "image_size": 16, "patch_size": 4}
+    config = transformers.BeitConfig(use_relative_position_bias=True, **sizes, **image)
+    model = transformers.BeitModel(config).eval()
+    register()
+    model.set_attn_implementation("posenc")
+    with pytest.raises(UnsupportedError, match="adds masks to scores by itself"):
+        model(torch.randn(1, 3, 16, 16))
