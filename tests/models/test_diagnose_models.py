@@ -172,7 +172,7 @@ def test_an_encoder_is_looked_into_too() -> None:
     assert diagnosis.weights == ("embeddings.position_embeddings.weight",)
 
 
-def that_sees(layers: int) -> tuple[Any, dict[str, torch.Tensor]]:
+def that_sees(layers: int) -> tuple[Any, dict[str, Any]]:
     """A Llama behind a tower of patches, and a text with an image for it."""
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
     seen = {"model_type": "pixtral", "image_size": 16, "patch_size": 4, "head_dim": 8, **sizes}
@@ -198,7 +198,8 @@ def test_a_tower_that_sees_is_not_taken_for_the_text(layers: int) -> None:
     other = copy.deepcopy(model)
     projection = other.model.language_model.layers[1].self_attn.v_proj
     projection.weight.data[0] += 1
-    for told in ({"ids": IDS.clamp(max=95)}, pictured):
+    plain: dict[str, Any] = {"ids": IDS.clamp(max=95)}
+    for told in (plain, pictured):
         assert pe.diagnose_models(model, copy.deepcopy(model), **told).agree
         assert pe.diagnose_models(model, other, **told).place == "layer 1, values"
     blurred = copy.deepcopy(model)

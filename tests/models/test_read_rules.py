@@ -127,3 +127,16 @@ def test_heads_are_as_wide_as_the_code_has_them_where_a_file_is_silent(name: str
     layer = read(values).layers[0]
     assert layer is not None
     assert layer.head_dim == expected == transformers.CONFIG_MAPPING[name](**values).head_dim
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_bigcode"])
+@pytest.mark.parametrize(
+    "asked", [{}, {"scale_attn_weights": False}, {"scale_attn_by_inverse_layer_idx": True}]
+)
+def test_scores_are_scaled_as_the_file_says(name: str, asked: dict[str, bool]) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_embd": 32, "n_layer": 3, "n_head": 4, "vocab_size": 97}
+    config = transformers.CONFIG_MAPPING[name](**sizes, **asked)
+    blocks = transformers.AutoModelForCausalLM.from_config(config).transformer.h
+    scales = [layer.scale for layer in read(config).layers if layer is not None]
+    assert scales == pytest.approx([block.attn.scaling for block in blocks])

@@ -23,6 +23,7 @@ from posenc.models.read.learned import (
     read_bart,
     read_bert,
     read_bigcode,
+    read_gpt2,
     read_gpt_neo,
     read_mobilebert,
     read_mpnet,
@@ -205,8 +206,10 @@ FAMILIES: Mapping[str, Family] = {
             **{f"{side}_num_hidden_layers": 6 for side in ("encoder", "decoder")},
         },
     ),
-    "gpt2": Family(absolute(causal=True), {"n_positions": 1024}),
-    "gpt_bigcode": Family(read_bigcode, {"n_positions": 1024, "multi_query": True}),
+    "gpt2": Family(read_gpt2, {"n_positions": 1024, "scale_attn_weights": True}),
+    "gpt_bigcode": Family(
+        read_bigcode, {"n_positions": 1024, "multi_query": True, "scale_attn_weights": True}
+    ),
     "gpt_neo": Family(read_gpt_neo, {"window_size": 256, "max_position_embeddings": 2048}),
     "opt": Family(
         absolute(causal=True, rows_before=2, first_position=2),

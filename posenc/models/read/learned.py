@@ -7,7 +7,7 @@ from typing import Any
 from posenc.models.keys import LAYERS, Keys, Sourced
 from posenc.models.read.relative import read_jina
 from posenc.models.read.stack import HEADS, LAYER_COUNT, WIDTH, learned, plain_layer, stack
-from posenc.models.spec import EncodingSpec, PartSpec
+from posenc.models.spec import EncodingSpec, LayerSpec, PartSpec
 
 RESIZED = "trained rows are interpolated to the grid of the image"
 _LENGTH = ("max_position_embeddings", "n_positions", "n_ctx")
@@ -99,11 +99,30 @@ def _unrolled(keys: Keys, rounds: Sequence[Any], count: int) -> list[Any]:
     return kinds
 
 
+def _scaled_if_asked(keys: Keys) -> LayerSpec:
+    """A layer of GPT-2's, which multiplies by d**-0.5 where scale_attn_weights says so."""
+    asked, key = keys.flag("scale_attn_weights")
+    return plain_layer(keys, scale=None if asked else Sourced(1.0, key), causal=True)
+
+
+def read_gpt2(keys: Keys) -> Mapping[str, PartSpec]:
+    """Each layer divides scores by its number, from 1, where the file says so."""
+    part = absolute(causal=True)(keys)["text"]
+    layer = _scaled_if_asked(keys)
+    divides, key = keys.flag("scale_attn_by_inverse_layer_idx")
+    if not divides:
+        return {"text": replace(part, layers=(layer,) * len(part.layers))}
+    sources = {**layer.sources, "scale": key}
+    numbers = range(1, len(part.layers) + 1)
+    layers = tuple(replace(layer, scale=layer.scale / n, sources=sources) for n in numbers)
+    return {"text": replace(part, layers=layers)}
+
+
 def read_bigcode(keys: Keys) -> Mapping[str, PartSpec]:
     """GPT-2's, and one key head for all heads where multi_query says so."""
     part = absolute(causal=True)(keys)["text"]
     single, key = keys.flag("multi_query")
-    plain = plain_layer(keys, causal=True)
+    plain = _scaled_if_asked(keys)
     layer = replace(plain, key_heads=1 if single else plain.heads)
     layer = replace(layer, sources={**plain.sources, "key_heads": key})
     return {"text": replace(part, layers=(layer,) * len(part.layers))}
