@@ -48,7 +48,7 @@ def _of_texts(call: LayerCall, exchanged: slice, notes: list[str]) -> dict[str, 
         weights = weights_of(s, sink_of(call.lowered.terms))
         v = call.v[rows].repeat_interleave(call.q.shape[1] // call.v.shape[1], dim=1)
         off = max(off, (weights @ v - call.out[rows]).abs().max().item())
-        found = decompose(call.q[rows], call.k[rows], call.lowered, scale=call.spec.scale)
+        found = decompose(call.q[rows], call.k[rows], call.lowered, scale=call.scale)
         parts.append(found.share())
         for of_text, p in zip(s, weights, strict=True):
             uses.append(AttentionUse.of(p))
@@ -79,7 +79,7 @@ def _scores(call: LayerCall) -> Iterator[tuple[slice, Tensor]]:
     tensors = [x for t in call.lowered.terms for x in vars(t).values() if isinstance(x, Tensor)]
     apart = all(x.ndim < 4 or x.shape[0] == 1 for x in tensors)
     for rows in [slice(n, n + 1) for n in range(count)] if apart else [slice(count)]:
-        yield rows, scores(call.q[rows], call.k[rows], call.lowered, scale=call.spec.scale)
+        yield rows, scores(call.q[rows], call.k[rows], call.lowered, scale=call.scale)
 
 
 def _split(call: LayerCall, notes: list[str]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _split(call: LayerCall, notes: list[str]) -> dict[str, Any]:
     t = call.q.shape[2]
     window = min(call.spec.window or t, t)
     distances = range(1 - window, 1 if call.spec.causal else window)
-    parts, scale = list(call.encodings), call.spec.scale
+    parts, scale = list(call.encodings), call.scale
     try:
         found = score_split(call.q[0], call.k[0], parts, distances, scale=scale)
     except PosencError as error:

@@ -24,7 +24,8 @@ class LayerCall:
     """What one layer attended with, before rotation, and what came out of it.
 
     q (b, h, t, d), k (b, g, t, d), v (b, g, t, dv), out (b, h, t, dv). `lowered` holds the terms of
-    its scores: those of `encodings`, and of its mask.
+    its scores: those of `encodings`, and of its mask. q . k is multiplied by `scale`, None for
+    d**-0.5; not always by the spec's, for some code multiplies q by that before (OPT).
     """
 
     layer: int
@@ -35,6 +36,7 @@ class LayerCall:
     v: Tensor
     lowered: Lowered
     out: Tensor
+    scale: float | None
 
 
 def collect(
@@ -56,11 +58,11 @@ def collect(
     specs = dict(zip(numbers, body.layers, strict=True))
     modules = dict(zip(numbers, body.attentions, strict=True))
 
-    def look(layer: int, q: Tensor, k: Tensor, v: Tensor, lowered: Lowered, out: Tensor) -> None:
+    def look(layer: int, *seen: Any) -> None:
         if layers is None or layer in layers:
             plan = modules[layer].posenc_plan
             assert isinstance(plan, Plan)
-            visit(LayerCall(layer, specs[layer], plan.parts, q, k, v, lowered, out))
+            visit(LayerCall(layer, specs[layer], plan.parts, *seen))
 
     attach(model, raw_keys=True)
     try:

@@ -29,9 +29,28 @@ class TestCollect:
             assert call.k.shape == call.v.shape == (2, 2, 20, 16)
             assert len(call.encodings) == 1
             assert isinstance(call.encodings[0], pe.Rotary)
-            s = pe.scores(call.q, call.k, call.lowered, scale=call.spec.scale)
+            s = pe.scores(call.q, call.k, call.lowered, scale=call.scale)
             out = s.softmax(-1) @ call.v.repeat_interleave(2, dim=1)
             assert torch.allclose(out, call.out, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        "config",
+        [
+            transformers.OPTConfig(
+                hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+                word_embed_proj_dim=32, vocab_size=97,
+            ),
+            transformers.GPT2Config(
+                n_embd=32, n_layer=2, n_head=4, vocab_size=97, scale_attn_by_inverse_layer_idx=True
+            ),
+        ],
+        ids=lambda config: config.model_type,
+    )  # fmt: skip
+    def test_queries_that_the_code_scales_itself(self, config: Any) -> None:
+        """OPT's, and gives a scale of 1; GPT-2's layers have scales of their own."""
+        for call in calls(transformers.AutoModelForCausalLM.from_config(config).eval()):
+            s = pe.scores(call.q, call.k, call.lowered, scale=call.scale)
+            assert torch.allclose(s.softmax(-1) @ call.v, call.out, atol=1e-5)
 
     def test_q_and_k_are_those_before_rotation(self) -> None:
         # The same token everywhere has the same query in the first layer, until it is turned.

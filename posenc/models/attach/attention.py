@@ -67,7 +67,7 @@ def posenc_attention(
     else:
         out = attend(query, key, value, lowered, scale=scaling, dropout=dropout)
     if watch is not None:
-        watch(module.layer_idx, query, key, value, lowered, out)
+        watch(module.layer_idx, query, key, value, lowered, out, scaling)
     return out.transpose(1, 2).contiguous(), None
 
 

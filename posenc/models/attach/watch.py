@@ -9,21 +9,23 @@ from torch import Tensor
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowered
 
-# layer, q (b, h, tq, d), k and v (b, g, tk, d), the terms of their scores, out (b, h, tq, d)
-Watcher = Callable[[int, Tensor, Tensor, Tensor, Lowered, Tensor], None]
+# layer, q (b, h, tq, d), k and v (b, g, tk, d), the terms of their scores, out (b, h, tq, d), and
+# the scale of q . k, None for d**-0.5
+Watcher = Callable[[int, Tensor, Tensor, Tensor, Lowered, Tensor, float | None], None]
 
 
 @contextmanager
 def watch(model: Any, watcher: Watcher) -> Iterator[None]:
-    """Call `watcher(layer, q, k, v, lowered, out)` in each layer while the block runs.
+    """Call `watcher(layer, q, k, v, lowered, out, scale)` in each layer while the block runs.
 
     q and k are as `attend` got them: turned already, unless the model was attached with
-    raw_keys=True. Raises UnsupportedError for a model without posenc.
+    raw_keys=True, and scaled already where the model's code does that (OPT), which then gives a
+    scale of 1. Raises UnsupportedError for a model without posenc.
 
     Example:
 
         posenc.attach(model, raw_keys=True)
-        with watch(model, lambda layer, q, k, v, lowered, out: norms.append(k.norm(dim=-1))):
+        with watch(model, lambda layer, q, k, *_: norms.append(k.norm(dim=-1))):
             model(ids)
     """
     layers = [module for module in model.modules() if hasattr(module, "posenc_plan")]

@@ -110,7 +110,7 @@ def test_chunks_are_a_rule() -> None:
     seen: dict[int, Any] = {}
     _, ours = SCOUT.pair()
 
-    def keep(number: int, q: Tensor, k: Tensor, v: Tensor, lowered: Any, out: Tensor) -> None:
+    def keep(number: int, q: Tensor, k: Tensor, v: Tensor, lowered: Any, *_: Any) -> None:
         seen[number] = lowered
 
     for layer in ours.model.layers:

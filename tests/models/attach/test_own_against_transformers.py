@@ -45,7 +45,7 @@ def test_falcons_alibi_rounds_positions_beyond_256() -> None:
     seen = []
     with pe.models.attach.watch(model, lambda *given: seen.append(given)):
         output(model, **told)
-    _, q, k, v, _, out = seen[0]
+    _, q, k, v, _, out, _ = seen[0]
     s = (q.double() @ k.double().mT + exact) / q.shape[-1] ** 0.5
     s = s.masked_fill(at > at[:, None], -torch.inf)
     assert_same(out.double(), s.softmax(-1) @ v.double())

@@ -47,9 +47,9 @@ def test_each_layer_attends_by_it(name: str) -> None:
         with watch(model, lambda *given, seen=seen: seen.append(given)), torch.no_grad():
             output(model, **inputs(name, text()))
         sides = [False] * 3 + [True] * 3 if name == "t5" else [True] * 3
-        for (_, q, k, v, lowered, out), causal in zip(seen, sides, strict=True):
+        for (_, q, k, v, lowered, out, scale), causal in zip(seen, sides, strict=True):
             assert lowered.positions.causal == causal
-            scale = 1.0 if name == "t5" else None
+            assert name != "t5" or scale == 1.0
             told: dict[str, Any] = {"causal": causal, "scale": scale, "backend": "reference"}
             assert_same(out, attend(q, k, v, encoding, **told))
 

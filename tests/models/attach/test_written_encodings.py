@@ -62,7 +62,7 @@ def test_what_is_written_anew_computes_the_scores(name: str) -> None:
     seen: list[tuple[Any, ...]] = []
     with watch(raw, lambda *given: seen.append(given)):
         logits(raw, ids)
-    for _, q, k, v, _, out in seen:
+    for _, q, k, v, _, out, _ in seen:
         assert_same(out, attend(q, k, v, encoding, causal=True, backend="reference"))
     chunks = [9, 1, 1, 4]
     assert_same(decoded(model, ids, transformers.DynamicCache(), chunks), whole)

@@ -29,5 +29,5 @@ def attend_by(
     out = attend(q, k, v, lowered, scale=scale, dropout=dropout)
     watch = getattr(attention, "posenc_watch", None)
     if watch is not None:
-        watch(number, q, k, v, lowered, out)
+        watch(number, q, k, v, lowered, out, scale)
     return out
