@@ -39,7 +39,7 @@ LONG = 320
 @when(embeds)
 def check_reference_embed(encoding: Encoding) -> None:
     """`embed` equals the paper's formula in float64."""
-    trial, positions = Trial.of(encoding), unordered()
+    trial, positions = Trial.of(encoding), _told(encoding, unordered())
     expected = embedded_by_the_paper(trial.encoding, trial.x, positions)
     require_close(trial.embed(positions), expected, 1e-9, "embed against reference_embed")
 
@@ -66,6 +66,8 @@ def _places(encoding: Encoding) -> Iterator[tuple[str, Positions]]:
         yield f"causal={causal}, positions from a start of 2", start
         rows = torch.arange(LENGTH) + torch.arange(5)[:, None]
         yield f"causal={causal}, 5 rows", Positions.build(4, ids=rows, causal=causal)
+        bare = _told(encoding, Positions.build(ids=places[0], causal=causal))
+        yield f"causal={causal}, no extent that no tag asks for", bare
     yield f"the last query of {LONG} tokens", Positions.build(1, LONG, causal=True)
     # What a context tells is of one layer, in which the queries are among the keys.
     if not (encoding.tags.causal_only or encoding.tags.needs_context):
@@ -74,6 +76,11 @@ def _places(encoding: Encoding) -> Iterator[tuple[str, Positions]]:
         for keys in (count[:4], count):
             sides = Positions(queries, Tokens(keys % 4, order=keys), extent=4)
             yield f"7 queries on {len(keys)} keys of others", sides
+
+
+def _told(encoding: Encoding, positions: Positions) -> Positions:
+    """Without an extent, as bare tensors are, where the tags ask for none."""
+    return positions if encoding.tags.needs_extent else replace(positions, extent=None)
 
 
 def _require_scores(trial: Trial, positions: Positions, what: str) -> None:

@@ -156,6 +156,8 @@ UNSEEN = {
         "a refusing backend replaced in silence",
         "heads broadcast in place of an error",
         "the layer's input taken in any width",
+        "an extent that is read and not asked for",
+        "rows up to an extent that is not asked for",
     ],
     "long inputs, many rows, training, and what else no scene tells": [
         "slopes steeper in case of a start",

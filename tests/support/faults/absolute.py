@@ -86,6 +86,14 @@ FAULTS = [
         "check_reference_embed",
     ),
     Fault(
+        "rows up to an extent that is not asked for",
+        "posenc.encoding:Encoding.__init__",
+        "self.tags = type(self).tags",
+        "self.tags = Tags(compiles='as before', exports='as before')",
+        lambda: pe.Recurrent(16, max_length=24),
+        "check_reference_embed",
+    ),
+    Fault(
         "the gradient of a recurrence cut at every step",
         "posenc.encodings.recurrent:Recurrent.rows",
         "rows.append(p)",

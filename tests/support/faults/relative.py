@@ -225,6 +225,14 @@ FAULTS = [
         alone=True,
     ),
     Fault(
+        "an extent that is read and not asked for",
+        "posenc.encoding:Encoding.__init__",
+        "self.tags = type(self).tags",
+        "self.tags = Tags(translation_invariant=True, norm_preserving=True)",
+        lambda: pe.KERPLE(4),
+        "check_reference_scores",
+    ),
+    Fault(
         "a kernel of a known extent rounded to the precision of the input",
         "posenc.encodings.kerple:KERPLE.biases",
         ".to(wide)",
