@@ -58,7 +58,7 @@ def make_texts(
     if tokens is not None and (tokens < 2 or (longest is not None and tokens > longest)):
         most = "" if longest is None else f", and this model takes {longest} at most"
         raise SettingError(f"inspect --tokens {tokens}: give 2 or more{most}")
-    limit = min(TOKENS if tokens is None else tokens, longest or TOKENS)
+    limit = min(TOKENS, longest or TOKENS) if tokens is None else tokens
     if tokenizer is None:
         if path is not None:
             raise UnsupportedError(

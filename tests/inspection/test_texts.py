@@ -39,6 +39,11 @@ class TestMakeTexts:
     def test_a_longer_text_is_cut_to_what_the_model_takes(self, file: Path) -> None:
         assert make_texts(Words(), file, None, 20, 200).ids.shape == (TEXTS, 20)
 
+    def test_a_model_that_tells_no_length_takes_any(self, file: Path) -> None:
+        file.write_text(" ".join(map(str, range(2 * TOKENS))))
+        assert make_texts(Words(), file, TOKENS + 8, None, 200).ids.shape == (TEXTS, TOKENS + 8)
+        assert make_texts(None, None, TOKENS + 8, None, 97).ids.shape == (TEXTS, TOKENS + 8)
+
     def test_a_shorter_text_stays_as_it_is(self, file: Path) -> None:
         file.write_text("5 6")
         texts = make_texts(Words(), file, None, 512, 200)
