@@ -27,7 +27,10 @@ class AttentionUse:
     next      share on the token behind it, over the queries that have one; 0 in causal layers
     first     share on the first FIRST tokens, over the queries behind them; NaN where none is
     distance_beyond_first   mean distance of the attention that is not on those; NaN likewise
-    entropy   in nats
+    entropy   in nats, of the attention that tokens get
+
+    Where a sink logit takes a part, shares are of all attention, but distances, the reach and the
+    entropy are of what tokens get.
     """
 
     mass: Float[Tensor, "h t"]
@@ -41,7 +44,8 @@ class AttentionUse:
     @property
     def distance(self) -> Float[Tensor, "h"]:
         """Mean attended distance, in tokens."""
-        return self.mass @ torch.arange(self.mass.shape[1], dtype=self.mass.dtype)
+        at = torch.arange(self.mass.shape[1], dtype=self.mass.dtype)
+        return self.mass @ at / self.mass.sum(dim=1)
 
     @property
     def reach(self) -> Int[Tensor, "h"]:
@@ -78,7 +82,7 @@ class AttentionUse:
             p.diagonal(offset=1, dim1=1, dim2=2)[:, 1:].mean(dim=1),
             behind.sum(dim=2).mean(dim=1),
             reached / beyond.sum(dim=(1, 2)),
-            -torch.xlogy(choosing, choosing).sum(dim=2).mean(dim=1),
+            _entropy(choosing).mean(dim=1),
         )
 
     @classmethod
@@ -86,3 +90,9 @@ class AttentionUse:
         """Of texts of the same length."""
         names = [field.name for field in fields(cls)]
         return cls(*(torch.stack([getattr(use, name) for use in uses]).mean(0) for name in names))
+
+
+def _entropy(p: Float[Tensor, "h n t"]) -> Float[Tensor, "h n"]:
+    """Of each row, as parts of its sum; 0 for a row that gives tokens nothing."""
+    p = p / p.sum(dim=2, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    return -torch.xlogy(p, p).sum(dim=2)

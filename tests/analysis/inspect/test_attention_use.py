@@ -35,6 +35,19 @@ class TestAttentionUse:
         assert use.distance.item() == pytest.approx(0.75 * T / 2)
         assert use.itself.item() == pytest.approx(0.25)
 
+    def test_what_a_sink_logit_takes_brings_nothing_nearer(self) -> None:
+        heads = torch.stack([looks_back(2), torch.full((T, T), 1 / T, dtype=torch.float64)])
+        whole, half = AttentionUse.of(heads), AttentionUse.of(heads / 2)
+        assert half.distance.tolist() == pytest.approx(whole.distance.tolist())
+        assert half.entropy.tolist() == pytest.approx([0.0, torch.tensor(T).log().item()])
+        assert half.reach.tolist() == whole.reach.tolist()
+        assert half.itself.tolist() == pytest.approx((whole.itself / 2).tolist())
+
+    def test_a_head_whose_sink_logit_takes_all(self) -> None:
+        use = AttentionUse.of(torch.zeros(1, T, T))
+        assert use.distance.isnan().all()
+        assert use.entropy.item() == 0.0
+
     def test_even_attention_of_both_sides(self) -> None:
         use = AttentionUse.of(torch.full((1, T, T), 1 / T))
         at = torch.arange(T)
