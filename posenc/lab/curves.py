@@ -75,9 +75,10 @@ def described(curves: Sequence[Curve], what: str, say: Words) -> str:
 def _row_curves(study: Study, read: Any) -> list[Curve]:
     curves = []
     for style, name in enumerate(study.encodings):
-        series = [points for one in study.of(name) if (points := read(one.run.rows))]
-        # Runs on a budget of minutes end at different steps: what all of them reached is drawn.
-        columns = list(zip(*series, strict=False)) if series else []
+        series = [read(one.run.rows) for one in study.of(name)]
+        # Runs on a budget of minutes end at different steps: what all of them reached is drawn, and
+        # nothing where one has no points, as where its loss is no finite number.
+        columns = list(zip(*series, strict=False))
         x = [mean(point[0] for point in column) for column in columns]
         y = [mean(point[1] for point in column) for column in columns]
         curves.append(Curve(study.label(name), style, *_coarse(x, y)))

@@ -1,8 +1,35 @@
 """Curves that are drawn."""
 
 import re
+from pathlib import Path
+from typing import Any
 
+from posenc.lab.aggregate import study_of
+from posenc.lab.config import RunConfig
+from posenc.lab.curves import position_curves
 from posenc.lab.figures import Curve, by_length
+from posenc.lab.folder import Run
+
+
+def run_of(seed: int, loss: float | None) -> Run:
+    """A run that ended, with this loss in windows of 64 and 128 bytes; None: no finite number."""
+    rows: list[dict[str, Any]] = [
+        {"kind": "loss", "protocol": "windows", "length": n, "loss": loss} for n in (64, 128)
+    ]
+    if loss is not None:
+        bins = {"edges": [0, 64, 128], "loss": [loss, loss]}
+        rows.append({"kind": "by_position", "length": 128} | bins)
+    config = RunConfig("rotary", seed=seed, test_lengths=(64, 128))
+    return Run(Path(f"s{seed}"), config, {}, [*rows, {"kind": "done"}], "done", [])
+
+
+def test_no_line_by_position_is_of_the_survivors() -> None:
+    study = study_of([run_of(0, 2.0), run_of(1, 3.0)])
+    assert study is not None
+    assert [curve.y for curve in position_curves(study)] == [(2.5, 2.5)]
+    study = study_of([run_of(0, 2.0), run_of(1, None)])
+    assert study is not None
+    assert [curve.y for curve in position_curves(study)] == [()]
 
 
 def test_values_far_above_a_guess_do_not_flatten_the_picture() -> None:
