@@ -52,7 +52,7 @@ def wavelengths(frequencies: Float[Tensor, "*batch r"]) -> Float64[Tensor, "*bat
 
 
 def turns(frequencies: Float[Tensor, "*batch r"], length: int) -> Float64[Tensor, "*batch r"]:
-    """Turns that every pair completes within `length` tokens, w L / (2 pi).
+    """Turns that every pair completes within `length` tokens, |w| L / (2 pi), either way round.
 
     A pair below 1 has not shown all its angles in training on L tokens; longer inputs bring new
     ones. Raises SettingError for length < 1.
@@ -63,7 +63,7 @@ def turns(frequencies: Float[Tensor, "*batch r"], length: int) -> Float64[Tensor
     """
     if length < 1:
         raise SettingError(f"turns(length={length}): at least one token is needed")
-    return frequencies.detach().double() * length / (2 * math.pi)
+    return frequencies.detach().double().abs() * length / (2 * math.pi)
 
 
 def largest_angles(encoding: Encoding, length: int) -> Float64[Tensor, "#h r"]:
