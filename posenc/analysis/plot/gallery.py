@@ -130,7 +130,7 @@ def _in_training(of: Subject) -> tuple[dict[str, Encoding], int]:
         return {type(rotary).__name__: rotary}, trained
     if rotary.scaling is None:
         return scaled(rotary, trained), trained
-    plain = Rotary(**(rotary.settings() | {"scaling": None}))
+    plain = type(rotary)(**(rotary.settings() | {"scaling": None}))
     trained = of.length or getattr(rotary.scaling, "original_length", TRAINED)
     return {"RoPE": plain, type(rotary.scaling).__name__: rotary}, trained
 

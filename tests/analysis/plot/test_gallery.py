@@ -8,7 +8,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Encoding
-from posenc.analysis import plot
+from posenc.analysis import measure, plot
 from posenc.analysis.plot.style import DARK
 from posenc.terms import DistanceTable, Term
 
@@ -71,6 +71,20 @@ def test_each_kind_gets_its_figures() -> None:
     assert "circle" not in plot.figures(FIRST["ordinal"])
     assert "circle" not in plot.figures(FIRST["rerope"])
     assert "mask" in plot.figures(FIRST["lm_infinite"])
+
+
+@pytest.mark.parametrize(
+    "encoding", [e for e in pe.RoPEPlusPlus.examples() if e.scaling is not None], ids=repr
+)
+def test_a_kind_of_rotary_stands_beside_itself_without_its_scaling(
+    encoding: pe.RoPEPlusPlus,
+) -> None:
+    (axes,) = plot.figures(encoding)["wavelengths"]().axes
+    shown = {line.get_label(): line for line in axes.lines}
+    plain = pe.Rotary(encoding.dim, encoding.base, encoding.layout)
+    waves = measure.wavelengths(measure.frequencies(plain))[0]
+    assert shown["RoPE"].get_ydata().tolist() == pytest.approx(waves.tolist())
+    assert type(encoding.scaling).__name__ in shown
 
 
 def test_a_gallery_stays_within_a_short_table() -> None:
