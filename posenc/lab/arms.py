@@ -81,16 +81,26 @@ class Arm:
         return sorted(length for length in known if self.values(metric, length).by_seed)
 
     def values(self, metric: Metric, length: int) -> Values:
-        """By seed; infinite where a loss is no finite number."""
+        """By seed; infinite where a loss is no finite number, or one could not be tested."""
         found = {seed: row_of(rows, metric, length) for seed, rows in self.rows.items()}
         found = {seed: row for seed, row in found.items() if row is not None}
         by_seed = {seed: number(row, metric, length) for seed, row in found.items()}
+        if found:
+            by_seed |= dict.fromkeys(self._lacking(length) - found.keys(), math.inf)
         if metric != "exact" or not found:
             return Values(by_seed, within=bounds(metric))
         hits = [row["exact"] for row in found.values()]
         examples, own = next(iter(found.values()))["examples"], has_own_examples(self.task)
         error = share_error(hits, examples, own=own)
         return Values(by_seed, error, bounds(metric))
+
+    def _lacking(self, length: int) -> set[int]:
+        """The seeds that could not give a number there, as where memory ended."""
+        return {
+            seed
+            for seed, rows in self.rows.items()
+            if any(row["kind"] == "missing" and row["length"] == length for row in rows)
+        }
 
     def interval(self, metric: Metric, length: int) -> Interval | None:
         """Over seeds; None for fewer than two, and where a run failed or diverged.

@@ -166,6 +166,20 @@ def test_a_loss_that_is_no_number_is_null(ran: tuple[Path, str]) -> None:
     assert "Infinity" not in json.dumps(told)
 
 
+def test_a_seed_that_could_not_be_tested_is_not_left_out(ran: tuple[Path, str]) -> None:
+    (arm, *_) = of_runs(runs_in(ran[0]))
+    gone = {"kind": "missing", "length": 4, "reason": "RuntimeError: out of memory"}
+    lacking = {1: tuple(gone if row.get("length") == 4 else row for row in arm.rows[1])}
+    short = replace(arm, rows=arm.rows | lacking)
+    assert arm.interval("exact", 4) is not None
+    assert short.interval("exact", 4) is None
+    assert short.told()["numbers"]["exact"]["4"].keys() == {"0", "1"}
+    assert short.told()["numbers"]["exact"]["4"]["1"] is None
+    assert short.values("exact", 2) == arm.values("exact", 2)
+    none = replace(arm, rows={1: lacking[1]})
+    assert 4 not in none.lengths("exact")
+
+
 def test_a_text_that_is_too_short_is_refused_before_any_run(tmp_path: Path) -> None:
     text = tmp_path / "short.txt"
     text.write_text("a few words\n")
