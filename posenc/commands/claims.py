@@ -1,6 +1,8 @@
 """`posenc claims`: what was published about position encodings, run here, and what came out."""
 
+import contextlib
 import json
+import math
 import signal
 import sys
 from pathlib import Path
@@ -175,7 +177,8 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     number, unit = text.rstrip("hms"), text[len(text.rstrip("hms")) :]
-    try:
-        return float(number) * UNITS[unit]
-    except (ValueError, KeyError):
-        raise SettingError(f"--budget {text}: a time is needed, as in 1h, 30m or 90s") from None
+    with contextlib.suppress(ValueError, KeyError):
+        seconds = float(number) * UNITS[unit]
+        if 0 <= seconds < math.inf:
+            return seconds
+    raise SettingError(f"--budget {text}: a time is needed, as in 1h, 30m or 90s")

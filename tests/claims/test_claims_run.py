@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import posenc.claims
 from posenc.claims import Cell, Claim, Expectation
 from posenc.claims.claim import Size
 from posenc.claims.result import result
 from posenc.claims.run import Options, by_arm, run
+from posenc.commands import app
 from posenc.errors import SettingError, UnsupportedError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS, read_rows
@@ -165,6 +167,15 @@ def test_a_budget_ends_it_with_what_there_is(
     shutil.copytree(ran[0] / "runs", tmp_path / "runs", dirs_exist_ok=True)
     later = run([TRIED], Options(tmp_path), Silent())
     assert later.results["tried"]["outcome"] == "holds"
+
+
+@pytest.mark.parametrize("budget", ["nan", "inf", "-5m", "5x", "h", "nanh"])
+def test_a_budget_is_a_time(tmp_path: Path, budget: str) -> None:
+    command = ["claims", "run", "parity_stays_at_chance", "--out", str(tmp_path / "out")]
+    answer = CliRunner().invoke(app, [*command, "--budget", budget])
+    assert answer.exit_code == 2
+    assert f"--budget {budget}: a time is needed" in answer.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_claim_on_a_model_that_is_absent_is_left_out(
