@@ -167,9 +167,17 @@ def pairs(layers: Layers, trained: int | None, tokens: int, say: Words) -> Child
     return [
         tag("h2", say("pairs")),
         tag("div", shown, class_="figures"),
-        small(say("pairs_note")),
+        small(say("pairs_note") + _of_some(turning, same, say)),
         table(heads, cells, say("pairs")),
     ]
+
+
+def _of_some(turning: Layers, same: Layers, say: Words) -> str:
+    """That means are of the layers which turn as the first does, where others turn otherwise."""
+    if len(same) == len(turning):
+        return ""
+    first = str(turning[0]["layer"])
+    return say("pairs_of_some", first=first, same=len(same), layers=len(turning))
 
 
 def shifts(compared: str, changes: Sequence[Mapping[str, Any]], say: Words) -> Child:

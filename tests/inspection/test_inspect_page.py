@@ -34,6 +34,17 @@ def rotary() -> dict[str, Any]:
     return data_of(llama())
 
 
+def test_layers_that_turn_otherwise_are_no_part_of_means(
+    rotary: dict[str, Any], tmp_path: Path
+) -> None:
+    told = "means over the 1 of 2 that turn as layer 0 does"
+    two = copy.deepcopy(rotary)
+    two["layers"] = [copy.deepcopy(two["layers"][0]) for _ in range(2)]
+    assert told not in write_page(tmp_path, two).read_text("utf-8")
+    two["layers"][1]["pairs"]["wavelength"][-1] *= 2
+    assert told in write_page(tmp_path, two).read_text("utf-8")
+
+
 @pytest.fixture(scope="module")
 def learned() -> dict[str, Any]:
     return data_of(bert())

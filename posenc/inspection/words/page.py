@@ -127,6 +127,11 @@ PAGE: Texts = {
         "2-norms of queries and keys in each pair before rotation, means over tokens.",
         "旋转之前，查询和键在每一对上的二范数，对词元取平均。",
     ),
+    "pairs_of_some": (
+        " Layers turn at different speeds: curves and table are means over the {same} of {layers} that "
+        "turn as layer {first} does.",
+        "各层转的快慢不同：曲线和表格只对与第 {first} 层转得一样的 {same} 层取平均，共 {layers} 层。",
+    ),
     "head_pair": ("Pair", "维度对"),
     "head_wavelength": ("Wavelength, tokens", "波长（词元）"),
     # Shifts.
