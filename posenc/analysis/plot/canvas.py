@@ -1,6 +1,5 @@
 """A figure on its way: its theme, its language, and how parts are drawn in them."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -197,9 +196,9 @@ def finite(values: Tensor) -> Tensor:
 
 
 def balanced(*values: Tensor) -> tuple[float, float]:
-    """Limits that lie as far below 0 as above it."""
-    largest = max((v.nan_to_num().abs().max().item() for v in values if v.numel()), default=0.0)
-    largest = largest if largest > 0 and math.isfinite(largest) else 1.0
+    """Limits that lie as far below 0 as above it; what is not finite has no part in them."""
+    sizes = [finite(v).nan_to_num().abs().max().item() for v in values if v.numel()]
+    largest = max(sizes, default=0.0) or 1.0
     return -largest, largest
 
 

@@ -85,7 +85,7 @@ def heatmap(
     """
     table = table_of(encoding_or_table, length)
     limit = robust_limit(table.values) if vmax is None else float(vmax)
-    if not limit > 0:
+    if not 0 < limit < math.inf:
         raise SettingError(f"heatmap(vmax={vmax}): colours need a largest number above 0")
     sizes = table.values[table.values.isfinite()].abs()
     beyond = 100 * float((sizes > limit).double().mean()) if len(sizes) else 0.0

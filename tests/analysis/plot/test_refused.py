@@ -65,7 +65,7 @@ def test_what_says_nothing_of_it_is_refused() -> None:
         plot.wavelengths({"alibi": pe.ALiBi(4)})
 
 
-@pytest.mark.parametrize("vmax", [0.0, -1.0, math.nan])
+@pytest.mark.parametrize("vmax", [0.0, -1.0, math.nan, math.inf])
 def test_colours_need_a_limit_above_zero(vmax: float) -> None:
     with pytest.raises(SettingError, match="above 0"):
         plot.heatmap(torch.ones(2, 2), vmax=vmax)

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 from drawn import FIRST, exact, image_of, line_of, texts
 from torch import Tensor
@@ -203,3 +204,12 @@ def test_inner_products_are_of_all_rows_or_say_so() -> None:
     assert len(line_of(figure.axes[0])) == 1024
     assert any(text.startswith("first 1024 of 2048 positions") for text in texts(figure))
     assert len(line_of(plot.inner_product(pe.Sinusoidal(8)).axes[0])) == 128
+
+
+def test_numbers_without_end_leave_gaps_and_no_limits() -> None:
+    table = torch.tensor([[1.0, torch.inf], [-2.0, 3.0], [0.5, -torch.inf]])
+    first, last = plot.curves(table).axes
+    assert first.get_ylim() == last.get_ylim() == pytest.approx((-3.45, 3.45))
+    exact(line_of(last, 1), torch.tensor([math.nan, 3.0, math.nan]))
+    (drawn, *_) = plot.heatmap(table).axes[0].images
+    assert drawn.get_clim() == (-3.0, 3.0)
