@@ -170,8 +170,8 @@ def _in_pairs(of: Subject) -> bool:
 FIGURES = {
     "heatmap": Kind(_told, heatmap, lambda of: (of.encoding, of.tokens(64))),
     "curves": Kind(_in_waves, curves, lambda of: (of.encoding, of.tokens(64))),
-    "circle": Kind(_in_pairs, circle, lambda of: (of.encoding, of.pair, of.tokens(32))),
-    "helix": Kind(_in_pairs, helix, lambda of: (of.encoding, of.pair, of.tokens(64))),
+    "circle": Kind(_in_pairs, circle, lambda of: (of.encoding, of.pair, of.tokens(32), of.head)),
+    "helix": Kind(_in_pairs, helix, lambda of: (of.encoding, of.pair, of.tokens(64), of.head)),
     "inner_product": Kind(
         _in_waves, inner_product, lambda of: (of.encoding, of.length, True, of.head)
     ),

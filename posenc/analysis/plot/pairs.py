@@ -27,18 +27,19 @@ def circle(
     encoding: Encoding,
     pair: int = 0,
     length: int = 32,
+    head: int = 0,
     *,
     theme: ThemeName = "light",
     language: Language = "en",
 ) -> Figure:
     """Where a pair of dimensions puts each position, and the two dimensions beside it.
 
-    Points are those of `measure.pair_points`, of the first head where heads differ; some carry
-    their position. One dimension alone meets the same value again within a turn, the two together
-    do not. Raises SettingError for a pair that is not there, UnsupportedError for an encoding
+    Points are those of `measure.pair_points`, of one head where heads differ; some carry their
+    position. One dimension alone meets the same value again within a turn, the two together do not.
+    Raises SettingError for a pair or a head that is not there, UnsupportedError for an encoding
     without vectors of positions.
     """
-    points, position = _points(encoding, pair, length), torch.arange(length)
+    points, position = _points(encoding, pair, length, head), torch.arange(length)
     canvas = Canvas(theme, language, "circle", pair=pair, note=encoding, height=3.4)
     low, high = balanced(points)
     axes = canvas.axes(1, 2, 1, grid="both", aspect="equal")
@@ -68,6 +69,7 @@ def helix(
     encoding: Encoding,
     pair: int = 0,
     length: int = 64,
+    head: int = 0,
     *,
     theme: ThemeName = "light",
     language: Language = "en",
@@ -79,7 +81,7 @@ def helix(
     """
     from matplotlib.ticker import MaxNLocator
 
-    points = _points(encoding, pair, length)
+    points = _points(encoding, pair, length, head)
     thread = _thread(points)
     x, y = points.T.numpy()
     position = torch.arange(length).numpy()
@@ -115,7 +117,8 @@ def _thread(points: Float64[Tensor, "t 2"]) -> Float64[Tensor, "s 2"]:
     return torch.view_as_real(plane[0] * steps[0] ** at)
 
 
-def _points(encoding: Encoding, pair: int, length: int) -> Float64[Tensor, "t 2"]:
-    """Where the first head puts every position."""
-    points = measure.pair_points(encoding, checked_length(length, LONGEST))[0]
+def _points(encoding: Encoding, pair: int, length: int, head: int) -> Float64[Tensor, "t 2"]:
+    """Where a head puts every position."""
+    heads = measure.pair_points(encoding, checked_length(length, LONGEST))
+    points = heads[checked_index("head", head, len(heads))]
     return points[:, checked_index("pair", pair, points.shape[1])]

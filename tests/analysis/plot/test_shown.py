@@ -213,3 +213,15 @@ def test_numbers_without_end_leave_gaps_and_no_limits() -> None:
     exact(line_of(last, 1), torch.tensor([math.nan, 3.0, math.nan]))
     (drawn, *_) = plot.heatmap(table).axes[0].images
     assert drawn.get_clim() == (-3.0, 3.0)
+
+
+def test_a_circle_and_a_helix_are_of_the_head_that_is_asked_for() -> None:
+    mixed = pe.MixedRotary(16, heads=4, axes=2, grid=(3, 4))
+    points = measure.pair_points(mixed, 9)[2, :, 1]
+    drawn = plot.figures(mixed, length=9, pair=1, head=2)
+    shown = torch.from_numpy(np.asarray(drawn["circle"]().axes[0].collections[0].get_offsets()))
+    exact(shown, points)
+    (around,) = drawn["helix"]().axes
+    exact(torch.from_numpy(np.stack(around.collections[0]._offsets3d[1:], axis=1)), points)
+    with pytest.raises(pe.SettingError, match="head=4: there are 4"):
+        plot.circle(mixed, head=4)
