@@ -64,7 +64,9 @@ def heat_map(
     if not finite.numel():
         raise LabError(f"every run of these failed, or its {chosen} is no finite number")
     shares = chosen in ("exact", "token")
-    limits = (0.0, 1.0) if shares else (float(finite.min()), float(finite.max()))
+    least, most = float(finite.min()), float(finite.max())
+    # Where all are the same, there is no scale to draw.
+    limits = (0.0, 1.0) if shares else (least, most if most > least else least + 1.0)
     panels = [page.axes(lines, columns, place + 1) for place in range(len(names))]
     for place, (axes, name) in enumerate(zip(panels, names, strict=True)):
         page.heat(axes, values[name], palette="sequential", limits=limits, origin="lower")

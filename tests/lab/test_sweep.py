@@ -158,6 +158,16 @@ def test_a_run_that_failed_is_counted_and_blank(ran: tuple[Path, str]) -> None:
         heat_map([first], "loss")
 
 
+def test_a_map_of_one_number_has_a_scale(ran: tuple[Path, str]) -> None:
+    (arm, *_) = of_runs(runs_in(ran[0]))
+    same = {seed: tuple({**row, "loss": 2.0} for row in rows) for seed, rows in arm.rows.items()}
+    figure = heat_map([replace(arm, rows=same)], "loss")
+    (image,) = figure.axes[0].images
+    assert image.get_clim() == (2.0, 3.0)
+    (bar,) = figure.axes[0].child_axes
+    assert bar.get_ylim() == (2.0, 3.0)
+
+
 def test_a_loss_that_is_no_number_is_null(ran: tuple[Path, str]) -> None:
     (arm, *_) = of_runs(runs_in(ran[0]))
     lost = {seed: tuple({**row, "loss": None} for row in rows) for seed, rows in arm.rows.items()}
