@@ -87,7 +87,7 @@ def run(
     What is done is kept, and the same command goes on.
     """
     with errors():
-        from posenc.lab.config import RunConfig
+        from posenc.lab.config import OF_TEXT, RunConfig
         from posenc.lab.progress import display
         from posenc.lab.sizes import Size, size_of
         from posenc.lab.sweep import Sweep, sweep
@@ -125,6 +125,11 @@ def run(
         corpus = None
         if config.of_text:
             corpus = read_text(text) if text else standard_library()
+        elif text:
+            raise SettingError(
+                f"lab run --text {text[0]}: task {config.task} makes its examples and reads no "
+                f"text; leave --text away, or take {', '.join(OF_TEXT)}"
+            )
         with display(sys.stderr, sayable(language, sys.stderr)) as shown:
             found, stopped = sweep(chosen, corpus, shown, used)
     if as_json:

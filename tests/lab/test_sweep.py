@@ -257,6 +257,7 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
         (["--jobs", "-1"], "jobs is -1: it must be at least 1"),
         (["--jobs", "0"], "jobs is 0: it must be at least 1"),
         (["--device", "tpu"], "device 'tpu' is not to be had"),
+        (["--text", "notes"], "lab run --text notes: task copy(letters=2) makes its examples"),
     ],
 )
 def test_wrong_input_is_answered_in_one_line(tmp_path: Path, more: list[str], message: str) -> None:
