@@ -89,6 +89,16 @@ def test_the_size_of_a_change() -> None:
     exact(measured, torch.tensor([1 / 3, 0.0]).double(), 1e-7)
 
 
+def test_what_stays_zero_has_not_changed() -> None:
+    def zero(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(*x.shape, 3)
+
+    exact(measure.permutation_sensitivity(zero, WORDS, ORDERS), torch.zeros(6))
+    exact(measure.equivariance_error(zero, WORDS, ORDERS), torch.zeros(6))
+    broken = measure.permutation_sensitivity(lambda x: zero(x) * torch.nan, WORDS, ORDERS)
+    assert broken.isnan().all()
+
+
 def test_orders_must_fit() -> None:
     assert all(sorted(order.tolist()) == list(range(10)) for order in ORDERS)
     assert not (torch.arange(10) == ORDERS).all(dim=-1).any()

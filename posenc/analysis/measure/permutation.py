@@ -71,8 +71,9 @@ def equivariance_error(model: Model, x: Tensor, orders: Int64[Tensor, "n t"]) ->
 
 
 def _changes(plain: Float[Tensor, "b *shape"], others: Iterator[Tensor]) -> Change:
-    size = plain.double().norm()
-    changes = torch.stack([(other - plain).double().norm() / size for other in others])
+    apart = torch.stack([(other - plain).double().norm() for other in others])
+    # What stays zero, as behind a layer that begins with zeros, has not changed.
+    changes = torch.where(apart == 0, apart, apart / plain.double().norm())
     return changes.masked_fill(changes < ROUNDING * torch.finfo(plain.dtype).eps, 0.0)
 
 
