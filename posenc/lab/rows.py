@@ -7,12 +7,13 @@ and of a sane size.
 """
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
 # What float64 holds exactly; no count, length or time comes near.
 LARGEST = 2**53
+# No float32 is larger, which models compute in; squares of it are float64's.
+FARTHEST = 2.0**128
 DEEPEST = 8
 
 REQUIRED = {
@@ -67,10 +68,10 @@ def check_plain(value: Any, depth: int = 0) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is finite, and no larger than what float64 counts exactly where it is whole."""
+    """Whether it is a float32's size, and no larger than what float64 counts where it is whole."""
     if isinstance(value, int):
         return abs(value) <= LARGEST
-    return isinstance(value, float) and math.isfinite(value)
+    return isinstance(value, float) and abs(value) < FARTHEST
 
 
 def is_whole(value: Any, least: int = 0) -> bool:

@@ -126,6 +126,10 @@ def test_any_change_is_told_or_harmless(folder: Path, change_: tuple[str, int, l
         ),
         ({"kind": "accuracy", "length": 4, "exact": 9, "examples": 4}, "there are 4 examples"),
         ({"kind": "new", "deep": [[[[[[[[[1]]]]]]]]]}, "nested too deep"),
+        (
+            {"kind": "loss", "protocol": "targets", "length": 64, "loss": 1e300},
+            "1e+300 is no number that a run can have written",
+        ),
     ],
 )
 def test_a_bad_row_is_named_with_its_line_and_what_is_wrong(
@@ -139,6 +143,12 @@ def test_a_bad_row_is_named_with_its_line_and_what_is_wrong(
     assert f"line 2 of {path}" in problem
     assert reason in problem
     assert json.loads((tmp_path / CORRUPT).read_text()) == row
+
+
+def test_losses_as_large_as_models_compute_in_are_reported(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        add_run(tmp_path, "alibi", seed, (1.9, 3.4e38, 2.0, 2.1))
+    write_without_drawing(tmp_path)
 
 
 @pytest.mark.parametrize(
