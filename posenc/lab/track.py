@@ -18,7 +18,7 @@ from posenc.lab.table import described
 def points(run: Run) -> Iterator[tuple[str, int, float]]:
     """Tag, step or length, and value; what is no finite number is left out."""
     for row in run.rows:
-        if row["kind"] == "train" and is_number(row["loss"]):
+        if row["kind"] == "train" and is_number(row.get("loss")):
             yield "train/loss", row["step"], row["loss"]
     for number in described(run)["numbers"]:
         if is_number(number["value"]):

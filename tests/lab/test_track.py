@@ -119,3 +119,11 @@ def test_without_the_tracker_it_says_what_to_install(
     assert told.exit_code == 2
     assert f"{to} is not installed" in told.stderr
     assert f"pip install {to}" in told.stderr
+
+
+def test_a_row_of_training_without_a_loss_is_left_out(tmp_path: Path) -> None:
+    folder = add_run(tmp_path, "alibi", 0, LOSSES)
+    (before,) = (list(points(one)) for one in runs_in(tmp_path))
+    append_row(folder / RESULTS, {"kind": "train", "step": 5})
+    (one,) = runs_in(tmp_path)
+    assert list(points(one)) == before
