@@ -50,8 +50,7 @@ def posenc_attention(
                 f"{type(module).__name__} with posenc's caches: its scores are capped, which no "
                 "encoding says; give a cache of transformers"
             )
-        # Later tokens are counted on from what the first call told.
-        positions = None if len(own) else sight.positions
+        positions = given.cache.layers[module.layer_idx].told(sight, plan)
         parts = [*plan.parts, *sight.mask(), *([] if sinks is None else [SinkLogit(sinks)])]
         causal = sight.positions.causal
         out = attend(

@@ -12,7 +12,10 @@ from transformers import Cache as TheirCache
 from transformers.cache_utils import CacheLayerMixin
 
 from posenc.caches.cache import Cache
+from posenc.caches.static import StaticCache
 from posenc.errors import CacheError
+from posenc.models.attach.sight import Plan, Sight, placed_at
+from posenc.positions import Positions
 
 
 class LayerCache(CacheLayerMixin):
@@ -21,6 +24,8 @@ class LayerCache(CacheLayerMixin):
     def __init__(self, own: Cache) -> None:
         super().__init__()
         self.own, self.seen = own, 0
+        # Which tokens are no padding (1|b, slots), as a mask said last; later ones are none.
+        self.valid: Tensor | None = None
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -33,6 +38,37 @@ class LayerCache(CacheLayerMixin):
         self.seen += key_states.shape[-2]
         return key_states, value_states
 
+    def told(self, sight: Sight, plan: Plan) -> Positions | None:
+        """Positions of all tokens so far; None where the own cache counts on from what it holds.
+
+        It counts on unless it is empty, or padding is another than it was told of. Raises
+        PositionsError where an encoding reads positions and position_ids do not count on, and
+        CacheError for such padding in a StaticCache.
+        """
+        valid = sight.positions.keys.valid
+        if len(self.own) and self._padded_alike(valid):
+            ids = plan.passes.given.ids
+            if ids is not None and plan.reads_positions and not sight.counted:
+                placed_at(self.own.place(sight.positions.q_len, causal=True), ids)
+                sight.counted = True
+            return None
+        if len(self.own) and isinstance(self.own, StaticCache):
+            raise CacheError(
+                f"{self.own!r}: attention_mask tells of padding that the prompt did not have, and "
+                "its slots are placed by the prompt; pad the prompt alone, or give posenc.Cache()"
+            )
+        self.valid = valid
+        return sight.placed(plan)
+
+    def _padded_alike(self, valid: Tensor | None) -> bool:
+        """Whether a mask tells of no other padding; without one there is none that is new."""
+        if valid is None or torch.compiler.is_compiling():
+            return True
+        if self.valid is None:
+            return bool(valid.all())
+        told = self.valid.shape[-1]
+        return torch.equal(valid[:, :told], self.valid) and bool(valid[:, told:].all())
+
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.seen + query_length, 0
 
@@ -44,7 +80,7 @@ class LayerCache(CacheLayerMixin):
 
     def reset(self) -> None:
         self.own.reset()
-        self.seen = 0
+        self.seen, self.valid = 0, None
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last tokens, of which transformers gives the count below zero."""
@@ -52,6 +88,8 @@ class LayerCache(CacheLayerMixin):
             # Which may refuse it.
             self.own.truncate(self.seen - abs(tokens_to_remove))
             self.seen -= abs(tokens_to_remove)
+            if self.valid is not None:
+                self.valid = self.valid[:, : self.seen]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         self._take(beam_idx)
@@ -66,7 +104,10 @@ class LayerCache(CacheLayerMixin):
 
     def _take(self, rows: Tensor) -> None:
         if self.own.k is not None:
-            self.own.reorder(rows.to(self.own.k.device, torch.int64))
+            rows = rows.to(self.own.k.device, torch.int64)
+            self.own.reorder(rows)
+            if self.valid is not None:
+                self.valid = self.valid[rows]
 
 
 class PosencCache(TheirCache):

@@ -70,6 +70,11 @@ class Plan:
         """Whether gradients flow into its terms."""
         return any(x.requires_grad for part in self.parts for x in part.parameters())
 
+    @property
+    def reads_positions(self) -> bool:
+        """Whether any of its encodings reads where tokens are."""
+        return any(part.family != "none" for part in self.parts)
+
 
 @dataclass(eq=False)
 class Sight:
@@ -77,8 +82,9 @@ class Sight:
 
     positions are those of slots of the cache. window and chunk are widths. seen (b, 1|h, tq, tk)
     says pair by pair who sees whom, for masks that no rule describes; numbers are added to the
-    scores. held: a cache has dropped tokens, and positions count from the first that it holds. ndim
-    and shape let a sight pass for a mask of four dimensions, which transformers hands on as it is.
+    scores. held: a cache has dropped tokens, and positions count from the first that it holds.
+    counted: position_ids were found to count on from what posenc's caches hold. ndim and shape let
+    a sight pass for a mask of four dimensions, which transformers hands on as it is.
     """
 
     positions: Positions
@@ -86,6 +92,7 @@ class Sight:
     chunk: int | None = None
     seen: Tensor | None = None
     held: bool = False
+    counted: bool = False
     _lowered: dict[tuple[int, torch.dtype], Lowered] = field(default_factory=dict)
     _given: Given | None = None
     _pairs: DenseBias | None = None
@@ -125,15 +132,19 @@ class Sight:
             self._lowered[key] = self._lower(plan, dtype)
         return self._lowered[key]
 
-    def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
+    def placed(self, plan: Plan) -> Positions:
+        """The tokens where the encodings of a plan read them."""
         positions, given = self.positions, self._given or plan.passes.given
         if given.documents is not None:
             positions = _apart(positions, given.documents)
         if self.held and not all(part.tags.translation_invariant for part in plan.parts):
             positions = _in_sequence(positions)
-        if given.ids is not None and any(part.family != "none" for part in plan.parts):
-            positions = _placed(positions, given.ids)
-        lowered = lower([*plan.parts, *self.mask()], positions, dtype=dtype)
+        if given.ids is not None and plan.reads_positions:
+            positions = placed_at(positions, given.ids)
+        return positions
+
+    def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
+        lowered = lower([*plan.parts, *self.mask()], self.placed(plan), dtype=dtype)
         # A mask of pairs hides what is dropped, sink or not.
         if self.held and self.seen is None and lowered.form.visibility.sinks:
             raise CacheError(
@@ -161,6 +172,10 @@ class Sight:
                 bias = torch.zeros_like(bias, dtype=torch.float32).masked_fill(~bias, -torch.inf)
             self._pairs = DenseBias(bias)
         return self._pairs
+
+
+# Below what any position_ids and slots lie apart.
+_LEAST = -(2**62)
 
 
 def _apart(positions: Positions, documents: Tensor) -> Positions:
@@ -199,7 +214,7 @@ def _in_sequence(positions: Positions) -> Positions:
     return replace(positions, queries=queries, keys=keys, extent=extent)
 
 
-def _placed(positions: Positions, ids: Tensor) -> Positions:
+def placed_at(positions: Positions, ids: Tensor) -> Positions:
     """The positions of slots where ids count as these do, else the same tokens at the ids.
 
     Where they stood is forgotten of cached tokens, which must be counted one by one.
@@ -208,14 +223,17 @@ def _placed(positions: Positions, ids: Tensor) -> Positions:
     if torch.compiler.is_compiling():
         return positions.at(ids) if whole else positions
     order = positions.orders()[0]
+    # Nobody reads where padding stands, before a sequence or behind it.
+    real = order >= 0
+    if whole and positions.keys.valid is not None:
+        real = real & positions.keys.valid
     if ids.ndim == 3:
-        order = order[..., None]
+        order, real = order[..., None], real[..., None]
     apart = ids - order
     if whole:
-        # The first of many is as good as any: only distances are read.
-        apart = apart - apart[:, -1:]
-    # Before a sequence there is padding, of which nobody reads the position.
-    if not bool((apart * (order >= 0)).any()):
+        # That of any token is as good as another's: only distances are read.
+        apart = apart - apart.masked_fill(~real, _LEAST).amax(1, keepdim=True)
+    if not bool((apart * real).any()):
         return positions
     if whole:
         return positions.at(ids)

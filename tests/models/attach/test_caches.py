@@ -108,6 +108,52 @@ def test_cropped_and_repeated_caches_go_on(model: Any) -> None:
     assert cache.get_seq_length() == 0
 
 
+def answered(model: Any, mask: torch.Tensor, cache: Any) -> torch.Tensor:
+    """Logits of what is real behind a prompt of 5 tokens, which was given without a mask."""
+    ids = torch.randint(1, 97, mask.shape, generator=torch.Generator().manual_seed(2))
+    places = (mask.cumsum(-1) - 1).clamp(min=0)
+    logits = [model(ids[:, :5], past_key_values=cache).logits]
+    for begin, end in ((5, 9), (9, 10), (10, 12)):
+        told = {"attention_mask": mask[:, :end], "position_ids": places[:, begin:end]}
+        logits.append(model(ids[:, begin:end], past_key_values=cache, **told).logits)
+    return torch.cat(logits, dim=1)[mask.bool()]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("make", [pe.Cache, lambda: pe.Cache("raw")])
+def test_padding_that_later_calls_tell_of_is_hidden(model: Any, make: Any) -> None:
+    mask = torch.ones(3, 12, dtype=torch.long)
+    # Before what is new, behind it, and in what is held, as a chat's rows of unlike lengths are.
+    mask[0, 5:7] = mask[1, 8] = mask[2, 3:5] = 0
+    expected = answered(model, mask, transformers.DynamicCache())
+    pe.attach(model)
+    made = answered(model, mask, posenc_cache(model, make))
+    torch.testing.assert_close(made, expected, atol=1e-5, rtol=0)
+    with pytest.raises(PosencError, match="pad the prompt alone"):
+        answered(model, mask, posenc_cache(model, lambda: pe.StaticCache(32)))
+    pe.attach(model, raw_keys=True)
+    # Of an encoding that reads distances the ids say others than the slots.
+    with pytest.raises(PosencError, match="counted one by one"):
+        answered(model, mask, posenc_cache(model, make))
+
+
+@torch.no_grad()
+def test_position_ids_are_read_beside_them(model: Any) -> None:
+    ids = torch.randint(1, 97, (1, 8), generator=torch.Generator().manual_seed(2))
+    places = torch.tensor([[0, 1, 2, 10, 11, 12, 20, 21]])
+    expected = model(ids, position_ids=places).logits
+    pe.attach(model, raw_keys=True)
+    cache = posenc_cache(model, lambda: pe.Cache("raw"))
+    made = model(ids, position_ids=places, past_key_values=cache).logits
+    torch.testing.assert_close(made, expected, atol=1e-5, rtol=0)
+    cache = posenc_cache(model, lambda: pe.Cache("raw"))
+    model(ids, past_key_values=cache)
+    # Two branches of a tree, and a gap.
+    for later in ([[8, 9, 9]], [[9, 10, 11]]):
+        with pytest.raises(PosencError, match="counted one by one"):
+            model(ids[:, :3], position_ids=torch.tensor(later), past_key_values=cache)
+
+
 def test_without_posenc_in_the_model_nothing_is_read_from_it(model: Any) -> None:
     model.set_attn_implementation("eager")
     cache = posenc_cache(model, pe.Cache)
