@@ -112,7 +112,8 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout, start: int
     else:
         first, second = part[..., 0::2], part[..., 1::2]
         pairs = (first * cos - second * sin, first * sin + second * cos)
-        part = torch.stack(pairs, dim=-1).flatten(-2)
+        # No flatten, which a batch of gradients cannot.
+        part = torch.stack(pairs, dim=-1).reshape(part.shape)
     if width == x.shape[-1]:
         return part
     return torch.cat((x[..., :start], part, x[..., start + width :]), dim=-1)

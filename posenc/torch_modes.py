@@ -11,7 +11,11 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 from torch._C import _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import peek_interpreter_stack
+from torch._C._functorch import (
+    is_batchedtensor,
+    is_legacy_batchedtensor,
+    peek_interpreter_stack,
+)
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
@@ -77,6 +81,12 @@ def forward_mode() -> bool:
 def transformed() -> bool:
     """Whether torch.func or forward-mode differentiation wraps the tensors of this call."""
     return peek_interpreter_stack() is not None or forward_mode()
+
+
+def batched(*tensors: Tensor | None) -> bool:
+    """Whether a vmap maps over one of these: torch.func's, or that of `is_grads_batched`."""
+    given = [x for x in tensors if x is not None]
+    return any(is_legacy_batchedtensor(x) or is_batchedtensor(x) for x in given)
 
 
 def exporting_to_onnx() -> bool:

@@ -25,7 +25,7 @@ from posenc.native.attention_struct import (
 )
 from posenc.native.gradient_sums import added_up, by_rows, share, sums_of
 from posenc.native.library import LIBRARY, TYPES, Library
-from posenc.torch_modes import arithmetic, plain, threads
+from posenc.torch_modes import arithmetic, batched, plain, threads
 
 # What the fields of a tensor hold, by the ends of their names. A step is between rows of the batch:
 # 0 where one row is for all, (t,), (1, t) or (1, h, t).
@@ -241,6 +241,11 @@ def gradients(
     grad, grad_mass = grads[0], grads[-1] if len(grads) > 1 else None
     if grad is None and grad_mass is None:
         return {}
+    if batched(grad, grad_mass):
+        raise UnsupportedError(
+            "attend(backend='native') computes one gradient at a time, and no batch of them: use "
+            "backend='reference' where is_grads_batched=True or vmap goes around autograd.grad"
+        )
     exact, peak, mass, *tensors = ctx.saved_tensors
     grad = torch.zeros_like(exact) if grad is None else grad
     inputs = list(ctx.inputs)

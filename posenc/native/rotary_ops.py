@@ -20,7 +20,7 @@ from posenc.native.library import LIBRARY
 from posenc.native.rotary_packing import BESIDE, HUGE, packed, run_packed
 from posenc.rotation import check_rotation, rotate_pairs
 from posenc.terms import Layout
-from posenc.torch_modes import autocast_off, exporting_to_onnx, plain, threads
+from posenc.torch_modes import autocast_off, batched, exporting_to_onnx, plain, threads
 
 Tensors = Sequence[Tensor]
 
@@ -241,7 +241,8 @@ class _InPlace(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.alone and not torch.is_grad_enabled() and set(holders(grads)) == {ctx.alone}:
+        apart = not torch.is_grad_enabled() and not batched(*grads)
+        if ctx.alone and apart and set(holders(grads)) == {ctx.alone}:
             torch.ops.posenc.rotate_.default(grads, *_undone(ctx))
             return None, None, None, None, *grads
         return None, None, None, None, *_rotated_grads(grads, *_undone(ctx))
@@ -280,6 +281,8 @@ def _rotate_back(ctx: Any, grads: Tensors) -> tuple[Any, ...]:
 
 def _rotated_grads(grads: Tensors, *rotation: Any) -> Tensors:
     """Gradients rotated: by the operator where they have gradients themselves, or in a graph."""
+    if batched(*grads):
+        return _in_pytorch(grads, *rotation)
     graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or not _suits_kernel(grads)
     return (torch.ops.posenc.rotate.default if graph else _rotate)(grads, *rotation)
 
