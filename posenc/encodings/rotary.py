@@ -135,8 +135,9 @@ class Rotary(RotaryEncoding):
         """Radians per token of each pair, where lengths of their inputs are told, of each token."""
         if length is not None:
             return self.frequencies(length[:, None, :, None], device)
-        # An own class may read more than the settings.
-        if type(self).frequencies is not Rotary.frequencies:
+        # An own class may read more than the settings, an own scaling change; graphs keep nothing.
+        own = type(self).frequencies is not Rotary.frequencies
+        if torch.compiler.is_compiling() or own or not self._rule.frozen:
             return self.frequencies(None, device)
         settings = self.base, self.rotated_dim, self._rule
         return settled(self, "_by_token", settings, device, lambda: self.frequencies(None, device))

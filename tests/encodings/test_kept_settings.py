@@ -1,6 +1,7 @@
 """What settings alone say is kept between calls, and is never that of other settings."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -99,3 +100,26 @@ def test_of_own_classes_nothing_is_kept() -> None:
     after = [asked(one, q) for one in (rotary, t5, sandwich)]
     assert not any(torch.equal(x, y) for x, y in zip(before, after, strict=True))
     assert torch.equal(after[0], asked(pe.Rotary(8), q))
+
+
+class Scheduled(pe.YaRN):
+    """Stretched by a factor that training raises."""
+
+    stretch = 1.0
+
+    def frequencies(self, theta: torch.Tensor, base: float, length: Any) -> torch.Tensor:
+        return theta / self.stretch
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, pe.Resonance])
+def test_of_an_own_scaling_nothing_is_kept(wrap: Any) -> None:
+    q = torch.randn(1, 2, 40, 8)
+    rotary = pe.Rotary(8, scaling=wrap(Scheduled(4.0, 64)))
+    before = asked(rotary, q)
+    Scheduled.stretch = 4.0
+    try:
+        after, fresh = asked(rotary, q), asked(pe.Rotary(8, scaling=wrap(Scheduled(4.0, 64))), q)
+    finally:
+        Scheduled.stretch = 1.0
+    assert torch.equal(after, fresh)
+    assert not torch.equal(before, after)

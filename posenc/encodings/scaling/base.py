@@ -14,6 +14,8 @@ Scaled = Float64[Tensor, "*#bt r"]
 # How far the own sequence of each token reaches; None: no farther than the original length.
 Length = Int[Tensor, "*#bt 1"] | None
 
+_POSENCS = "posenc.encodings.scaling."
+
 
 class Scaling:
     """What `Rotary(scaling=...)` takes: frozen data that maps frequencies; here, to themselves.
@@ -41,6 +43,11 @@ class Scaling:
     @property
     def gain(self) -> float:
         return 1.0
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is one of posenc's, which never say anything else; an own one may."""
+        return type(self).__module__.startswith(_POSENCS)
 
     def gain_at(self, length: Int[Tensor, "..."] | None) -> Tensor | float | None:
         """The gain of inputs of this length, where it is not the same for all."""

@@ -35,6 +35,10 @@ class Resonance(Scaling):
         return Scaling() if self.scaling is None else self.scaling
 
     @property
+    def frozen(self) -> bool:
+        return super().frozen and self._inner.frozen
+
+    @property
     def length_dependent(self) -> bool:  # pyrefly: ignore[bad-override]
         return self._inner.length_dependent
 
