@@ -185,13 +185,31 @@ def settled(
     device: torch.device,
     compute: Callable[[], _T],
 ) -> _T:
-    """What settings alone say, on this device; the latest is kept with its owner.
+    """What settings alone say, on this device; the latest of each name is kept with its owner.
 
-    A CUDA graph has its own, for it reads the same memory when others have come since.
+    It is computed anew where somebody wrote to it. A stream of a GPU has its own, for none waits
+    for another, and a CUDA graph too, which would read memory that others have taken since.
     """
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    if torch.compiler.is_compiling() or not unwatched():
         return compute()
-    return kept_for(owner, name, (*settings, device), compute, ())
+    key = (*settings, device)
+    if device.type == "cuda":
+        if torch.cuda.is_current_stream_capturing():
+            return compute()
+        key = (*key, torch.cuda.current_stream(device).cuda_stream)
+    # Under one name, which hides no parameter of an own class.
+    kept: dict[str, Any] = owner.__dict__.setdefault("_settled", {})
+    known = kept.get(name)
+    if known is None or known[0] != key or known[2] != _written(known[1]):
+        with torch.inference_mode(False), torch.no_grad():
+            value = compute()
+        known = kept[name] = key, value, _written(value)
+    return known[1]
+
+
+def _written(value: Any) -> list[int]:
+    """How often tensors were written to."""
+    return [x._version for x in (value if isinstance(value, tuple) else (value,))]
 
 
 def captured(tensors: Iterable[Tensor]) -> bool:

@@ -119,7 +119,7 @@ class RotaryEncoding(Encoding):
     def theta(self, device: torch.device) -> Float64[Tensor, "r"]:
         """Radians per token of each pair before any scaling, kept for the tokens to come."""
         settings = self.base, self.rotated_dim
-        return settled(self, "_theta", settings, device, lambda: geometric(*settings, device))
+        return settled(self, "theta", settings, device, lambda: geometric(*settings, device))
 
     def rotation(self, positions: Positions) -> Rotate:
         """One rotation of queries and keys, whose angles are made once for shared positions."""

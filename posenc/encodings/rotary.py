@@ -136,11 +136,13 @@ class Rotary(RotaryEncoding):
         if length is not None:
             return self.frequencies(length[:, None, :, None], device)
         # An own class may read more than the settings, an own scaling change; graphs keep nothing.
-        own = type(self).frequencies is not Rotary.frequencies
+        own = getattr(self.frequencies, "__func__", None) is not Rotary.frequencies
         if torch.compiler.is_compiling() or own or not self._rule.frozen:
             return self.frequencies(None, device)
         settings = self.base, self.rotated_dim, self._rule
-        return settled(self, "_by_token", settings, device, lambda: self.frequencies(None, device))
+        return settled(
+            self, "frequencies", settings, device, lambda: self.frequencies(None, device)
+        )
 
     def reference_angles(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk r"]:
         return -at.distance()[..., None] * self.reference_frequencies(at)

@@ -60,7 +60,7 @@ class Sandwich(DistanceBias):
             ahead = self._product(torch.arange(far + 1, device=device))
             return torch.cat((ahead[1:].flip(0), ahead)), self._eighths(device)
 
-        product, eighths = settled(self, "_tables", settings, device, computed)
+        product, eighths = settled(self, "tables", settings, device, computed)
         return self._by_head(product[far - past : far + future + 1], eighths, dtype)
 
     def _product(self, distance: Distances) -> Float64[Tensor, "n"]:

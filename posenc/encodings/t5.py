@@ -88,7 +88,7 @@ class T5Bias(DistanceBias):
         def buckets() -> Tensor:
             return self.bucket(torch.arange(-past, future + 1, device=device))
 
-        return self._of_buckets(settled(self, "_buckets", settings, device, buckets))
+        return self._of_buckets(settled(self, "buckets", settings, device, buckets))
 
     def _of_buckets(self, bucket: Int[Tensor, "n"]) -> Float[Tensor, "h n"]:
         # By the second index, so that the table comes laid out by head.

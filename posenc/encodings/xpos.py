@@ -68,7 +68,7 @@ class XPos(RotaryEncoding):
             zeta = torch.arange(0, self.dim, 2, dtype=torch.float64, device=device).div_(self.dim)
             return zeta.add_(self.gamma).div_(1 + self.gamma).log_().div_(self.scale_base)
 
-        return settled(self, "_fading", (self.dim, self.gamma, self.scale_base), device, computed)
+        return settled(self, "fading", (self.dim, self.gamma, self.scale_base), device, computed)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         back, pairs = -at.distance(), self.dim // 2

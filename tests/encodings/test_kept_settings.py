@@ -123,3 +123,23 @@ def test_of_an_own_scaling_nothing_is_kept(wrap: Any) -> None:
         Scheduled.stretch = 1.0
     assert torch.equal(after, fresh)
     assert not torch.equal(before, after)
+
+
+class Named(pe.XPos):
+    """With a parameter under a name that posenc could have taken."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self._theta = torch.nn.Parameter(torch.ones(3))
+
+
+def test_what_is_kept_hides_nothing_and_follows_what_is_written() -> None:
+    q, named = torch.randn(1, 2, 9, 8), Named(8)
+    expected = asked(named, q)
+    assert isinstance(named._theta, torch.nn.Parameter)
+    named.theta(q.device).mul_(2)
+    assert torch.equal(asked(named, q), expected)
+    rotary = pe.Rotary(8)
+    asked(rotary, q)
+    rotary.frequencies = lambda length=None, device=None: torch.zeros(4, dtype=torch.float64)
+    assert torch.allclose(asked(rotary, q), pe.scores(q, q, None, causal=True), atol=1e-6)

@@ -1,6 +1,7 @@
 """What a call runs in, and what is kept beside the fields of frozen values."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -41,19 +42,24 @@ def test_what_a_cuda_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch)
     assert [kept_for(form, "_some", (), compute) for _ in range(2)] == [3, 3]
 
 
-def test_a_cuda_graph_has_its_own_of_what_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would read the memory of what was kept after that is gone."""
+def test_streams_and_graphs_of_a_gpu_have_their_own_of_what_settings_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A graph would read memory of what is gone, a stream of what is not computed yet."""
     rotary, made, device = pe.Rotary(4), [], torch.device("cuda")
 
-    def compute() -> int:
-        made.append(1)
-        return len(made)
+    def compute() -> torch.Tensor:
+        made.append(torch.ones(2))
+        return made[-1]
 
     found = []
-    for capturing in (False, True, True, False):
+    for capturing, stream in ((False, 1), (True, 1), (False, 1), (False, 2), (True, 2), (False, 2)):
+        at = SimpleNamespace(cuda_stream=stream)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=capturing: now)
-        found.append(settled(rotary, "_some", (), device, compute))
-    assert found == [1, 2, 3, 1]
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _, at=at: at)
+        x = settled(rotary, "some", (), device, compute)
+        found.append(next(i for i, one in enumerate(made) if one is x))
+    assert found == [0, 1, 0, 2, 3, 2]
 
 
 def test_what_is_kept_belongs_to_one_value() -> None:

@@ -40,21 +40,28 @@ def posenc_attention(
     """
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
     given = plan.passes.given
-    own = None if given.cache is None else given.cache.of_layer(module.layer_idx)
-    keys = key.shape[2] if own is None else own.keys(key.shape[2])
+    held = None if given.cache is None else given.cache.layers[module.layer_idx]
+    keys = key.shape[2] if held is None else held.own.keys(key.shape[2])
     sight = _sight(module, query, key, keys, attention_mask, is_causal, given.before)
     softcap, sinks = told.get("softcap"), told.get("s_aux")
-    if own is not None:
+    if held is not None:
         if softcap is not None:
             raise UnsupportedError(
                 f"{type(module).__name__} with posenc's caches: its scores are capped, which no "
                 "encoding says; give a cache of transformers"
             )
-        positions = given.cache.layers[module.layer_idx].told(sight, plan)
+        positions = held.told(sight, plan)
         parts = [*plan.parts, *sight.mask(), *([] if sinks is None else [SinkLogit(sinks)])]
         causal = sight.positions.causal
         out = attend(
-            query, key, value, parts, causal=causal, positions=positions, cache=own, scale=scaling
+            query,
+            key,
+            value,
+            parts,
+            causal=causal,
+            positions=positions,
+            cache=held.own,
+            scale=scaling,
         )
         return out.transpose(1, 2).contiguous(), None
     lowered = sight.lowered(plan, arithmetic(query, key))

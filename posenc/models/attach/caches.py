@@ -45,8 +45,7 @@ class LayerCache(CacheLayerMixin):
         PositionsError where an encoding reads positions and position_ids do not count on, and
         CacheError for such padding in a StaticCache.
         """
-        valid = sight.positions.keys.valid
-        if len(self.own) and self._padded_alike(valid):
+        if len(self.own) and sight.padded_as(self.valid):
             ids = plan.passes.given.ids
             if ids is not None and plan.reads_positions and not sight.counted:
                 placed_at(self.own.place(sight.positions.q_len, causal=True), ids)
@@ -57,17 +56,8 @@ class LayerCache(CacheLayerMixin):
                 f"{self.own!r}: attention_mask tells of padding that the prompt did not have, and "
                 "its slots are placed by the prompt; pad the prompt alone, or give posenc.Cache()"
             )
-        self.valid = valid
+        self.valid = sight.positions.keys.valid
         return sight.placed(plan)
-
-    def _padded_alike(self, valid: Tensor | None) -> bool:
-        """Whether a mask tells of no other padding; without one there is none that is new."""
-        if valid is None or torch.compiler.is_compiling():
-            return True
-        if self.valid is None:
-            return bool(valid.all())
-        told = self.valid.shape[-1]
-        return torch.equal(valid[:, :told], self.valid) and bool(valid[:, told:].all())
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.seen + query_length, 0

@@ -93,6 +93,7 @@ class Sight:
     seen: Tensor | None = None
     held: bool = False
     counted: bool = False
+    _padded: dict[int, bool] = field(default_factory=dict)
     _lowered: dict[tuple[int, torch.dtype], Lowered] = field(default_factory=dict)
     _given: Given | None = None
     _pairs: DenseBias | None = None
@@ -131,6 +132,20 @@ class Sight:
         if key not in self._lowered:
             self._lowered[key] = self._lower(plan, dtype)
         return self._lowered[key]
+
+    def padded_as(self, before: Tensor | None) -> bool:
+        """Whether its mask tells of no other padding than `before` (1|b, slots), and of none since.
+
+        Read once for all layers that were told the same, for a GPU is waited for.
+        """
+        valid = self.positions.keys.valid
+        if valid is None or torch.compiler.is_compiling():
+            return True
+        if (key := id(before)) not in self._padded:
+            told = 0 if before is None else before.shape[-1]
+            alike = before is None or torch.equal(valid[:, :told], before)
+            self._padded[key] = alike and bool(valid[:, told:].all())
+        return self._padded[key]
 
     def placed(self, plan: Plan) -> Positions:
         """The tokens where the encodings of a plan read them."""
