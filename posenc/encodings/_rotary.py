@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from posenc.encoding import Context, Encoding, Keys, Pairs, Queries, Scores, Tags
@@ -152,7 +152,8 @@ class RotaryEncoding(Encoding):
 class TwoZones(RotaryEncoding):
     """Base of RoPE where the order distance is under `window`, and at other coordinates beyond.
 
-    A member says which in `far` and, by its paper, in `reference_back`.
+    A member says which in `far` and, by its paper, in `reference_back`. Papers have consecutive
+    tokens only; where explicit positions leave gaps, tokens between are what counts for the window.
     """
 
     tags = Tags(causal_only=True, translation_invariant=True, norm_preserving=True)
@@ -160,6 +161,11 @@ class TwoZones(RotaryEncoding):
     def __init__(self, dim: int, window: int, base: float, layout: Layout) -> None:
         super().__init__(dim, base, layout)
         self.window = window
+
+    def near(self, at: Pairs) -> Bool[Tensor, "b 1 tq tk"]:
+        """Whether the order distance is under the window."""
+        q, k = at.orders()
+        return q - k < self.window
 
     def far(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """The coordinates beyond the window of queries and keys at q and k, (t,) or (b, t)."""

@@ -19,8 +19,9 @@ class LMInfinite(TwoZones):
         score = scale * q[m] . R[-min(m - n, window)] k[n],   turning as in Rotary
 
     so that a model trained on `window` tokens meets neither more tokens nor larger distances. The
-    paper finds 10 to 100 sinks alike. Both count tokens of the document. Causal only; decoding
-    needs Cache("raw"). Raises SettingError for an odd dim, window < 1 or sinks < 1.
+    paper finds 10 to 100 sinks alike. Both count tokens of the document, also where explicit
+    positions leave gaps. Causal only; decoding needs Cache("raw"). Raises SettingError for an odd
+    dim, window < 1 or sinks < 1.
 
     Source: Han et al. 2024, arXiv:2308.16137, section 4.
     """
@@ -63,7 +64,7 @@ class LMInfinite(TwoZones):
         return *zones, Mask(Window(self.window)), Mask(Sink(self.sinks))
 
     def reference_back(self, at: Pairs) -> Float64[Tensor, "b 1 tq tk"]:
-        return (-at.distance()).clamp(max=self.window)
+        return torch.where(self.near(at), -at.distance(), self.window)
 
     def reference_visible(self, at: Pairs) -> Visible:
         q, k = at.orders()

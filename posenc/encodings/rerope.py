@@ -20,11 +20,11 @@ class ReRoPE(TwoZones):
 
         score = scale * q[m] . R[-distance] k[n],   turning as in Rotary
 
-    A model so reads any length by distances that it was trained on; window is in tokens, about
-    half of the training length. leak is the factor by which distances beyond the window shrink
-    (None: infinite, they are clipped). Causal only; decoding needs Cache("raw"). The authors' code
-    also multiplies scores by Temperature("log_n"): give it beside. Raises SettingError for an odd
-    dim, window < 1 or leak < 1.
+    A model so reads any length by distances that it was trained on; window is in tokens, also
+    where explicit positions leave gaps, about half of the training length. leak is the factor by
+    which distances beyond the window shrink (None: infinite, they are clipped). Causal only;
+    decoding needs Cache("raw"). The authors' code also multiplies scores by Temperature("log_n"):
+    give it beside. Raises SettingError for an odd dim, window < 1 or leak < 1.
 
     Source: Su 2023, https://kexue.fm/archives/9708 (ReRoPE and Leaky ReRoPE), and bojone/rerope.
     """
@@ -68,4 +68,4 @@ class ReRoPE(TwoZones):
         far = torch.full_like(back, window)
         if self.leak is not None:
             far = window + (back - window) / self.leak
-        return torch.where(back < window, back, far)
+        return torch.where(self.near(at), back, far)

@@ -22,8 +22,9 @@ class SelfExtend(TwoZones):
 
     so that a model trained on L tokens reads (L - window) * group + window of them (where group
     divides window) without further training. Groups begin at position 0, so moving all tokens
-    changes scores. window and group are in tokens. Causal only; decoding needs Cache("raw"). Raises
-    SettingError for an odd dim, window < 1 or group < 1.
+    changes scores. The window counts tokens, also where explicit positions leave gaps, and groups
+    count positions. Causal only; decoding needs Cache("raw"). Raises SettingError for an odd dim,
+    window < 1 or group < 1.
 
     Source: Jin et al. 2024, arXiv:2401.01325, section 3 and algorithm 1.
     """
@@ -67,4 +68,4 @@ class SelfExtend(TwoZones):
         q, k = (torch.floor(x / self.group) for x in (at.q, at.k))
         back, shift = -at.distance(), self.window - self.window // self.group
         far = (q + shift)[:, None, :, None] - k[:, None, None, :]
-        return torch.where(back < self.window, back, far)
+        return torch.where(self.near(at), back, far)

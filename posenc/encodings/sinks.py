@@ -87,11 +87,11 @@ class Sinks(Encoding):
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         if self.window is None or self.rotary is None:
             return super().reference_scores(q, k, at)
-        first = at.k.amin(dim=-1, keepdim=True)
-        last = first + self.count + self.window - 1
+        q_order, k_order = at.orders()
+        dropped = (q_order[:, 0, :, 0] - (self.count + self.window - 1)).clamp(min=0)
         near = self.rotary.reference_scores(q, k, at)
-        far = self.rotary.reference_scores(q, k, replace(at, q=at.q.minimum(last)))
-        return torch.where(-at.distance() < self.window, near, far)
+        far = self.rotary.reference_scores(q, k, replace(at, q=at.q - dropped))
+        return torch.where(q_order - k_order < self.window, near, far)
 
     def reference_visible(self, at: Pairs) -> Visible:
         if self.window is None:

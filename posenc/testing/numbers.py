@@ -66,8 +66,8 @@ def _places(encoding: Encoding) -> Iterator[tuple[str, Positions]]:
         yield f"causal={causal}, positions from a start of 2", start
         rows = torch.arange(LENGTH) + torch.arange(5)[:, None]
         yield f"causal={causal}, 5 rows", Positions.build(4, ids=rows, causal=causal)
-        bare = _told(encoding, Positions.build(ids=places[0], causal=causal))
-        yield f"causal={causal}, no extent that no tag asks for", bare
+        gaps = _told(encoding, Positions.build(ids=torch.arange(LENGTH) * 3, causal=causal))
+        yield f"causal={causal}, gaps, and no extent that no tag asks for", gaps
     yield f"the last query of {LONG} tokens", Positions.build(1, LONG, causal=True)
     # What a context tells is of one layer, in which the queries are among the keys.
     if not (encoding.tags.causal_only or encoding.tags.needs_context):
