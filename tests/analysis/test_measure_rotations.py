@@ -57,7 +57,7 @@ def test_frequencies_of_other_rotations() -> None:
 def test_a_pair_that_turns_backwards_turns_as_far() -> None:
     backwards = torch.tensor([1.0, -1.0, -0.01], dtype=torch.float64)
     turned = measure.turns(backwards, 100).tolist()
-    assert turned == pytest.approx([100 / measure.wavelengths(w).item() for w in backwards])
+    assert turned == pytest.approx((100 / measure.wavelengths(backwards)).tolist())
     mixed = pe.MixedRotary(16, heads=4, axes=2)
     speeds = measure.frequencies(mixed)
     assert (speeds < 0).any()

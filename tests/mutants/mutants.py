@@ -31,8 +31,8 @@ MUTANTS = [
     # Settings and initial weights.
     Mutant(
         "encodings/scaling/base.py",
-        "return 1.0\n\n    def gain_at",
-        "return 1.11\n\n    def gain_at",
+        "return 1.0\n\n    @property\n    def frozen",
+        "return 1.11\n\n    @property\n    def frozen",
         ROPE,
     ),
     Mutant("encodings/scaling/yarn.py", "return log + 1.0", "return log + 1.1", YARN),
