@@ -65,6 +65,9 @@ MASKS = [Mask(Window(2)), Mask(Window(4)), Mask(Sink(1))]
 
 def given(encoding: Encoding, scene: str) -> dict[str, Any]:
     """What a user of diagnose holds beside the results."""
+    # What is kept of settings is by the code that was there: with a fault, or without.
+    for part in encoding.modules():
+        vars(part).pop("_settled", None)
     positions = SCENES[scene](encoding)
     if not attends(encoding):
         width, generator = sizes_for(encoding).model_dim, torch.Generator().manual_seed(1)
