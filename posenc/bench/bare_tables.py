@@ -12,6 +12,8 @@ from torch import Tensor
 import posenc as pe
 
 Tables = Callable[[], tuple[Tensor, ...]]
+# Factors that grow with position cancel in pairs only: no cache holds keys that they multiply.
+RAW = "xpos, raw keys"
 
 
 def xpos(encoding: pe.XPos, keys: int) -> Tables:
@@ -41,4 +43,4 @@ def kerple(encoding: pe.KERPLE, keys: int) -> Tables:
 
 
 # By the name of the encoding in the cases.
-BARE: dict[str, Callable[..., Tables]] = {"xpos, raw keys": xpos, "kerple": kerple}
+BARE: dict[str, Callable[..., Tables]] = {RAW: xpos, "kerple": kerple}

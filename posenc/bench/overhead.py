@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import posenc as pe
-from posenc.bench.bare_tables import BARE
+from posenc.bench.bare_tables import BARE, RAW
 from posenc.bench.case import Call, Case, Goal, Unavailable
 from posenc.native.rotary_packing import packed, run_packed
 
@@ -31,8 +31,6 @@ ENCODINGS: dict[str, Callable[[], Any]] = {
     "shaw": lambda: pe.Shaw(DIM, clip=16),
     "window": lambda: pe.SlidingWindow(32),
 }
-# Factors that grow with position cancel in pairs only: no cache holds keys that they multiply.
-RAW = "xpos, raw keys"
 LOWERED = {RAW if name == "xpos" else name: make for name, make in ENCODINGS.items()}
 
 

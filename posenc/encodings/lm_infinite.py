@@ -20,8 +20,8 @@ class LMInfinite(TwoZones):
 
     so that a model trained on `window` tokens meets neither more tokens nor larger distances. The
     paper finds 10 to 100 sinks alike. Both count tokens of the document, also where explicit
-    positions leave gaps. Causal only; decoding needs Cache("raw"). Raises SettingError for an odd
-    dim, window < 1 or sinks < 1.
+    positions leave gaps, by which distances in the window are larger. Causal only; decoding needs
+    Cache("raw"). Raises SettingError for an odd dim, window < 1 or sinks < 1.
 
     Source: Han et al. 2024, arXiv:2308.16137, section 4.
     """

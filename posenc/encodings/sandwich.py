@@ -52,7 +52,7 @@ class Sandwich(DistanceBias):
         # An own class may count otherwise, and a graph keeps nothing.
         if type(self) is not Sandwich or torch.compiler.is_compiling():
             return super().table(past, future, dtype, device)
-        # Of twice as many as are needed, for while decoding they are one more with each token.
+        # For up to twice as many distances: decoding asks for one more with each token.
         far = 1 << max(past, future, 31).bit_length()
         settings = self.heads, self.dim, self.base, self.centered, far
 

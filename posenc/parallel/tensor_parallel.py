@@ -99,7 +99,8 @@ class _Own:
 
 def _refuse_payloads(encoding: Lowerable) -> None:
     """Raise UnsupportedError for what a cache would keep: terms that come lowered bring none."""
-    for part in filter(keeps, flatten(encoding)):
+    part = next(filter(keeps, flatten(encoding)), None)
+    if part is not None:
         raise UnsupportedError(
             f"split_heads: {part!r} keeps a payload of every token, which caches of a model that "
             "is cut by heads do not hold: leave the cache away, or decode with the whole model"

@@ -42,6 +42,7 @@ def handles(model: Any) -> list[Any]:
 
 
 def check_device(model: Any) -> None:
+    """Raise UnsupportedError for layers that compute on several devices."""
     # What accelerate keeps on the processor or on disk is brought to the one device that computes.
     places = dict.fromkeys(getattr(model, "hf_device_map", {}).values())
     devices = [place for place in places if str(place) not in ("cpu", "disk")]
