@@ -1,5 +1,6 @@
 """How the C attention kernels are called: memory, strides, threads, forks and graphs."""
 
+import importlib
 import subprocess
 import sys
 import threading
@@ -215,9 +216,10 @@ def test_results_have_heads_inside_where_their_tensors_have(dtype: torch.dtype) 
 def test_a_graph_knows_how_results_lie(layout: str, dtype: torch.dtype) -> None:
     s = Sizes(2, 4, 2, 70, 70, 8, 5)
     qkv = [LAYOUTS[layout](x.to(dtype)) for x in inputs(s, drawing(20))]
-    # Which loads the operators.
     out = attend(*qkv, causal=True, backend="native")
     call = Inputs(*qkv, causal=True, learns=True)
+    # An eager call has not loaded the operators.
+    importlib.import_module("posenc.native.attention_operators")
     forward, backward = torch.ops.posenc.attention, torch.ops.posenc.attention_backward
     _, exact, *rows = forward(*call)
     wanted = [name in ("q", "k", "v") for name in LEARNED]
