@@ -24,6 +24,7 @@ class Clock:
     """How far a run has come; it travels in the checkpoint."""
 
     step: int = 0
+    tokens: int = 0  # read so far
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last row
     loss_count: int = 0

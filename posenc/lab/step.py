@@ -4,6 +4,7 @@ import hashlib
 import math
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,15 @@ UNSCORED = -100
 LATE_SECONDS = 0.2
 
 
+class Step(NamedTuple):
+    """What a step came to: its loss, still on the device, the tokens that were read, and in how
+    many parts its batch was."""
+
+    loss: Tensor
+    tokens: int
+    parts: int
+
+
 def batch_at(task: Task, config: RunConfig, step: int) -> Batch:
     """What one step trains on; it depends on the seed of the data and the step alone."""
     seed = config.seed if config.data_seed is None else config.data_seed
@@ -36,8 +46,8 @@ def step(
     number: int,
     parts: int = 1,
     processes: Processes | None = None,
-) -> tuple[Tensor, int]:
-    """Make one step; its loss, still on the device, and in how many parts its batch was read.
+) -> Step:
+    """Make one step.
 
     Of several `processes`, each reads its rows of the batch. One alone reads it in as many parts as
     it takes to fit the memory. The loss and the gradient are those of the whole batch.
@@ -60,7 +70,7 @@ def step(
         parts *= 2
     ours.clip(model)
     optimizer.step()
-    return ours.summed(loss), parts
+    return Step(ours.summed(loss), batch.tokens.numel(), parts)
 
 
 def _backward(

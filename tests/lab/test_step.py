@@ -63,7 +63,7 @@ def test_a_step_reads_nothing_of_the_device() -> None:
     optimizer = make_optimizer(model, SMALL)
     with Reads() as reads:
         for number in range(3):
-            loss, _ = step(model, optimizer, SMALL, TASK, number)
+            loss, *_ = step(model, optimizer, SMALL, TASK, number)
     assert reads.scalars == 0
     assert loss.item() > 0
 
@@ -105,7 +105,7 @@ def test_a_batch_in_parts_has_the_same_gradient(
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         with monkeypatch.context() as patched:
             patched.setattr(pe.Transformer, "forward", narrow(rows))
-            loss, parts = step(model, optimizer, config, task, 0)
+            loss, _, parts = step(model, optimizer, config, task, 0)
         found.append((loss, [p.grad for p in model.parameters()], parts))
     (whole, gradients, one), (summed, others, several) = found
     assert (one, several) == (1, 4)
@@ -135,7 +135,7 @@ def test_shares_of_any_number_of_processes_make_the_whole(
     for rank in range(count):
         model = build(config, task)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        loss, _ = step(model, optimizer, config, task, 0, parts, Share(rank, count))
+        loss, *_ = step(model, optimizer, config, task, 0, parts, Share(rank, count))
         losses.append(loss)
         gradients.append([p.grad for p in model.parameters()])
     model = build(config, task)

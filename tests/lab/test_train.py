@@ -18,6 +18,7 @@ from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.model import build, encoding_parameters
 from posenc.lab.step import batch_at
+from posenc.lab.tasks import find
 from posenc.lab.tasks.text import Text
 from posenc.lab.train import (
     Progress,
@@ -157,6 +158,14 @@ class TestTrain:
         assert (cost["trained_position"], cost["trained_distance"]) == (7, 7)
         assert cost["ms_per_step"] > 0
         assert not (tmp_path / CHECKPOINT).exists()
+
+    def test_counts_the_tokens_that_were_read(self, tmp_path: Path) -> None:
+        task, config = find("copy"), replace(SMALL, task="copy")
+        train(config, task, tmp_path)
+        rows, _ = read_rows(tmp_path / RESULTS)
+        read = [batch_at(task, config, number).tokens.numel() for number in range(30)]
+        # Lengths are drawn, so that it is not that of the longest for each.
+        assert rows[-2]["tokens"] == sum(read) < 30 * 4 * task.tokens(config.train_length)
 
     def test_rows_past_the_train_length_stay_as_they_began(self, tmp_path: Path) -> None:
         config = replace(SMALL, encoding="learned")

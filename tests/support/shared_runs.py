@@ -79,7 +79,7 @@ def first_step(config: RunConfig, how: How | None) -> tuple[Tensor, dict[str, Te
     model, run = processes.spread(model, config)
     # A rate of zero: the gradient stays to be looked at.
     optimizer = Still(model.parameters())
-    loss, _ = step(run, optimizer, config, task_of(config), 0, processes.parts, processes)
+    loss, *_ = step(run, optimizer, config, task_of(config), 0, processes.parts, processes)
     gradients = {
         name: gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
         for name, parameter in model.named_parameters()

@@ -46,16 +46,17 @@ def train(
     model, run = ours.spread(model.train(), config)
     optimizer = make_optimizer(model, config)
     clock = ours.load(folder, model, optimizer)
-    record = Record(config, task, folder, clock, tell)
+    record = Record(config, folder, clock, tell)
     parts = ours.parts
 
     while clock.used(config) < 1:
         began = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(config, clock.used(config))
-        loss, parts = step(run, optimizer, config, task, clock.step, parts, ours)
+        made = step(run, optimizer, config, task, clock.step, parts, ours)
+        parts = made.parts
         # Clocks of processes differ: what the first one's says holds for all.
-        clock, saves, stops = ours.first(lambda x=loss, began=began: record.add(x, began))
+        clock, saves, stops = ours.first(lambda made=made, began=began: record.add(made, began))
         asks = config.solved is not None and clock.solved is None
         if asks and clock.step % max(1, (config.steps or 0) // CHECKS) == 0:
             solved = _is_solved(model, config, task)

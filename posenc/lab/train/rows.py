@@ -14,12 +14,12 @@ from posenc.lab.tasks import Task
 from posenc.lab.trained_reach import trained_reach
 
 
-def train_row(config: RunConfig, task: Task, clock: Clock) -> dict[str, Any]:
+def train_row(clock: Clock) -> dict[str, Any]:
     """How far it is, and the mean loss since the row before."""
     return {
         "kind": "train",
         "step": clock.step,
-        "tokens": clock.step * config.batch * task.tokens(config.train_length),
+        "tokens": clock.tokens,
         "loss": clock.loss_sum / clock.loss_count,
         "seconds": round(clock.seconds, 3),
     }
