@@ -15,7 +15,7 @@ from posenc.lab.folder import locked, make_folder, read_run
 from posenc.lab.model import settings_of
 from posenc.lab.progress import Display
 from posenc.lab.rates import check_seeds, looking, with_rate
-from posenc.lab.tasks import find
+from posenc.lab.tasks import Task, find
 from posenc.lab.text import Corpus
 
 
@@ -48,6 +48,12 @@ class Sweep:
 
     def arms(self, corpus: Corpus | None) -> list[RunConfig]:
         """Without seeds; raises PosencError for what would fail later, as a text too short."""
+        task = find(self.config.task)
+        if self.config.solved is not None and type(task).solved is Task.solved:
+            raise SettingError(
+                f"lab run --solved {self.config.solved}: training on task {task.spec} has no share "
+                "of right answers; leave --solved away"
+            )
         sha = corpus.summary["sha256"] if corpus is not None else ""
         lengths = self.config.test_lengths
         found = [
@@ -62,7 +68,7 @@ class Sweep:
             for train in dict.fromkeys(self.train_lengths)
         ]
         if corpus is not None:
-            read = getattr(find(self.config.task), "train_bytes", None)
+            read = getattr(task, "train_bytes", None)
             trained = replace(corpus, train=corpus.train[:read])
             trained.require(max(self.train_lengths), max(*lengths, *self.train_lengths), 1)
         return [replace(config, settings=settings_of(config)) for config in found]

@@ -237,6 +237,10 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
             ["--task", "text(train_bytes=9)", "--train-lengths", "9", "--test-lengths", "9"],
             "its training part has 9 bytes, and at least 10 are needed",
         ),
+        (
+            ["--task", "text", "--train-lengths", "8", "--test-lengths", "8", "--solved", "0.9"],
+            "training on task text has no share of right answers; leave --solved away",
+        ),
         (["--train-lengths", "a"], "lab run --train-lengths a: numbers between commas"),
         (["--positions", "random(longest=7)"], "of length 4 has 8 tokens: Positions.random"),
         (["--positions", "random(longest=99, far=1)"], "unexpected keyword argument 'far'"),
