@@ -22,7 +22,7 @@ from posenc.conversion.pairs import FusedHeads as FusedHeads
 from posenc.encoding import Context as Context
 from posenc.encoding import Encoding as Encoding
 from posenc.encoding import Tags as Tags
-from posenc.encodings import *  # noqa: F403 - the members are listed in their folder alone
+from posenc.encodings._all import *  # noqa: F403 - they are listed in their folder alone
 from posenc.encodings.scaling import NTK as NTK
 from posenc.encodings.scaling import DynamicNTK as DynamicNTK
 from posenc.encodings.scaling import DynamicYaRN as DynamicYaRN

@@ -1,6 +1,5 @@
 """How the C attention kernels are called: memory, strides, threads, forks and graphs."""
 
-import importlib
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import posenc as pe
 from posenc import UnsupportedError, attend
 from posenc import terms as t
-from posenc.native.attention_struct import LEARNED, Inputs
+from posenc.native.attention_operators import LEARNED, Inputs
 from posenc.native.library import LIBRARY
 from tests.support.native_kernels import (
     BOUNDS,
@@ -218,8 +217,6 @@ def test_a_graph_knows_how_results_lie(layout: str, dtype: torch.dtype) -> None:
     qkv = [LAYOUTS[layout](x.to(dtype)) for x in inputs(s, drawing(20))]
     out = attend(*qkv, causal=True, backend="native")
     call = Inputs(*qkv, causal=True, learns=True)
-    # An eager call has not loaded the operators.
-    importlib.import_module("posenc.native.attention_operators")
     forward, backward = torch.ops.posenc.attention, torch.ops.posenc.attention_backward
     _, exact, *rows = forward(*call)
     wanted = [name in ("q", "k", "v") for name in LEARNED]

@@ -113,11 +113,14 @@ def test_first_use_loads_no_more_than_it_needs() -> None:
         "encodings",
         "errors",
         "frequencies",
+        "lazy_names",
         "mask_rules",
         "positions",
         "terms",
         "torch_modes",
     }
+    encodings = {name.split(".")[2] for name in came if name.startswith("posenc.encodings.")}
+    assert encodings == {"rotary", "_rotary", "scaling"}
 
 
 def test_attending_loads_no_compiler_and_no_tools() -> None:
