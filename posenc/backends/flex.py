@@ -42,9 +42,9 @@ CAN = frozenset(
 
 def limits(call: Call) -> str | None:
     on_gpu, form = call.q.is_cuda, call.form
-    biases = [form.table, form.inside_table, form.slopes, form.inside_slopes, form.offsets]
-    tensors = [call.q, call.k, call.v, *(form.q_waves or ()), form.query_scale, form.sink]
-    tensors += [x for bias in biases if bias is not None for x in named(bias).values()]
+    around = [x for x in (form.transform, form.value_rotation) if x is not None]
+    tensors = [call.q, call.k, call.v, *(form.q_waves or ()), *form.tensors]
+    tensors += [x for part in around for x in named(part).values()]
     learns = any(isinstance(x, Tensor) and x.requires_grad for x in tensors)
     if not on_gpu and torch.is_grad_enabled() and learns:
         return "FlexAttention has no backward on CPU: use torch.no_grad(), or another backend"

@@ -188,3 +188,21 @@ def test_nanoseconds_since_1970_are_no_positions() -> None:
     nanoseconds = 1_750_000_000_000_000_000 + torch.arange(4) * 20
     assert nanoseconds.double().unique().numel() == 1
     assert (nanoseconds - nanoseconds[0]).double().tolist() == [0, 20, 40, 60]
+
+
+@pytest.mark.parametrize("encoding", [pe.ALiBi(4), pe.ALiBi(4, inside=True), pe.RotaryValues(16)])
+def test_a_unit_of_time_learns_the_same_from_every_backend(encoding: pe.Encoding) -> None:
+    """Multiples of stamps, as where the unit is a parameter of the model."""
+    trial = Trial.of(encoding, dtype=torch.float64)
+    unit = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    found: dict[str, torch.Tensor] = {}
+    for name in ("reference", "blocked", "flex", "native"):
+        positions = Positions.build(ids=STAMPS * unit, causal=True)
+        try:
+            out = attend(*trial.qkv, encoding, positions=positions, backend=name)
+        except pe.UnsupportedError:
+            continue
+        (found[name],) = torch.autograd.grad(out.square().sum(), unit)
+    assert "blocked" in found
+    for name, gradient in found.items():
+        require_close(gradient, found["reference"], 1e-12, name)

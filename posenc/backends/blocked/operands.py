@@ -17,9 +17,9 @@ from posenc.torch_modes import arithmetic
 # The dimension along which a tensor has one entry for each query, and for each key.
 _BY_QUERY = {"q": 2, "far_q": 2, "read_q": 2, "gate_q": 2, "q_offset": 2, "scale": 2, "dense": 2}
 _BY_QUERY |= {"network_by_query": 1, "next_q": 2, "beyond_q": 2, "own_block": 2, "given_q": 2}
-_BY_QUERY |= {"grid_q_index": 1, "read_own": 2}
+_BY_QUERY |= {"grid_q_index": 1, "read_own": 2, "q_place": 2}
 _BY_KEY = {"k": 2, "given_k": 2, "far_k": 2, "read_k": 2, "v": 2, "k_offset": 2, "dense": 3}
-_BY_KEY |= {"grid_k_index": 1}
+_BY_KEY |= {"grid_k_index": 1, "k_place": 2}
 # What all heads share whatever their number; of the rest heads are the second of four dimensions,
 # else the first.
 _OF_ALL_HEADS = {"network_by_distance", "network_by_query", "network_hidden_weight"}
@@ -38,6 +38,7 @@ class Operands:
     network_*, grid_*                  the fields of a Network, the tensors of a GridTable
     line, inside_line                  what is added at each distance (1|h, n), by diagonals
     table, past, future, inside_*      the same for distances that jump
+    q_place, k_place                   coordinates that learn, for slopes of such distances
     """
 
     form: NormalForm
@@ -153,7 +154,7 @@ def _biases(
                 found[f"{name}table"] = table.values * factor
             if slopes is not None:
                 found |= {f"{name}past": slopes.past * factor}
-                found |= {f"{name}future": slopes.future * factor}
+                found |= {f"{name}future": slopes.future * factor} | _learning_places(form)
             continue
         first, stop = 1 - form.positions.k_len, form.positions.q_len
         bias = line(table, slopes, first, stop, dtype)
@@ -163,6 +164,14 @@ def _biases(
         if bias is not None:
             found[f"{name}line"] = bias
     return found
+
+
+def _learning_places(form: NormalForm) -> dict[str, Tensor]:
+    """The coordinates of both sides where one of them learns, as a unit of time stamps may."""
+    q, k = form.positions.one_axis("a distance")
+    if not (q.requires_grad or k.requires_grad):
+        return {}
+    return {"q_place": q.view(-1, 1, q.shape[-1], 1), "k_place": k.view(-1, 1, k.shape[-1], 1)}
 
 
 def _hiding(

@@ -163,7 +163,8 @@ def _plus_distances(chunk: Chunk, s: Tensor, x: dict[str, Tensor], side: str) ->
         slopes = Slopes(x[f"{side}past"], x[f"{side}future"])
     if table is None and slopes is None:
         return s
-    bias = by_distance(table, slopes, chunk.distance(), s.dtype)
+    distance = x["k_place"].mT - x["q_place"] if "q_place" in x else chunk.distance()
+    bias = by_distance(table, slopes, distance, s.dtype)
     return s if bias is None else s + bias
 
 
