@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.positions import Positions
-from posenc.positions.tokens import reading_values
+from posenc.positions.tokens import check_tensors, reading_values
 
 # As transformers hands them to flash-attention, and as flash-attention calls them.
 _CUMULATIVE = ("cu_seq_lens_q", "cu_seqlens_q", "cu_seqlens")
@@ -31,6 +31,7 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
 
     Example: `positions_from({"position_ids": torch.tensor([[0, 1, 2, 0, 1]])})`.
     """
+    _check_shapes(batch)
     mask, ids = batch.get("attention_mask"), batch.get("position_ids")
     length, told = _length(batch), _documents(batch)
     if mask is not None and mask.ndim != 2:
@@ -48,6 +49,20 @@ def positions_from(batch: Mapping[str, Any], *, causal: bool = True) -> Position
     if ids is None or (reading_values() and _counts(ids, counted)):
         return counted
     return counted.at(ids.movedim(0, -1) if ids.ndim == 3 else ids)
+
+
+def _check_shapes(batch: Mapping[str, Any]) -> None:
+    """Raise PositionsError for what is no tensor, and for a row without its batch."""
+    for name in ("attention_mask", "position_ids", "seq_idx", *_TOKENS, *_CUMULATIVE):
+        given = batch.get(name)
+        if given is None:
+            continue
+        check_tensors("positions_from", **{name: given})
+        if given.ndim < 2 and name not in _CUMULATIVE:
+            raise PositionsError(
+                f"positions_from: {name} of shape {tuple(given.shape)}: (b, t) is needed, of one "
+                f"row {name}[None]"
+            )
 
 
 def _length(batch: Mapping[str, Any]) -> int:

@@ -29,9 +29,11 @@ def from_mask(
     order = order.cumsum_(-1)
     if not reading_values():
         return valid, order.clamp_(min=0)
-    if attention_mask.is_floating_point() and bool((attention_mask < 0).any()):
+    # Whole numbers too, for (1 - mask) * -10000 of such a mask has them; NaN is not 0 or more.
+    signed = attention_mask.dtype.is_signed and attention_mask.numel()
+    if signed and not bool(attention_mask.amin() >= 0):
         raise PositionsError(
-            f"{call} has negative values, as a mask that is added to scores: "
+            f"{call} has negative values or NaN, as a mask that is added to scores: "
             "give the mask it was made from, nonzero for real tokens, or mask >= 0"
         )
     first, end = real_span(valid)

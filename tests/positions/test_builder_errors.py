@@ -68,6 +68,14 @@ BAD = {
         lambda: Positions.build(attention_mask=torch.tensor([[0.0, -torch.inf]])),
         ["negative values", "added to scores", "nonzero for real tokens"],
     ),
+    "an additive mask of whole numbers": (
+        lambda: Positions.build(attention_mask=(1 - torch.tensor([[1, 0]])) * -10_000),
+        ["negative values", "added to scores", "nonzero for real tokens"],
+    ),
+    "a mask that holds NaN": (
+        lambda: Positions.build(attention_mask=torch.tensor([[1.0, torch.nan]])),
+        ["NaN", "nonzero for real tokens"],
+    ),
     "a mask of scores": (
         lambda: Positions.build(attention_mask=torch.ones(2, 1, 4, 4)),
         [r"\(2, 1, 4, 4\)", r"\(b, k_len\) is needed"],

@@ -120,6 +120,9 @@ def test_attention_over_a_batch_is_that_over_its_documents() -> None:
     [
         ({"pixel_values": torch.zeros(1, 3)}, "not even the number of tokens"),
         ({"attention_mask": torch.ones(1, 1, 4, 4)}, r"\(b, t\) is needed"),
+        ({"position_ids": IDS[0]}, r"position_ids of shape \(6,\).*position_ids\[None\]"),
+        ({"input_ids": IDS[0]}, r"input_ids of shape \(6,\)"),
+        ({"attention_mask": [[1, 1]]}, "attention_mask=.*give a tensor"),
         (
             {"cu_seq_lens_q": torch.tensor([0, 2, 6]), "seq_idx": DOCUMENT},
             "cu_seq_lens_q and seq_idx tell of other documents",
