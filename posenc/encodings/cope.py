@@ -66,7 +66,8 @@ class CoPE(Encoding):
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         total = at.scale * torch.einsum("bhid,bhjd->bhij", q, k)
-        gates = total.sigmoid() * (at.distance() <= 0)
+        q_order, k_order = at.orders()
+        gates = total.sigmoid() * (k_order <= q_order)
         for h in range(q.shape[1]):
             e = self.weight[0 if self.heads is None else h]
             for j in range(k.shape[2]):

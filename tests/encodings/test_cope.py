@@ -7,6 +7,9 @@ from torch import Tensor
 import posenc as pe
 from posenc import Cache, CoPE, SettingError, ShapeError, UnsupportedError, attend, scores
 from posenc.encoding import Pairs
+from posenc.positions import Positions
+from posenc.testing.fixtures import Trial, require_close
+from posenc.testing.paper import results_by_the_paper
 from tests.support.oracles import drawing
 
 HEADS, KEY_HEADS, DIM, LENGTH = 6, 3, 8, 9
@@ -131,3 +134,12 @@ def test_rows_fit_what_a_model_is_trained_on() -> None:
     for train_length, rows in ((1, 2), (24, 24), (4096, 64)):
         made = CoPE.for_model(**sizes, max_length=8192, train_length=train_length)
         assert made.weight.shape == (1, rows, 8)
+
+
+def test_gates_are_counted_by_tokens_wherever_these_are_placed() -> None:
+    trial = Trial.of(pe.CoPE(16, max_position=4))
+    counted, tied = Positions.build(LENGTH, causal=True), torch.tensor([0, 4, 1, 1, 9, 2, 3, 8, 5])
+    placed = Positions.build(ids=tied, causal=True)
+    for name, expected in results_by_the_paper(trial, counted).items():
+        require_close(results_by_the_paper(trial, placed)[name], expected, 1e-12, name)
+        require_close(trial.results(placed)[name], expected, 1e-12, name)
