@@ -16,10 +16,12 @@ from posenc.lowering import Lowered
 from posenc.models.attach.mask import slots
 from posenc.models.attach.sight import Plan, Sight
 from posenc.positions import Positions, Tokens, as_positions
-from posenc.terms import SinkLogit
+from posenc.terms import DenseBias, SinkLogit
 from posenc.torch_modes import arithmetic
 
 _PLAIN = Plan()
+# A sink for each query (Inkling 2), and the keys that an indexer chose (DeepSeek-V3.2, MiniMax-M3).
+_UNREAD = ("sinks", "indices", "block_indices")
 
 
 def posenc_attention(
@@ -31,13 +33,21 @@ def posenc_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
     **told: Any,
 ) -> tuple[Tensor, None]:
     """posenc.attend, for `transformers.AttentionInterface`: (b, h, tq, d) in, (b, tq, h, d) out.
 
     The mask is what `posenc_mask` returned, or a tensor that the user gave. Where there is none,
     the module says whether it is causal: a mask that nobody made lets nobody see the future.
+    position_bias (1|b, 1|h, tq, tk) is what the code of T5 and its like made to add to the scores.
+    Raises UnsupportedError for what else would change them.
     """
+    if asked := [name for name in _UNREAD if told.get(name) is not None]:
+        raise UnsupportedError(
+            f"{type(module).__name__} hands {', '.join(asked)} to its attention, which posenc does "
+            "not read, so that its scores would be others: give it attn_implementation='eager'"
+        )
     plan: Plan = getattr(module, "posenc_plan", _PLAIN)
     given = plan.passes.given
     held = None if given.cache is None else given.cache.layers[module.layer_idx]
@@ -52,6 +62,7 @@ def posenc_attention(
             )
         positions = held.told(sight, plan)
         parts = [*plan.parts, *sight.mask(), *([] if sinks is None else [SinkLogit(sinks)])]
+        parts += [] if position_bias is None else [DenseBias(position_bias)]
         causal = sight.positions.causal
         out = attend(
             query,
@@ -64,7 +75,10 @@ def posenc_attention(
             scale=scaling,
         )
         return out.transpose(1, 2).contiguous(), None
-    lowered = sight.lowered(plan, arithmetic(query, key))
+    dtype = arithmetic(query, key)
+    lowered = sight.lowered(plan, dtype)
+    if position_bias is not None:
+        lowered = lowered.with_terms([*lowered.terms, DenseBias(position_bias)], dtype)
     if sinks is not None:
         lowered = lowered.with_sink(sinks)
     watch = getattr(module, "posenc_watch", None)
@@ -97,7 +111,8 @@ def _sight(
             dropped = before + q_len - k_len
             dropped = max(0, dropped) if isinstance(dropped, int) else dropped.clamp(min=0)
             positions = slots(q_len, k_len, before, dropped, query.device)
-        return Sight(positions, seen=attention_mask[..., :keys])
+        # One row may stand for all queries.
+        return Sight(positions, seen=attention_mask[..., :keys].expand(-1, -1, q_len, -1))
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     if causal:
         return Sight(as_positions(None, q_len, k_len, causal=True, device=query.device))

@@ -86,6 +86,11 @@ class Body:
                 f"attach: {type(model).__name__} has attention in layers {sorted(attentions)}, and "
                 f"its configuration tells of {sorted(layers)}"
             )
+        if any(hasattr(x, "indexer") for x in attentions.values()):
+            raise UnsupportedError(
+                f"attach: {type(model).__name__} lets an indexer choose the keys that each query "
+                "sees, which its code writes into a mask of pairs; posenc hands it none"
+            )
         rotary = _only(model, "rotary modules", lambda _, x: _is_rotary(x))
         table = _only(model, "tables of positions", lambda name, _: name in _TABLES)
         by_type = rotary is not None and "layer_type" in signature(rotary.module.forward).parameters

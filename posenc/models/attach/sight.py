@@ -120,6 +120,13 @@ class Sight:
             "and does not ask transformers' AttentionInterface: give it 'eager' or 'sdpa' again"
         )
 
+    def __getitem__(self, part: object) -> NoReturn:
+        """Refused: the code of a model that reads a mask (DeepSeek-V3.2) has no rules to read."""
+        raise UnsupportedError(
+            "attn_implementation='posenc' in a model whose code reads masks pair by pair, where "
+            "posenc has rules: give it 'eager' or 'sdpa' again"
+        )
+
     def lowered(self, plan: Plan, dtype: torch.dtype) -> Lowered:
         """The terms of a plan and of the mask, made once for all layers of the plan."""
         if self._given is None:
