@@ -17,7 +17,7 @@ from posenc.models.attach.attachment import Attachment, Mark
 from posenc.models.attach.body import Body
 from posenc.models.attach.distributed import Distributed
 from posenc.models.attach.entry import check_device, entry, unwrapped
-from posenc.models.attach.given import ReadGiven, Unreplaced, check_chosen
+from posenc.models.attach.given import Once, ReadGiven, Unreplaced, check_chosen
 from posenc.models.attach.once import left_to_model, own_temperature
 from posenc.models.attach.record import (
     Live,
@@ -208,6 +208,11 @@ def _put_into_layers(
         turned = {kind: _turned(body, layers, kind) for kind in turned}
     if body.rotary is not None:
         attachment.replace(body.rotary, Waves(turned, body.rotary.module))
+    learned = tuple(
+        x for x in turned.values() if x is not None and any(True for _ in x.parameters())
+    )
+    if learned:
+        attachment.at_leaving(body.backbone.register_forward_pre_hook(Once(learned)).remove)
     passes, plans = Passes(), {}
     each = zip(body.attentions, layers, body.layers, body.kinds, strict=True)
     for module, parts, layer, kind in each:

@@ -3,6 +3,7 @@
 from inspect import signature
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from posenc.errors import UnsupportedError
@@ -46,6 +47,33 @@ def check_chosen(module: nn.Module, args: tuple[Any, ...]) -> None:
             "set_attn_implementation was called, or another model that shares the config was "
             "detached; call posenc.attach again, and give each model a config of its own"
         )
+
+
+class Once:
+    """A forward pre-hook that refuses checkpointing by which each layer goes back to learned waves.
+
+    Layers share cos and sin. A re-entrant layer is computed again within its own backward pass,
+    which goes on to what they were made of, and torch frees that behind the first layer.
+    """
+
+    def __init__(self, turned: tuple[nn.Module, ...]) -> None:
+        self.turned = turned
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        learned = [x for x in self.turned if any(p.requires_grad for p in x.parameters())]
+        if learned and torch.is_grad_enabled() and any(map(_is_reentrant, module.modules())):
+            raise UnsupportedError(
+                f"{type(module).__name__} learns {learned}, whose cos and sin all of its layers "
+                "share, and its re-entrant gradient checkpointing goes back to them once for each "
+                "layer: call gradient_checkpointing_enable({'use_reentrant': False}), or attach "
+                "with raw_keys=True"
+            )
+
+
+def _is_reentrant(layer: nn.Module) -> bool:
+    checkpoint = getattr(layer, "_gradient_checkpointing_func", None)
+    asked = getattr(layer, "gradient_checkpointing", False) and layer.training
+    return asked and getattr(checkpoint, "keywords", {}).get("use_reentrant", False)
 
 
 class Unreplaced:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import posenc as pe
+from posenc.errors import UnsupportedError
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_same, left_padding, text
 
@@ -90,6 +91,27 @@ def test_an_encoding_in_attention_learns_under_checkpointing(name: str) -> None:
     made = _of_two_passes(model, packed)
     assert any("posenc" in key for key in made)
     assert_same_gradients(made, expected)
+
+
+def test_cos_and_sin_that_learn_are_not_checkpointed_layer_by_layer() -> None:
+    """torch said "backward through the graph a second time", of which nobody was guilty."""
+
+    def made(*, reentrant: bool | None = None, raw_keys: bool = False) -> Any:
+        model = FAMILIES["llama"].build().train()
+        pe.attach(model, pe.LearnedRotary(8), raw_keys=raw_keys)
+        if reentrant is not None:
+            checkpoint(model, reentrant)
+        return model
+
+    expected = gradients(made())
+    assert any("posenc" in key for key in expected)
+    assert_same_gradients(gradients(made(reentrant=False)), expected)
+    assert_same_gradients(gradients(made(reentrant=True, raw_keys=True)), expected)
+    refused = made(reentrant=True)
+    with pytest.raises(UnsupportedError, match="'use_reentrant': False"):
+        gradients(refused)
+    refused.posenc.requires_grad_(False)
+    gradients(refused)
 
 
 def _of_two_passes(model: Any, packed: dict[str, Tensor]) -> dict[str, Tensor]:
