@@ -134,9 +134,12 @@ def _begins(
 ) -> Tensor | None:
     """Where a document or a chunk begins (b, tk), but for the first; None where none does."""
     rows = torch.arange(batch, device=device)[:, None]
-    slot = torch.arange(1, keys, device=device) + kv_offset
-    sees = function(rows, torch.zeros_like(rows), slot[None], slot[None] - 1)
-    begins = pad(~sees.expand(batch, keys - 1), (1, 0))
+    # The first, before which nothing is held, is asked of itself: as many are asked as there are
+    # keys, for a graph of one less would be another for two keys.
+    slot = torch.arange(keys, device=device)
+    before = (slot - 1).clamp(min=0)
+    sees = function(rows, torch.zeros_like(rows), slot[None] + kv_offset, before[None] + kv_offset)
+    begins = ~sees.expand(batch, keys)
     if not torch.compiler.is_compiling() and not bool(begins.any()):
         return None
     return begins

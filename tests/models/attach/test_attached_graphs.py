@@ -79,3 +79,23 @@ def test_exported_for_every_length(name: str) -> None:
         ids = text(length=longer)
         with torch.no_grad():
             assert_same(program(ids).logits, logits(ours, ids))
+
+
+def test_padded_rows_under_a_window_are_exported_from_two_tokens_on() -> None:
+    """Where a document begins was asked of one pair less than there are tokens: another graph."""
+    _, ours = FAMILIES["gemma3"].pair()
+    ours.config.use_cache = False
+    ids = text(rows=2)
+    mask = left_padding(ids, [ids.shape[1], 8])["attention_mask"]
+    told = {"input_ids": ids, "attention_mask": mask}
+    length = torch.export.Dim("length", min=2, max=64)
+    program = torch.export.export(
+        ours, (), told, dynamic_shapes={name: {1: length} for name in told}, strict=False
+    ).module()
+    for other in (2, 11):
+        short = {name: x[:, -other:] for name, x in told.items()}
+        with torch.no_grad():
+            made = program(**short).logits
+        expected = logits(ours, short["input_ids"], attention_mask=short["attention_mask"])
+        real = short["attention_mask"].bool()
+        assert_same(made[real], expected[real])
