@@ -87,5 +87,7 @@ class TestCollect:
         config = transformers.GPTJConfig(
             n_embd=32, n_layer=1, n_head=2, rotary_dim=8, vocab_size=97
         )
-        with pytest.raises(UnsupportedError, match="code of its own"):
+        with pytest.raises(
+            UnsupportedError, match="GPTJForCausalLM does not tell that all its attention"
+        ):
             calls(transformers.GPTJForCausalLM(config).eval())

@@ -76,15 +76,17 @@ class Body:
         config: Any = model.config
         if not getattr(model, "_supports_attention_backend", False):
             raise UnsupportedError(
-                f"attach: {type(model).__name__} computes attention in code of its own, which "
-                "transformers' AttentionInterface does not reach"
+                f"attach: the code of {type(model).__name__} does not tell that all its attention "
+                "goes by transformers' AttentionInterface (_supports_attention_backend), which "
+                "attach goes by"
             )
         attentions = {number: x for x in model.modules() if (number := _number(x)) is not None}
         layers = {i: layer for i, layer in enumerate(spec.layers) if layer is not None}
         if sorted(attentions) != sorted(layers):
+            found = f"tells of layers {sorted(attentions)}" if attentions else "tells of no layer"
             raise UnsupportedError(
-                f"attach: {type(model).__name__} has attention in layers {sorted(attentions)}, and "
-                f"its configuration tells of {sorted(layers)}"
+                f"attach: the attention of {type(model).__name__} {found} (layer_idx), and its "
+                f"configuration of {sorted(layers)}"
             )
         if any(hasattr(x, "indexer") for x in attentions.values()):
             raise UnsupportedError(

@@ -97,7 +97,7 @@ def test_an_encoding_that_does_not_fit(name: str, unhooked: None) -> None:
 @pytest.mark.parametrize("model_type", OWN_CODE)
 def test_a_model_with_attention_of_its_own(model_type: str) -> None:
     model = Family(model_type, OWN_CODE[model_type], truth="eager").build()
-    with pytest.raises(UnsupportedError, match=f"{type(model).__name__} computes attention"):
+    with pytest.raises(UnsupportedError, match=f"{type(model).__name__} does not tell that all"):
         pe.attach(model)
 
 
@@ -171,3 +171,9 @@ def test_by_name_alone_in_a_model_that_adds_its_masks_itself() -> None:
     model.set_attn_implementation("posenc")
     with pytest.raises(UnsupportedError, match="adds masks to scores by itself"):
         model(torch.randn(1, 3, 16, 16))
+
+
+def test_attention_that_tells_no_layer() -> None:
+    config = transformers.ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+    with pytest.raises(UnsupportedError, match=r"ViTModel tells of no layer \(layer_idx\)"):
+        pe.attach(transformers.ViTModel(config))

@@ -106,9 +106,7 @@ def test_interleaved_pairs_do_not_fit_falcon() -> None:
 def test_a_family_that_nobody_knows_is_refused() -> None:
     config = transformers.DebertaConfig(vocab_size=9, hidden_size=8, num_attention_heads=2)
     model = transformers.DebertaModel(config)
-    with pytest.raises(
-        UnsupportedError, match="DebertaModel computes attention in code of its own"
-    ):
+    with pytest.raises(UnsupportedError, match="DebertaModel does not tell that all its attention"):
         pe.attach(model)
 
 
