@@ -75,7 +75,9 @@ def stairs(at: Int[Tensor, "n"], rises: Int[Tensor, "n"], count: int) -> Int[Ten
 def summed(lengths: Sequence[int] | Tensor, device: torch.device | str | None) -> Int[Tensor, "n"]:
     """Cumulative lengths, from 0 to the number of tokens, of documents of these lengths."""
     if not isinstance(lengths, Tensor):
-        lengths = torch.tensor(list(lengths), device=device)
+        # One number has no documents to go through, and is refused with its shape.
+        bare = isinstance(lengths, (int, float))
+        lengths = torch.tensor(lengths if bare else list(lengths), device=device)
     check_tensors("Positions.build", lengths=lengths)
     whole = not lengths.dtype.is_floating_point and lengths.dtype != torch.bool
     if lengths.ndim != 1 or not whole or lengths.shape[0] == 0:
@@ -159,5 +161,7 @@ def shown(values: Tensor) -> str:
     """The first of these values, for an error."""
     if not reading_values():
         return "..."
+    if values.ndim == 0:
+        return str(values.item())
     first = ", ".join(map(str, values[:8].tolist()))
     return f"[{first}{', ...' if len(values) > 8 else ''}]"

@@ -24,6 +24,10 @@ BAD = {
         lambda: Positions.build(lengths=[2, 1.5]),
         [r"lengths=\[2\.0, 1\.5\]", "whole number >= 1 per document"],
     ),
+    "one length": (
+        lambda: Positions.build(lengths=5),
+        [r"lengths=5\) has shape \(\)", "one whole number >= 1 per document"],
+    ),
     "lengths of padded rows": (
         lambda: Positions.build(lengths=torch.tensor([[2], [3]])),
         [r"lengths=\[\[2\], \[3\]\]", r"\(2, 1\)", r"attention_mask=torch\.arange\(k_len\)"],
