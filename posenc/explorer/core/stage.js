@@ -147,17 +147,17 @@ function verdicts(page) {
           null: ["–", "unknown"],
         }[passed];
         const shown = value === undefined || value === null ? "" : short(value);
-        return { mark, word, label, shown };
+        return { mark, word, label, shown, kind: typeof value === "number" ? "value number" : "value" };
       });
       list.replaceChildren(
-        ...rows.map(({ mark, word, label, shown }) =>
+        ...rows.map(({ mark, word, label, shown, kind }) =>
           element(
             "li",
             { class: word },
             element("span", { class: "mark", "aria-hidden": "true" }, mark),
             element("span", { class: "name" }, label),
             element("span", { class: "word" }, page.say(word)),
-            element("span", { class: "value" }, shown),
+            element("span", { class: kind }, shown),
           ),
         ),
       );

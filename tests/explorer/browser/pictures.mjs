@@ -31,6 +31,18 @@ async function everChanges(tab, panel, id, kind) {
   return false;
 }
 
+test("no page is wider than its window, however wide that is", async () => {
+  for (const width of [320, 768, 1000]) {
+    const tab = await open("", { width });
+    for (const hash of ["", ...panels.map(({ id }) => `#panel=${id}`)]) {
+      await turn(tab, hash);
+      const over = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(over <= 0, `${hash} ${width}: wider than the window by ${over}`);
+    }
+    await close(tab, String(width));
+  }
+});
+
 test("every panel draws, in both languages and both themes, wide and narrow", async () => {
   for (const width of [1400, 390]) {
     for (const [lang, theme] of [
