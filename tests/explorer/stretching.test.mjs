@@ -42,6 +42,31 @@ for (const { name, text, ropes } of fixture("configs")) {
   });
 }
 
+for (const { name, text, length, ropes } of fixture("published")) {
+  test(`config.json of ${name}, as posenc reads it or not at all`, () => {
+    const refused = refusal(text);
+    if (!ropes.length || refused) return assert.match(refused ?? "", /^config_(unturned|otherwise|missing)$/);
+    const alike = ({ name: rule, settings }, expected) => {
+      const { inverse, gain } = frequencies(rule, { ...settings, length });
+      const near = (a, b) => Math.abs(a - b) <= 1e-9 * Math.abs(b);
+      return inverse.length === expected.inverse.length && near(gain, expected.gain) &&
+        expected.inverse.every((w, i) => near(inverse[i], w));
+    };
+    const found = readConfig(text, STAND_IN);
+    for (const each of found) assert.ok(ropes.some((rope) => alike(each, rope)), `${each.layer} ${each.type}`);
+    for (const rope of ropes) assert.ok(found.some((each) => alike(each, rope)), JSON.stringify(rope).slice(0, 90));
+  });
+}
+
+function refusal(text) {
+  try {
+    readConfig(text, STAND_IN);
+  } catch ({ key }) {
+    return key;
+  }
+  return null;
+}
+
 const head = { head_dim: 8, max_position_embeddings: 64 };
 const scaled = (rope, more = {}) => JSON.stringify({ ...head, ...more, rope_scaling: rope });
 // As deep as a stack lets it be read, and deeper than it lets it be written.
@@ -58,6 +83,10 @@ const HOSTILE = [
   ["3", "config_not_object"],
   ['"yarn"', "config_not_object"],
   ['{"model_type": "gpt2", "n_embd": 768, "n_positions": 1024}', "config_unturned"],
+  ['{"model_type": "falcon", "alibi": true, "hidden_size": 64, "num_attention_heads": 1}', "config_unturned"],
+  ['{"model_type": "chatglm", "rope_ratio": 500, "kv_channels": 128}', "config_otherwise"],
+  ['{"model_type": {"toString": 1}, "head_dim": 7}', "config_odd"],
+  ['{"model_type": "__proto__", "head_dim": 7}', "config_odd"],
   ['{"text_config": {"model_type": "bert"}, "model_type": "other"}', "config_unturned"],
   ['{"rope_scaling": "yarn"}', "config_rope"],
   ['{"rope_scaling": []}', "config_rope"],

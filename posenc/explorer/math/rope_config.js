@@ -2,6 +2,7 @@
 // layer type, under rope_parameters or rope_scaling, of a text model or inside a multimodal one.
 import { UserError } from "#core/errors.js";
 import { watch } from "#core/watch.js";
+import { BASES, SILENT, ofType, turnsNothing, turnsOtherwise } from "#math/model_types.js";
 import { rampEnds } from "#math/scaling.js";
 
 // Names that mean what `scaling.js` calls otherwise; mrope only says which axis a pair reads.
@@ -9,12 +10,9 @@ const NAMES = {
   default: "none", linear: "linear", dynamic: "dynamic_ntk", ntk: "ntk", yarn: "yarn", longrope: "longrope",
   su: "longrope", llama3: "llama3", proportional: "proportional", mrope: "none",
 };
+const SHARES = ["partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"];
+const NAMES_OF = { partial_rotary_factor: SHARES };
 const KNOWN = "default, linear, dynamic, yarn, longrope, llama3, proportional";
-// Model types whose code turns nothing, whatever their file says.
-const UNTURNED = [
-  "gpt2", "gpt_bigcode", "gpt_neo", "opt", "bert", "distilbert", "electra", "mobilebert", "roberta",
-  "xlm-roberta", "mpnet", "bart", "whisper", "bloom", "t5", "mt5", "umt5", "deberta", "deberta-v2", "xlnet",
-];
 const WIDEST = 4096;
 const LONGEST = 2 ** 31;
 
@@ -77,14 +75,23 @@ function list(rope, key, count) {
 export function readConfig(text, page) {
   const whole = parsed(text);
   const inner = ["text_config", "language_config", "llm_config"].map((key) => whole[key]).find(isObject);
-  const config = inner ? { ...whole, ...inner } : whole;
-  if (UNTURNED.includes(config.model_type)) throw new UserError("config_unturned", { type: config.model_type });
+  const said = inner ? { ...whole, ...inner } : whole;
+  const { model_type: type } = said;
+  if (turnsNothing(said)) throw new UserError("config_unturned", { type });
+  if (turnsOtherwise(said)) throw new UserError("config_otherwise", { type });
+  const config = completed(said, ofType(SILENT, type) ?? {});
   // A scaling alone, without a model around it, will do.
   const bare = typeof (config.rope_type ?? config.type) === "string";
   const [key, given] = find([config], ["rope_parameters", "rope_scaling"]);
   if (given !== undefined && !isObject(given)) throw new UserError("config_rope", { key, given: shown(given) });
   const rope = given ?? (bare ? config : {});
   return byLayer(rope, config).map(([layer, each]) => read(layer, each, config, page));
+}
+
+/** The config with what its code takes where it is silent; of what has several names each is asked for. */
+function completed(said, silent) {
+  const absent = ([key, value]) => value !== undefined && find([said], NAMES_OF[key] ?? [key])[1] === undefined;
+  return { ...said, ...Object.fromEntries(Object.entries(silent).filter(absent)) };
 }
 
 /** Which of page's settings stand in for what a config.json leaves out. */
@@ -118,12 +125,14 @@ function byLayer(rope, config) {
     if (layers.length > 8) throw new UserError("config_layers", { given: layers.length });
     return layers.map(([layer, each]) => [layer.slice(0, 40), each]);
   }
-  // Gemma 3, before transformers 5.
-  const local = config.rope_local_base_freq;
-  if (typeof local !== "number") return [["", rope]];
+  // Before transformers 5, and of any type where the file has Gemma 3's own key.
+  const local = typeof config.rope_local_base_freq === "number" ? BASES.gemma3 : null;
+  const bases = ofType(BASES, config.model_type) ?? local;
+  if (bases === null) return [["", rope]];
+  const [full, sliding] = bases.map((key) => ({ rope_theta: config[key] }));
   return [
-    ["full_attention", rope],
-    ["sliding_attention", { rope_type: "default", rope_theta: local }],
+    ["full_attention", { ...full, ...rope }],
+    ["sliding_attention", { rope_type: "default", ...sliding }],
   ];
 }
 
@@ -133,7 +142,7 @@ function read(layer, rope, config, page) {
   if (name === undefined) {
     throw new UserError("config_type", { type: shown(type), known: KNOWN });
   }
-  const headDim = widthOf(config, page);
+  const headDim = widthOf(layer, config, page);
   const d = name === "proportional" ? headDim : turnedOf(rope, config, headDim);
   const base = number([rope, config], ["rope_theta", "rotary_emb_base", "rope_base"], { otherwise: 10_000, most: 1e15 });
   if (base <= 1) throw new UserError("config_range", { key: "rope_theta", given: base, least: 1, most: 1e15 });
@@ -146,11 +155,13 @@ function read(layer, rope, config, page) {
   return { layer, type, name, headDim, settings, target: Math.max(reached, trained) };
 }
 
-function widthOf(config, page) {
-  const [, own] = find([config], ["qk_rope_head_dim", "head_dim", "hidden_size", "n_embd", "d_model"]);
+function widthOf(layer, config, page) {
+  // Gemma 4's full layers have wider heads.
+  const named = layer === "full_attention" ? ["global_head_dim", "head_dim"] : ["head_dim"];
+  const [, own] = find([config], ["qk_rope_head_dim", ...named, "hidden_size", "n_embd", "d_model"]);
   if (own === undefined) return page.d;
   const size = { least: 1, most: WIDEST, whole: true };
-  const [key, value] = find([config], ["qk_rope_head_dim", "head_dim"]);
+  const [key, value] = find([config], ["qk_rope_head_dim", ...named]);
   let width = value === undefined ? null : number([config], key, size);
   if (width === null) {
     const hidden = number([config], ["hidden_size", "n_embd", "d_model"], { least: 1, most: 2 ** 24, whole: true });
@@ -163,7 +174,9 @@ function widthOf(config, page) {
 }
 
 function turnedOf(rope, config, headDim) {
-  const share = number([rope, config], ["partial_rotary_factor", "rotary_pct"], { otherwise: 1, most: 1 });
+  // Of latent attention the whole part that qk_rope_head_dim counts turns.
+  const [, part] = find([config], ["qk_rope_head_dim"]);
+  const share = part === undefined ? number([rope, config], SHARES, { otherwise: 1, most: 1 }) : 1;
   const d = number([config], "rotary_dim", { otherwise: Math.trunc(headDim * share), least: 2, most: headDim, whole: true });
   if (d < 2 || d % 2) throw new UserError("config_odd", { given: d });
   return d;

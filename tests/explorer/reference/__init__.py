@@ -27,6 +27,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "masks": lambda: [stretching.masks(case) for case in stretching.MASKS],
     "stretching": lambda: [stretching.stretching(case) for case in stretching.STRETCHES],
     "configs": lambda: [configs.config(*case) for case in configs.configs()],
+    "published": configs.published,
     "waves": lambda: [waves.wave(*case) for case in waves.WAVES],
     "lessons": lessons.panels,
     "trained": lambda: [waves.trained(table) for table in ("learned", "floater")],

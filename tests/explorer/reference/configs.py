@@ -5,7 +5,10 @@ from typing import Any
 
 import posenc as pe
 from posenc.analysis import measure
+from posenc.errors import UnsupportedError
+from posenc.models.spec import EncodingSpec
 from tests.explorer.reference.numbers import numbers
+from tests.models.test_read_facts import FACTS, facts
 
 Rope = tuple[str, pe.Rotary, int, int]
 
@@ -159,3 +162,35 @@ def config(name: str, given: dict[str, Any], ropes: list[Rope]) -> dict[str, Any
         numbered = {"inverse": numbers(inverse), "gain": gain, "turned": rope.rotated_dim}
         found.append({"layer": layer, "trained": trained, "target": target} | numbered)
     return {"name": name, "text": json.dumps(given), "ropes": found}
+
+
+def published() -> list[dict[str, Any]]:
+    """Published files, and how fast posenc finds that pairs turn at four times the trained length.
+
+    No rotations stand where posenc has none. Sections (mrope) only say which axis a pair reads.
+    """
+    found = []
+    for name in FACTS:
+        values = facts(name)["config"]
+        part = pe.read(values).main
+        specs = [layer.rotary for layer in part.layers if layer is not None and layer.rotary]
+        if any(spec.name == "mrope" for spec in specs):
+            continue
+        length = 4 * (part.trained_length or 4096)
+        ropes = {json.dumps(turning) for spec in specs for turning in _turning(spec, length)}
+        found.append(
+            {"name": name, "text": json.dumps(values), "length": length}
+            | {"ropes": [json.loads(rope) for rope in sorted(ropes)]}
+        )
+    return found
+
+
+def _turning(spec: EncodingSpec, length: int) -> list[dict[str, Any]]:
+    try:
+        rope = spec.build()
+    except UnsupportedError:
+        return []
+    if not isinstance(rope, pe.Rotary):
+        return []
+    gain = 1.0 if rope.scaling is None else rope.scaling.gain
+    return [{"inverse": numbers(measure.frequencies(rope, length)[0]), "gain": gain}]
