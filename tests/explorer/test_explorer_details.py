@@ -131,3 +131,23 @@ def test_only_what_a_table_tells_is_tabulated() -> None:
         "rotary_values",
         "cable",
     ]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb, as WCAG 2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return sum(share * x for share, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_letters_are_told_from_their_paper() -> None:
+    style = (EXPLORER / "style.css").read_text()
+    themes = re.findall(r"^:root[^{]*\{(.*?)^\}", style, re.DOTALL | re.MULTILINE)
+    assert len(themes) == 2
+    used = set(re.findall(r"(?<![-\w])color: var\((--[\w-]+)\)", style))
+    for theme in themes:
+        colours = dict(re.findall(r"(--[\w-]+): (#\w{6});", theme))
+        for name in used:
+            for paper in ("--paper", "--side"):
+                bright, dark = sorted((luminance(colours[x]) for x in (name, paper)), reverse=True)
+                assert (bright + 0.05) / (dark + 0.05) >= 4.5, f"{name} on {paper}"
