@@ -43,6 +43,14 @@ test("no page is wider than its window, however wide that is", async () => {
   }
 });
 
+test("a light picture has light paper where the system's colours are dark", async () => {
+  const tab = await open("#panel=waves&theme=light", { forcedColors: "active", colorScheme: "dark" });
+  const papers = await tab.evaluate(() =>
+    [...document.querySelectorAll("#stage canvas")].map((canvas) => getComputedStyle(canvas).backgroundColor));
+  assert.deepEqual(new Set(papers), new Set(["rgb(255, 255, 255)"]));
+  await close(tab);
+});
+
 test("every panel draws, in both languages and both themes, wide and narrow", async () => {
   for (const width of [1400, 390]) {
     for (const [lang, theme] of [
