@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Literal
 
 from posenc.errors import SettingError
@@ -14,6 +15,8 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh")
 Texts = Mapping[str, tuple[str, str]]
 WIDE = "[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
 GAP = re.compile(f"(?<={WIDE}) (?={WIDE})")
+# Stands for a space of what is filled in, which no path and no text has.
+KEPT = "\0"
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Words:
 
     Names are joined, and of two texts the first is for one: with names=("a", "b") and runs=1
     "{names} {names:holds|hold} in {runs:# run|# runs}" is "a and b hold in 1 run". Chinese letters
-    stand without a space between them, whatever is filled in. Raises SettingError for a language
-    that is not there.
+    stand without a space between them, but within what is filled in, such as a path. Raises
+    SettingError for a language that is not there.
     """
 
     def __init__(self, language: str, texts: Texts) -> None:
@@ -46,7 +49,7 @@ class Words:
 
     def __call__(self, key: str, /, **values: object) -> str:
         spoken = {name: self._spoken(value) for name, value in values.items()}
-        return GAP.sub("", self.texts[key][self.column].format(**spoken))
+        return GAP.sub("", self.texts[key][self.column].format(**spoken)).replace(KEPT, " ")
 
     def of(self, saying: Saying) -> str:
         return self(saying.key, **saying.values)
@@ -63,6 +66,8 @@ class Words:
             return _Several(self.listed(value), len(value))
         if isinstance(value, int) and not isinstance(value, bool):
             return _Several(value, value)
+        if isinstance(value, str | PathLike):
+            return str(value).replace(" ", KEPT)
         return value
 
 
