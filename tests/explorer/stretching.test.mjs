@@ -76,6 +76,7 @@ const HOSTILE = [
   ["  \n", "config_empty"],
   ["{", "config_not_json"],
   ['{"rope_theta": NaN}', "config_not_json"],
+  ['{"rope_theta": Infinity}', "config_number"],
   ["[".repeat(15_000), "config_not_json"],
   ["<script>alert(1)</script>", "config_not_json"],
   ["[]", "config_not_object"],

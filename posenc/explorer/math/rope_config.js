@@ -15,12 +15,14 @@ const NAMES_OF = { partial_rotary_factor: SHARES };
 const KNOWN = "default, linear, dynamic, yarn, longrope, llama3, proportional";
 const WIDEST = 4096;
 const LONGEST = 2 ** 31;
+// A string, or what Python writes for a number without bound, as for Mamba's time_step_limit; JSON has none.
+const INFINITY = /("(?:[^"\\]|\\.)*")|\bInfinity\b/g;
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function written(value) {
   try {
-    return JSON.stringify(value) ?? String(value);
+    return typeof value === "number" ? String(value) : (JSON.stringify(value) ?? String(value));
   } catch {
     // Lists within lists may be deeper than the stack of who writes them out.
     return "…";
@@ -88,9 +90,9 @@ export function readConfig(text, page) {
   return byLayer(rope, config).map(([layer, each]) => read(layer, each, config, page));
 }
 
-/** The config with what its code takes where it is silent; of what has several names each is asked for. */
+/** The config with what its code takes of keys that it does not have, under no name; null is said. */
 function completed(said, silent) {
-  const absent = ([key, value]) => value !== undefined && find([said], NAMES_OF[key] ?? [key])[1] === undefined;
+  const absent = ([key, value]) => value !== undefined && !(NAMES_OF[key] ?? [key]).some((name) => Object.hasOwn(said, name));
   return { ...said, ...Object.fromEntries(Object.entries(silent).filter(absent)) };
 }
 
@@ -111,7 +113,7 @@ function parsed(text) {
   if (!text.trim()) throw new UserError("config_empty");
   let whole;
   try {
-    whole = JSON.parse(text);
+    whole = JSON.parse(text.replace(INFINITY, (_, quoted) => quoted ?? "1e999"));
   } catch (error) {
     throw new UserError("config_not_json", { reason: String(error.message).slice(0, 80) });
   }

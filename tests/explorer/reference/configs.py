@@ -113,6 +113,12 @@ def configs() -> list[tuple[str, dict[str, Any], list[Rope]]]:
             [("", rope(80, rotary_dim=32), 2048, 8192)],
         ),
         (
+            "a number without bound, as Python writes it",
+            {"head_dim": 64, "max_position_embeddings": 2048, "rope_theta": 5e4}
+            | {"time_step_limit": [0.0, float("inf")], "note": 'an "Infinity" in words'},
+            [("", rope(64, 5e4), 2048, 8192)],
+        ),
+        (
             "GPT-NeoX",
             {"hidden_size": 6144, "num_attention_heads": 64, "max_position_embeddings": 2048}
             | {"rotary_pct": 0.25, "rotary_emb_base": 10_000},
