@@ -8,8 +8,8 @@ export const SHOWN = "shown";
  * The question of a chapter, and ways to answer it before the picture does: options to choose from,
  * or a curve to draw. Until then nothing on the page gives the answer away.
  *
- * chapter.predict is { options, right(s) } or { sketch: points }, with `at`, the position that the question is
- * about, and `tells`, settings that show the answer.
+ * chapter.predict is { options, right(s) } or { sketch: points, half }, see `sketchpad`, with `at`, the position
+ * that the question is about, and `tells`, settings that show the answer.
  */
 export function prediction(store, chapter, say, pageSay) {
   const { id, panel, predict } = chapter;
@@ -53,7 +53,7 @@ export function prediction(store, chapter, say, pageSay) {
   }
   function drawn() {
     let values = Array(predict.sketch).fill(0);
-    const control = { points: predict.sketch, value: values };
+    const control = { points: predict.sketch, half: predict.half, value: values };
     const change = (curve) => {
       pad.show((values = curve));
       done.disabled = false;

@@ -4,7 +4,10 @@ const WIDTH = 320;
 const HEIGHT = 120;
 const STEP = 0.05;
 
-/** A curve of `control.points` values in -1 ... 1, drawn by pointer or, point by point, by keys. */
+/**
+ * A curve of `control.points` values in -1 ... 1, drawn by pointer or, point by point, by keys; read aloud
+ * in units of which `control.half` reach from the middle to an edge.
+ */
 export function sketchpad(control, id, label, say, change) {
   let values = control.value;
   let at = 0;
@@ -32,7 +35,7 @@ export function sketchpad(control, id, label, say, change) {
       at = (at + move[0] + control.points) % control.points;
       if (move[1]) put([[at, values[at] + move[1]]]);
       paint();
-      readout.textContent = say("sketch_at", { point: at + 1, value: values[at] });
+      readout.textContent = say("sketch_at", { point: at + 1, value: values[at] * (control.half ?? 1) });
     },
     onfocus: () => paint(),
     onblur: () => paint(),

@@ -134,7 +134,7 @@ export const chapter = {
   formula,
   symbols: ({ told }) => (told ? ["symbols"] : []),
   facts,
-  predict: { sketch: POINTS },
+  predict: { sketch: POINTS, half: HALF },
   draw,
   text: {
     en: {

@@ -243,6 +243,14 @@ test("in a low window a slider is long enough to drag, and stands beside the top
   await close(tab);
 });
 
+test("what is drawn is read aloud in the units of its edges", async () => {
+  const tab = await open("#beyond");
+  await tab.locator(named("beyond.guess")).focus();
+  for (let i = 0; i < 20; i += 1) await tab.keyboard.press("ArrowUp");
+  assert.equal(await tab.locator(".guess .readout").last().textContent(), "point 1: 2.5");
+  await close(tab);
+});
+
 test("on a phone every chapter's number is in the row of chapters, and no table makes the page wider", async () => {
   const tab = await open("", { width: 390, height: 844 });
   for (const { id } of chapters) {
