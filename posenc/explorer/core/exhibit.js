@@ -123,6 +123,11 @@ export function exhibit(store, shown, refuse) {
     redraw() {
       if (data !== null) redraw();
     },
+    /** Pictures listen to the window, which would keep them and all that they stand in. */
+    leave() {
+      data = null;
+      stage.clear();
+    },
     show() {
       s = shown.settled();
       for (const { control, made } of fields) {

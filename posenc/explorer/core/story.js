@@ -140,6 +140,7 @@ export function story(store, chapters, refuse, lessons) {
     leave() {
       approach.disconnect();
       middle.disconnect();
+      views.forEach((view) => view.leave());
     },
   };
 }

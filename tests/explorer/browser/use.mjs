@@ -211,6 +211,21 @@ test("what one takes along: Python, SVG, CSV, a link, paper", async () => {
   await close(tab);
 });
 
+test("what one has left is kept by nobody", async () => {
+  const tab = await open("");
+  const session = await tab.context().newCDPSession(tab);
+  const round = async () => {
+    for (const hash of ["#panel=waves", "#panel=bias", "#circle"]) await turn(tab, hash);
+    await session.send("HeapProfiler.collectGarbage");
+    return (await session.send("Memory.getDOMCounters")).jsEventListeners;
+  };
+  await round();
+  const first = await round();
+  for (let i = 0; i < 3; i += 1) await round();
+  assert.ok((await round()) < first + 100);
+  await close(tab);
+});
+
 test("inside another page it shows the panel alone", async () => {
   const tab = await open("#panel=circle&embed=1&lang=zh");
   assert.equal(await tab.locator("nav").count(), 0);
