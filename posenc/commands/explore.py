@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from posenc.commands.app import errors
 from posenc.commands.settings import strangers
-from posenc.errors import UnknownNameError
+from posenc.errors import SettingError, UnknownNameError
 
 
 def explore(
@@ -37,7 +37,13 @@ def explore(
         if panel is not None and panel not in bundle.panels():
             raise UnknownNameError("panel", panel, bundle.panels())
         members = _tables(encodings or [])
-        bundle.write(out, _lessons(), members)
+        try:
+            bundle.write(out, _lessons(), members)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise SettingError(
+                f"explore --out {out}: it cannot be written ({error.strerror}): "
+                "give a file in a folder that is there"
+            ) from None
     # The story is of posenc's own encodings: others are shown in the workshop.
     panel = panel or ("waves" if members else None)
     chosen = {key: value for key, value in (("panel", panel), ("lang", language)) if value}

@@ -110,9 +110,12 @@ class TestCommand:
         assert not out.exists()
 
     def test_a_folder_that_is_not_there_is_a_message(self, tmp_path: Path) -> None:
-        ended = CliRunner().invoke(app, ["explore", "--out", str(tmp_path / "no" / "page.html")])
+        out = tmp_path / "no" / "page.html"
+        ended = CliRunner().invoke(app, ["explore", "--out", str(out)])
         assert ended.exit_code == 2
-        assert "posenc: " in ended.output
+        assert f"posenc: explore --out {out}: it cannot be written" in ended.output
+        # Of the file that it is written to before, nobody has heard.
+        assert ".tmp" not in ended.output
 
     def test_it_waits_for_torch_only_to_make_tables(self, tmp_path: Path) -> None:
         program = (
