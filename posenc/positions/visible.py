@@ -22,8 +22,9 @@ def visible(self: "Positions", rules: Sequence[MaskRule] = ()) -> Tensor | None:
     if not rules and self.in_order and (not self.causal or self.q_len == 1):
         return None
     windows = [rule.width for rule in rules if isinstance(rule, Window)]
-    sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
-    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
+    # Orders may be negative: below a count of 0 is nobody, for there is no sink and no prefix.
+    sinks = [rule.count for rule in rules if isinstance(rule, Sink) and rule.count]
+    prefixes = [rule.count for rule in rules if isinstance(rule, Prefix) and rule.count]
     chunks = [rule.width for rule in rules if isinstance(rule, Chunk)]
     k_order = self.orders()[1]
     k_order = k_order.view(-1, 1, 1, self.k_len)

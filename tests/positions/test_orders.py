@@ -12,7 +12,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import Positions, SettingError, Tokens, attend
-from posenc.mask_rules import Chunk, Prefix, Sink, Window
+from posenc.mask_rules import Chunk, MaskRule, Prefix, Sink, Window
 from posenc.native.library import LIBRARY
 from posenc.terms import Mask
 
@@ -72,9 +72,9 @@ def test_every_order_is_as_good_as_another(backend: str, scene: dict[str, Any]) 
     order = torch.tensor(scene["orders"])
     queries = Tokens(order[:, scene["queries"]], order=order[:, scene["queries"]])
     positions = Positions(queries, Tokens(order, order=order), scene["causal"])
-    rules = [Window(scene["width"])] if scene["width"] is not None else []
-    rules += [Sink(scene["sinks"])] if scene["sinks"] else []
-    rules += [Prefix(scene["prefix"])] if scene["prefix"] else []
+    rules: list[MaskRule] = [Window(scene["width"])] if scene["width"] is not None else []
+    # A count of 0 is no sink and no prefix, said or not.
+    rules += [Sink(scene["sinks"]), Prefix(scene["prefix"])]
     rules += [Chunk(scene["chunk"])] if scene["chunk"] else []
     draw = torch.Generator().manual_seed(0)
     k, v = (torch.randn(len(order), 2, order.shape[1], 4, generator=draw).double() for _ in "kv")
