@@ -182,7 +182,7 @@ def network_bias(
     by_distance = term.by_distance[distance.clamp(max=term.by_distance.shape[0] - 1)]
     x = (by_distance * term.by_query[..., None]).to(dtype)[..., None]
     hidden = (x * term.hidden_weight.to(dtype) + term.hidden_bias.to(dtype)).relu()
-    out = F.linear(hidden, term.output_weight.to(dtype), term.output_bias.to(dtype))
+    out = F.linear(hidden, term.output_weight.to(dtype)) + term.output_bias.to(dtype)
     return out.movedim(-1, 1)
 
 

@@ -103,8 +103,9 @@ def through_network(
     index = distance.abs().clamp(max=network.by_distance.shape[0] - 1)
     x = (network.by_distance[index] * by_query[..., None]).to(dtype)
     hidden = x[..., None] * network.hidden_weight.to(dtype) + network.hidden_bias.to(dtype)
-    weight, bias = network.output_weight.to(dtype), network.output_bias.to(dtype)
-    return F.linear(hidden.relu(), weight, bias).movedim(-1, 1)
+    # One row of weights may stand beside a bias for each head.
+    out = F.linear(hidden.relu(), network.output_weight.to(dtype)) + network.output_bias.to(dtype)
+    return out.movedim(-1, 1)
 
 
 def by_grid(

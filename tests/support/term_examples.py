@@ -187,6 +187,12 @@ ADDITIONS: dict[str, Callable[[Sizes, Draw], t.Term]] = {
     ),
     "network": lambda s, draw: network(s, draw, s.batch, s.heads, 5),
     "network of all rows and heads": lambda s, draw: network(s, draw, 1, 1, 3),
+    "network of one weight": lambda s, draw: replace(
+        network(s, draw, s.batch, 1, 3), output_bias=draw(s.heads)
+    ),
+    "network of one bias": lambda s, draw: replace(
+        network(s, draw, 1, s.heads, 3), output_bias=draw(1)
+    ),
     "grid": lambda s, draw: grid_table(s, draw, s.batch, s.heads),
     "grid of all rows and heads": lambda s, draw: grid_table(s, draw, 1, 1),
     "count": lambda s, draw: t.CountTable(draw(s.heads, 4, s.dim)),
