@@ -116,9 +116,11 @@ class Backend:
         run = self.with_lse if call.lse and self.with_lse is not None else self.attend
         if self.reads_terms:
             return run
-        if call.form.value_rotation is not None:
-            run = partial(around, run)
-        return run if call.form.transform is None else partial(before, run)
+        if call.form.transform is not None:
+            run = partial(before, run)
+        # Outside, for a Transform may give keys and values as many heads as queries have, and the
+        # angles of values are of those that came.
+        return run if call.form.value_rotation is None else partial(around, run)
 
     def unsupported_reason(self, call: Call) -> str | None:
         """Why it cannot compute this call, or None."""

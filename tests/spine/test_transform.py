@@ -12,8 +12,9 @@ from torch import Tensor
 import posenc as pe
 from posenc import terms as t
 from posenc.backends import BACKENDS
+from tests.support.native_kernels import close, with_gradients
 from tests.support.oracles import drawing
-from tests.support.term_examples import TRANSFORMS, TURNS, Sizes, inputs
+from tests.support.term_examples import TRANSFORMS, TURNS, VALUE_TURNS, Sizes, inputs
 
 SQUARE = Sizes(q_len=7)
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -129,3 +130,16 @@ def test_what_does_not_fit_is_refused() -> None:
         pe.rotate(q, k, one)
     with pytest.raises(pe.UnsupportedError, match=r"it lowers to \['Transform'\]"):
         pe.linear_attention(q, k, v, one)
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "blocked", "auto"])
+def test_matrices_of_query_heads_beside_turned_values(backend: str) -> None:
+    """Keys and values then have a copy for each query head, and angles are of those that came."""
+    draw, s = drawing(12), Sizes()
+    leaves = [x.requires_grad_() for x in inputs(s, draw)]
+    terms = [
+        TRANSFORMS["matrices per head"](s, draw),
+        VALUE_TURNS["rotate values per row and head"](s, draw),
+    ]
+    found, expected = (with_gradients(name, leaves, terms) for name in (backend, "reference"))
+    close(found, expected)
