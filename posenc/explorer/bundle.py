@@ -16,7 +16,7 @@ from posenc.atomic_files import replace_file
 from posenc.explorer.joined import joined
 
 SOURCE = Path(__file__).parent
-ENCODINGS = SOURCE.parent / "encodings" / "__init__.py"
+ENCODINGS = SOURCE.parent / "encodings" / "_all.py"
 MEMBERS = "data/members.js"
 FOLDERS = ("core", "math", "formulas", "panels", "story", "data", "vendor")
 

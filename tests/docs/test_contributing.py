@@ -68,7 +68,7 @@ def checkout(tmp_path):
     hide_the_install(tmp_path)
     encodings = tmp_path / "posenc" / "encodings"
     (encodings / "uniform.py").write_text(textwrap.dedent(EXAMPLE))
-    listing = encodings / "__init__.py"
+    listing = encodings / "_all.py"
     head, last, tail = listing.read_text().rpartition("import XPos as XPos\n")
     listing.write_text(f"{head}{last}{LINE}\n{tail}")
     return tmp_path
