@@ -47,9 +47,11 @@ function axes(ctx, plot, { told }, colors, say) {
   }
   ctx.textBaseline = "top";
   ctx.textAlign = "center";
+  const trained = say("trained_to", { length: TRAINED });
+  // In a narrow window it would run into the next number.
+  const fits = ctx.measureText(trained).width / 2 + 16 < across(plot, 2 * TRAINED) - across(plot, TRAINED);
   for (const length of LENGTHS) {
-    const name = length === TRAINED ? say("trained_to", { length }) : String(length);
-    ctx.fillText(name, across(plot, length), plot.bottom + 9);
+    ctx.fillText(length === TRAINED && fits ? trained : String(length), across(plot, length), plot.bottom + 9);
   }
   ctx.textAlign = "left";
   ctx.fillText(say("bytes"), plot.right + 16, plot.bottom + 9);
