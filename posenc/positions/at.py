@@ -7,7 +7,8 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.build import extent_of
-from posenc.positions.tokens import length_of, whole_or_double
+from posenc.positions.sequences import length_of
+from posenc.positions.tokens import whole_or_double
 
 if TYPE_CHECKING:
     from posenc.positions.positions import Positions

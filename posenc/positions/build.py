@@ -16,12 +16,12 @@ from posenc.positions.from_documents import (
     summed,
 )
 from posenc.positions.from_mask import from_mask
+from posenc.positions.sequences import length_of
 from posenc.positions.tokens import (
     Tokens,
     check_sizes,
     check_whole,
     device_of,
-    length_of,
     reading_values,
     whole_or_double,
 )

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.from_mask import real_span
-from posenc.positions.tokens import check_tensors, length_of, reading_values
+from posenc.positions.sequences import before, length_of
+from posenc.positions.tokens import check_tensors, reading_values
 
 
 def document_numbers(documents: Tensor, valid: Bool[Tensor, "b t"] | None) -> Int[Tensor, "*#b t"]:
@@ -29,11 +30,11 @@ def index_in_document(
 ) -> tuple[Int[Tensor, "*#b t"], Int[Tensor, "*#b t"]]:
     """The order of each token in its own document, and the length of that."""
     rows = documents[None] if documents.ndim == 1 else documents
-    starts = torch.ones_like(rows, dtype=torch.bool)
-    starts[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    starts = rows != before(rows)
+    starts[:, :1] = True
     if valid is not None:
         # Padding inside the first document must not count as its tokens.
-        starts[:, 1:] |= valid[:, 1:] & ~valid[:, :-1]
+        starts |= valid & ~before(valid)
     if not reading_values():
         # How many documents there are is not known: the start of each spreads to its tokens.
         index = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)

@@ -170,33 +170,6 @@ def check_tensors(call: str, **tensors: Tensor) -> None:
             )
 
 
-def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tensor:
-    """The largest position + 1 in the own sequence of each token, (t,) or (b, t).
-
-    Padding, batch mates and other documents are aside.
-    """
-    far = at.amax(dim=-1) if at.ndim == 3 else at
-    for other in (document, valid):
-        if other is not None:
-            far, _ = torch.broadcast_tensors(far, other)
-    rows = far.view(-1, far.shape[-1])
-    if valid is not None:
-        rows = torch.where(valid, rows, torch.zeros_like(rows))
-    if document is None:
-        return _counted(rows.amax(-1, keepdim=True)).expand(rows.shape).view(far.shape)
-    of = document.expand(rows.shape)
-    changes = (of[:, 1:] != of[:, :-1]).long().cumsum(-1)
-    segment = torch.cat((torch.zeros_like(rows[:, :1], dtype=torch.long), changes), dim=-1)
-    farthest = torch.zeros_like(rows).scatter_reduce(1, segment, rows, "amax")
-    return _counted(farthest).gather(1, segment).view(far.shape)
-
-
-def _counted(farthest: Tensor) -> Tensor:
-    """The number of tokens up to a position, that of a fraction being the next whole one."""
-    whole = farthest.ceil() if farthest.is_floating_point() else farthest
-    return whole.long() + 1
-
-
 def check_whole(call: str, **numbers: int | None) -> None:
     """Raise PositionsError for numbers of tokens that are not whole."""
     for name, number in numbers.items():
