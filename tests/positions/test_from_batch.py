@@ -115,6 +115,7 @@ def test_attention_over_a_batch_is_that_over_its_documents() -> None:
     torch.testing.assert_close(whole, torch.cat(parts, dim=2))
 
 
+@pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize(
     ("batch", "says"),
     [
