@@ -12,8 +12,6 @@ no more: `import posenc` and `posenc --help` do not wait for torch, nor `pe.Rota
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from posenc.lazy_names import named_in
-
 if TYPE_CHECKING:
     from posenc.api import *  # noqa: F403 - for type checkers alone
 
@@ -24,6 +22,9 @@ def __getattr__(name: str) -> Any:
     # `from posenc import *` asks for it.
     if name == "__all__":
         return importlib.import_module("posenc.api").__all__
+    # Not above, for `posenc --help` needs no names.
+    from posenc.lazy_names import named_in
+
     return named_in("posenc.api", name, __name__)
 
 
