@@ -56,7 +56,7 @@ def convert(
         int | None, Option(help="Key heads, if fewer.", show_default="as config.json says")
     ] = None,
     names: Annotated[
-        str, Option(help="How tensors are named: llama, meta, deepseek, gpt_neox, phi3.")
+        str, Option(help="How tensors are named: llama, meta, deepseek, gpt_neox, phi3, chatglm.")
     ] = "llama",
     pattern: Annotated[
         str | None, Option(help="Instead: a regular expression that finds their names.")

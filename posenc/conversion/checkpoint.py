@@ -54,7 +54,8 @@ def convert_checkpoint(
     index. Of a folder its other files (config.json, the tokenizer's) are copied too, but no
     folders, and no weights in files of other names.
     out: the new file or folder. It must not exist, and appears whole or not at all.
-    names: a family ("llama", "meta", "deepseek", "gpt_neox", "phi3"), or Names of your own.
+    names: a family ("llama", "meta", "deepseek", "gpt_neox", "phi3", "chatglm"), or
+        Names of your own.
     head_dim, rotary_dim, heads, kv_heads: as the config.json beside the tensors says, where there
     is one; else head_dim is needed, and heads and kv_heads are where q, k and v are fused. Every
     tensor found is held to them.

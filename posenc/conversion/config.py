@@ -1,10 +1,12 @@
 """What the config.json beside a checkpoint says of its heads."""
 
 import json
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from posenc.conversion.names import ORDERS
 from posenc.conversion.pairs import FusedHeads
 from posenc.errors import ConfigError, ConversionError, SettingError, UnknownNameError, shown
 
@@ -13,13 +15,17 @@ CONFIG = "config.json"
 
 @dataclass(frozen=True)
 class Geometry:
-    """The heads of a model's attention, where they are known; `latent` is that of MLA."""
+    """The heads of a model's attention, where they are known; `latent` is that of MLA.
+
+    `order` is that of fused heads, of a model type whose names alone would mislead.
+    """
 
     head_dim: int | None = None
     rotary_dim: int | None = None
     heads: int | None = None
     kv_heads: int | None = None
     latent: bool | None = None
+    order: str | None = None
 
 
 def geometry(path: Path, asked: Geometry) -> Geometry:
@@ -62,7 +68,8 @@ def read_config(file: Path) -> Geometry:
             raise ValueError("it is no object")
     except (OSError, ValueError, RecursionError) as error:
         raise ConversionError(f"{file} is not a model's configuration: {error}") from None
-    rotary_dims = _by_layers(file, config)
+    order = ORDERS.get(str(config.get("model_type")))
+    told = _by_layers(file, config)
     text = config.get("text_config")
     config |= text if isinstance(text, dict) else {}
     rope = config.get("rope_parameters") or config.get("rope_scaling")
@@ -74,46 +81,54 @@ def read_config(file: Path) -> Geometry:
         raise _differ(file)
     config |= rope | shares
 
-    def number(*names: str, kind: Any = int) -> Any:
+    def number(*names: str, kind: Any = int, most: float = math.inf) -> Any:
         value = next((config[name] for name in names if config.get(name) is not None), None)
         if value is not None and (
-            isinstance(value, bool) or not isinstance(value, kind) or value <= 0
+            isinstance(value, bool) or not isinstance(value, kind) or not 0 < value <= most
         ):
             raise ConversionError(f"{file} says {names[0]} = {shown(value)}, which no model has")
         return value
 
-    heads = number("num_attention_heads", "n_head", "n_heads")
-    kv_heads = number("num_key_value_heads") if heads is not None else None
+    heads = number("num_attention_heads", "n_head", "n_heads") or told.heads
+    kv_heads = number("num_key_value_heads") or told.kv_heads if heads is not None else None
     own, rotary = number("qk_nope_head_dim"), number("qk_rope_head_dim")
     if own and rotary:
         return Geometry(own + rotary, rotary, heads, latent=True)
-    head_dim, width = number("head_dim"), number("hidden_size", "n_embd", "dim")
+    head_dim = number("head_dim") or told.head_dim
+    width = number("hidden_size", "n_embd", "dim")
     if head_dim is None and heads and width:
         head_dim = width // heads
-    fraction = number(*SHARES, kind=(int, float))
+    fraction = number(*SHARES, kind=(int, float), most=1)
     # Proportional rotary names its share of frequencies so, and pairs over the whole head.
     proportional = any("proportional" in (x.get("rope_type"), x.get("type")) for x in kinds)
     if head_dim and fraction and not proportional:
         rotary = int(head_dim * fraction)
-    return Geometry(head_dim, rotary_dims or rotary or number("rotary_dim"), heads, kv_heads)
+    rotary_dim = told.rotary_dim or rotary or number("rotary_dim")
+    return Geometry(head_dim, rotary_dim, heads, kv_heads, order=order)
 
 
-def _by_layers(file: Path, config: dict[str, Any]) -> int | None:
-    """How many dimensions rotate in every layer of a model whose type is known; None: no part."""
+def _by_layers(file: Path, config: dict[str, Any]) -> Geometry:
+    """What all layers that turn have in common, of a model whose type is known.
+
+    No rotary_dim where no part alone turns, no kv_heads where keys have as many heads as queries.
+    """
     from posenc.models.read import read
 
     try:
         layers = read(config).layers
     except (ConfigError, UnknownNameError):
-        return None
-    told = {
-        (x.head_dim, x.rotary.settings.get("rotary_dim"))
-        for x in layers
-        if x is not None and x.rotary is not None
-    }
-    if len(told) > 1:
+        return Geometry()
+    told: set[Geometry] = set()
+    for x in layers:
+        if x is not None and x.rotary is not None:
+            fewer = x.key_heads if x.key_heads < x.heads else None
+            turned = x.rotary.settings.get("rotary_dim")
+            told.add(Geometry(x.head_dim, turned, x.heads, fewer))
+    if len({(x.head_dim, x.rotary_dim) for x in told}) > 1:
         raise _differ(file)
-    return next((rotary_dim for _, rotary_dim in told), None)
+    one = next(iter(told), Geometry())
+    # Layers may still differ in their heads, and each tensor is held to the file's own words.
+    return one if len(told) == 1 else replace(one, heads=None, kv_heads=None)
 
 
 def _differ(file: Path) -> ConversionError:

@@ -14,7 +14,8 @@ _ROWS = (
 )
 _COLUMNS = r"(?:base_layer\.)?(?:kernel|bias)$"
 _INPUTS = r"lora_A(?:\.[^.]+)?(?:\.weight)?$"
-_NORMS = r"(?:q|k|query|key)_(?:layer)?norm"
+# StableLM has one for each head.
+_NORMS = r"(?:q|k|query|key)_(?:layer)?norm(?:\.norms\.\d+)?"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,14 @@ FAMILIES = {
     "deepseek": _modules(r"q_proj|q_b_proj", one_head=r"kv_a_proj_with_mqa", norms=None),
     "gpt_neox": _modules(r"query_key_value", order="grouped"),
     "phi3": _modules(r"qkv_proj", order="concatenated"),
+    "chatglm": _modules(r"query_key_value", order="concatenated"),
+}
+# Of model types whose matrix of queries, keys and values is named as another's is that has its
+# heads in another order.
+ORDERS = {
+    "chatglm": "concatenated",
+    "bailing_moe": "concatenated",
+    "codegen": "four blocks of queries, values and keys",
 }
 
 

@@ -75,6 +75,16 @@ def _fused(names: Names, known: Geometry) -> FusedHeads | None:
         return None
     if known.heads is None:
         raise SettingError("heads= is needed (and kv_heads=, if fewer), for q, k, v are fused")
+    if known.order not in (None, names.order):
+        raise SettingError(
+            f"names of heads that are {names.order}: by its config.json this model's matrix of q, "
+            f"k and v has them {known.order}. "
+            + (
+                "The names 'chatglm' are of such, or give Names"
+                if known.order == "concatenated"
+                else "Convert its parts by convert_layout"
+            )
+        )
     return FusedHeads(known.heads, known.kv_heads, names.order)
 
 

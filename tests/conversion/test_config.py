@@ -90,6 +90,44 @@ PHI = {
     "max_position_embeddings": 64,
     "rope_theta": 1e4,
 }
+FALCON = {"model_type": "falcon", "new_decoder_architecture": True, "multi_query": True, **PHI}
+CHATGLM = {
+    "model_type": "chatglm",
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_layers": 2,
+    "seq_length": 64,
+    "kv_channels": 8,
+    "multi_query_attention": True,
+    "multi_query_group_num": 2,
+}
+
+
+class TestFused:
+    """Matrices of one name whose heads are in other orders, which no shape tells apart."""
+
+    def test_other_orders_of_its_name_are_refused(self, tmp_path: Path) -> None:
+        name = "transformer.encoder.layers.0.self_attention.query_key_value.weight"
+        old = torch.randn(8 * 8, 5)
+        path = save(tmp_path / "model" / "model.safetensors", {name: old})
+        (path.parent / "config.json").write_text(json.dumps(CHATGLM))
+        options = {"head_dim": None, "kv_heads": 2}
+        with pytest.raises(SettingError, match=r"grouped: .* has them concatenated.*'chatglm'"):
+            convert(path.parent, tmp_path / "out", names="gpt_neox", **options)
+        convert(path.parent, tmp_path / "out", names="chatglm", **options)
+        new = safetensors.torch.load_file(tmp_path / "out" / "model.safetensors")[name]
+        heads = {"head_dim": 8, "rotary_dim": 4, "fused": pe.FusedHeads(4, 2)}
+        assert torch.equal(new, pe.convert_layout(old, "half", "interleaved", **heads))
+
+    def test_codegen_has_none_that_names_tell(self, tmp_path: Path) -> None:
+        """Taken for Phi-3's, its values were reordered, and logits of about 1 changed by 0.8."""
+        name = "transformer.h.0.attn.qkv_proj.weight"
+        path = save(tmp_path / "model" / "model.safetensors", {name: torch.randn(12 * 8, 32)})
+        config = {"model_type": "codegen", "n_embd": 32, "n_head": 4, "n_layer": 2, "rotary_dim": 4}
+        (path.parent / "config.json").write_text(json.dumps(config))
+        with pytest.raises(SettingError, match="four blocks of queries, values and keys"):
+            convert(path.parent, tmp_path / "out", names="phi3", head_dim=None)
+        assert list(tmp_path.iterdir()) == [path.parent]
 
 
 class TestReading:
@@ -131,6 +169,9 @@ class TestReading:
             ({**PHI, "model_type": "phi"}, Geometry(8, 4, 4)),
             ({**PHI, "model_type": "gpt_neox"}, Geometry(8, 2, 4)),
             ({**PHI, "model_type": "llama"}, Geometry(8, None, 4)),
+            ({**FALCON, "num_kv_heads": 2}, Geometry(8, None, 4, 2)),
+            ({**FALCON, "new_decoder_architecture": False}, Geometry(8, None, 4, 1)),
+            (CHATGLM, Geometry(8, 4, 4, 2, order="concatenated")),
             # Proportional rotary pairs over the whole head, whatever share of it rotates.
             (
                 {
@@ -166,7 +207,11 @@ class TestReading:
             read_config(tmp_path / "config.json")
 
     @pytest.mark.parametrize(
-        "text", ["[]", "nonsense", '{"head_dim": "x"}', '{"head_dim": 0}', '{"head_dim": true}']
+        "text",
+        [
+            *("[]", "nonsense", '{"head_dim": "x"}', '{"head_dim": 0}', '{"head_dim": true}'),
+            '{"head_dim": 8, "partial_rotary_factor": 1e308}',
+        ],
     )
     def test_a_damaged_one_is_refused(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "config.json").write_text(text)

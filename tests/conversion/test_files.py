@@ -90,7 +90,10 @@ class TestFiles:
     def test_norms_have_a_weight_for_each_dimension_or_for_each_head_too(
         self, tmp_path: Path
     ) -> None:
-        """Cohere's are (heads, head_dim), OLMo's (heads * head_dim,); Persimmon fuses q, k, v."""
+        """Cohere's are (heads, head_dim), OLMo's (heads * head_dim,), StableLM's one each.
+
+        Persimmon fuses q, k, v.
+        """
         layer = "model.layers.0.self_attn"
         shapes = {
             f"{layer}.query_key_value.weight": (3 * 8 * 8, 5),
@@ -98,6 +101,7 @@ class TestFiles:
             f"{layer}.q_layernorm.weight": (8, 8),
             f"{layer}.k_layernorm.bias": (8,),
             f"{layer}.k_norm.weight": (64,),
+            f"{layer}.q_layernorm.norms.7.weight": (8,),
             "model.input_layernorm.weight": (8,),
         }
         old = {name: torch.randn(shape) for name, shape in shapes.items()}
