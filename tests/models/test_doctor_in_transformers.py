@@ -141,3 +141,26 @@ def test_an_unknown_type_is_not_built(kind: str) -> None:
         rotary(config)
     findings = examine(config, engines=["transformers"]).findings
     assert "unknown-type" in {finding.rule for finding in findings}
+
+
+@pytest.mark.parametrize("kind", ["yarn", "linear", "dynamic", "llama3", "longrope", "default"])
+def test_phi3_loads_with_longrope_alone(kind: str) -> None:
+    numbers = {"factor": 8.0, "original_max_position_embeddings": 8192}
+    lists = {"short_factor": [1.0] * 32, "long_factor": [1.0] * 32}
+    more = {"llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0}, "longrope": lists}
+    rope = {"rope_type": kind, **(numbers if kind != "default" else {}), **more.get(kind, {})}
+    config = sick("phi3") | {"rope_scaling": rope, "pad_token_id": 0}
+    rules = {finding.rule for finding in examine(config, engines=["transformers"]).findings}
+    if "long-rope-only" not in rules:
+        assert kind in ("longrope", "default")
+        phi3_rotary(config)
+        return
+    with pytest.raises(Exception, match="longrope"):
+        phi3_rotary(config)
+
+
+def phi3_rotary(config: dict[str, Any]) -> torch.nn.Module:
+    from transformers.models.phi3 import modeling_phi3
+
+    told = transformers.Phi3Config.from_dict(copy.deepcopy(config))
+    return modeling_phi3.Phi3RotaryEmbedding(config=told)

@@ -97,6 +97,7 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         | {"rope_scaling": {"type": "ntk", "factor": 8.0}},
         "error",
     ),
+    "phi3": ("long-rope-only", "transformers", scaled(**YARN) | {"model_type": "phi3"}, "error"),
     "base": (
         "older-keys",
         None,

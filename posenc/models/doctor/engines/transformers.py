@@ -70,6 +70,17 @@ def _unknown(values: dict[str, Any]) -> bool:
     )
 
 
+def _long_rope_only(values: dict[str, Any]) -> bool:
+    """Its "yarn" is taken for longrope, which loads where the lists of factors are there."""
+    if values.get("model_type") != "phi3":
+        return False
+    return any(
+        kind(rope) not in ("default", "longrope", "su")
+        and not (kind(rope) == "yarn" and {"short_factor", "long_factor"} <= rope.keys())
+        for rope in ropes(values)
+    )
+
+
 def _renamed(values: Values) -> dict[str, Any]:
     def known(rope: Values) -> dict[str, Any]:
         name = _UNKNOWN.get(kind(rope))
@@ -251,6 +262,20 @@ TRANSFORMERS = Engine(
             _SOURCE + "modeling_rope_utils.py#L669",
             ("rope_type",),
             _renamed,
+            weight="error",
+        ),
+        Loss(
+            "long-rope-only",
+            _long_rope_only,
+            Words(
+                "transformers' phi3 takes yarn for longrope, whose factors are missing, and "
+                "refuses other types: the model does not load. Any fixed frequencies can be "
+                "written as the factors of longrope.",
+                "transformers 的 phi3 把 yarn 当作 longrope，而其因子缺失；其他类型一律拒绝：模型无法加载。"
+                "任何固定的频率都可以写成 longrope 的因子。",
+            ),
+            _SOURCE + "models/phi3/configuration_phi3.py#L101",
+            ("rope_type",),
             weight="error",
         ),
     ),
