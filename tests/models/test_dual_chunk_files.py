@@ -94,7 +94,9 @@ def test_who_does_not_read_it_is_right_up_to_a_chunk_and_off_beyond() -> None:
 @pytest.mark.parametrize("target", ["hf4", "hf5"])
 def test_it_stays_in_the_file(target: str) -> None:
     written = write(asked(), target)
-    assert [line.verdict for line in written.lines] == ["exact"]
+    # It is there, and transformers 5 does not read it.
+    unread = [line.about for line in written.lines if line.verdict != "exact"]
+    assert unread == (["dual_chunk_attention_config"] if target == "hf5" else [])
     assert compare(read(asked()), read(written.config or {}), 10_000) is None
     assert "DualChunk" in repr(pe.layers(written.config or {}))
     about = {line.about: line.verdict for line in write(asked(), "gguf").lines}

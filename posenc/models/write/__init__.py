@@ -88,7 +88,8 @@ def _hf4(values: Mapping[str, Any], spec: ModelSpec) -> Written:
 
 
 def _hf5(values: Mapping[str, Any], spec: ModelSpec) -> Written:
-    return _config(values, spec, "hf5", newer_config(values, spec.main))
+    written = _config(values, spec, "hf5", newer_config(values, spec.main))
+    return _judged(written, ENGINES["transformers"], spec)
 
 
 def _mlx(values: Mapping[str, Any], spec: ModelSpec) -> Written:
