@@ -16,6 +16,8 @@ _COLUMNS = r"(?:base_layer\.)?(?:kernel|bias)$"
 _INPUTS = r"lora_A(?:\.[^.]+)?(?:\.weight)?$"
 # StableLM has one for each head.
 _NORMS = r"(?:q|k|query|key)_(?:layer)?norm(?:\.norms\.\d+)?"
+# What stands beside a projection of q or k, and changes with it.
+NORM = re.compile(rf"(?:^|\.){_NORMS}\.(?:weight|bias|scale)$")
 
 
 @dataclass(frozen=True)

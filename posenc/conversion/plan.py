@@ -1,13 +1,13 @@
 """What is done to each tensor of a checkpoint, decided before a byte is written."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from posenc.conversion.config import Geometry
 from posenc.conversion.header import BITS, Entry, Header
-from posenc.conversion.names import Names
+from posenc.conversion.names import NORM, Names
 from posenc.conversion.pairs import Change, FusedHeads
 from posenc.errors import ConversionError, SettingError, shown
 
@@ -47,7 +47,30 @@ def plan(
             f"no tensor of {headers[0].path} is named like a projection of q or k (one is called "
             f"{first}): choose another family, or give names that find them"
         )
+    # Families find them, or refuse what they do not know.
+    if names.guarded is None:
+        _check_companions(entries, names, plans)
     return plans
+
+
+def _check_companions(
+    entries: Sequence[Entry], names: Names, plans: Mapping[str, Reordered]
+) -> None:
+    """Raise where names of one's own leave a bias or a norm of what they find as it was."""
+    modules = {name.rpartition(".")[0]: name for name in plans}
+    beside = {module.rpartition(".")[0]: name for module, name in modules.items()}
+    for entry in entries:
+        if entry.name in plans or entry.elements <= 1 or names.find("kept", entry.name):
+            continue
+        module, _, last = entry.name.rpartition(".")
+        found = modules.get(module) if last == "bias" else None
+        if norm := NORM.search(entry.name):
+            found = beside.get(entry.name[: norm.start()])
+        if found is not None:
+            raise ConversionError(
+                f"{entry} belongs to {shown(found)}, and the names given leave it in the old "
+                "layout: let columns (--columns) find it too"
+            )
 
 
 def _reordered(entry: Entry, names: Names, change: Change, known: Geometry) -> Reordered | None:

@@ -37,8 +37,9 @@ class TestCommand:
         assert again.exit_code == 2
         assert "exists already" in again.stderr
         other = [str(path), str(tmp_path / "d"), *OPTIONS, "--pattern", r"q_proj\.weight$"]
+        other += ["--columns", r"q_proj\.bias$|[qk]_norm\.weight$"]
         ended = CliRunner().invoke(app, ["convert", *other])
-        assert "1 tensors from half to interleaved" in ended.stdout.replace("\n", " ")
+        assert "4 tensors from half to interleaved" in ended.stdout.replace("\n", " ")
 
     def test_columns(self, tmp_path: Path) -> None:
         old = {"q": torch.randn(3, 16), "k": torch.randn(16, 3)}

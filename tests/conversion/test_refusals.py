@@ -45,6 +45,20 @@ class TestRefusals:
             convert(path, tmp_path / "b", **options)
         assert list(tmp_path.iterdir()) == [path]
 
+    @pytest.mark.parametrize("left", ["q_proj.bias", "k_norm.weight"])
+    def test_names_that_leave_a_bias_or_a_norm_behind(self, tmp_path: Path, left: str) -> None:
+        """As --pattern for the text of a model with a vision tower, beside Qwen3's norms."""
+        attention = "language_model.layers.0.self_attn"
+        tensors = {f"{attention}.{x}_proj.weight": torch.randn(16, 5) for x in "qk"}
+        path = save(tmp_path / "a", tensors | {f"{attention}.{left}": torch.randn(8)})
+        with pytest.raises(ConversionError, match=rf"{left}.* belongs to '{attention}\.[qk]_proj"):
+            convert(path, tmp_path / "b", names=Names(r"[qk]_proj\.weight$"))
+        assert list(tmp_path.iterdir()) == [path]
+        columns = r"q_proj\.bias$|[qk]_norm\.weight$"
+        changed = convert(path, tmp_path / "b", names=Names(r"[qk]_proj\.weight$", columns))
+        assert len(changed) == 3
+        convert(path, tmp_path / "c", names=Names(r"[qk]_proj\.weight$", kept=columns))
+
     def test_a_whole_projection_is_no_head(self, tmp_path: Path) -> None:
         path = save(tmp_path / "a", {"q_proj.weight": torch.randn(32, 12)})
         with pytest.raises(ConversionError, match="make 1 heads of 32, but"):
