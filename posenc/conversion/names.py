@@ -18,6 +18,8 @@ _INPUTS = r"lora_A(?:\.[^.]+)?(?:\.weight)?$"
 _NORMS = r"(?:q|k|query|key)_(?:layer)?norm(?:\.norms\.\d+)?"
 # What stands beside a projection of q or k, and changes with it.
 NORM = re.compile(rf"(?:^|\.){_NORMS}\.(?:weight|bias|scale)$")
+# Whether a tensor is of queries or of keys, where its module is named after one of them.
+SIDE = re.compile(r"(?:^|\.)w?(q|k)(?:uery(?!_key)|ey)?(?:_[^.]*)?(?:\.|$)")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from posenc.conversion.config import Geometry
 from posenc.conversion.header import BITS, Entry, Header
-from posenc.conversion.names import NORM, Names
+from posenc.conversion.names import NORM, SIDE, Names
 from posenc.conversion.pairs import Change, FusedHeads
 from posenc.errors import ConversionError, SettingError, shown
 
@@ -132,12 +132,19 @@ def _heads_of(
 
 
 def _agrees(entry: Entry, dim: int, count: int, known: Geometry) -> bool:
-    """Whether a tensor of `count` heads is one of a model with these."""
-    numbers = (known.heads, known.kv_heads or known.heads)
-    if known.heads is None or count in numbers:
+    """Whether a tensor of `count` heads is one of a model with these.
+
+    A vision tower may have as many queries, of other heads, as the text has keys.
+    """
+    if known.heads is None:
+        return True
+    numbers = {"q": known.heads, "k": known.kv_heads or known.heads}
+    side = SIDE.search(entry.name)
+    fitting = [numbers[side[1]]] if side else list(numbers.values())
+    if count in fitting:
         return True
     # All heads share a norm (head_dim,), or the dimension before tells them apart.
-    return count == 1 and dim == -1 and (len(entry.shape) == 1 or entry.shape[-2] in numbers)
+    return count == 1 and dim == -1 and (len(entry.shape) == 1 or entry.shape[-2] in fitting)
 
 
 def _extent(entry: Entry, dim: int) -> int:

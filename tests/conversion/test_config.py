@@ -61,6 +61,15 @@ class TestHeads:
         with pytest.raises(ConversionError, match="make 2 heads of 8, but heads="):
             convert(folder, tmp_path / "out", head_dim=None)
 
+    def test_queries_are_not_held_to_the_heads_of_keys(self, tmp_path: Path) -> None:
+        """LLaVA-NeXT and Pixtral: the tower's 16 heads of 64 are as wide as 8 keys of 128."""
+        tower = {f"vision_tower.{x}_proj.weight": torch.randn(16, 5) for x in "qk"}
+        save(tmp_path / "model" / "model.safetensors", llama() | tower)
+        config = {"text_config": {"head_dim": 8, **HEADS}, "vision_config": {"hidden_size": 16}}
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ConversionError, match=r"vision_tower\.q_proj.*make 2 heads of 8, but"):
+            convert(tmp_path / "model", tmp_path / "out", head_dim=None)
+
     def test_without_it_the_head_dimension_is_asked_for(self, tmp_path: Path) -> None:
         path = save(tmp_path / "a", llama())
         with pytest.raises(SettingError, match=r"head_dim= is needed: no .*config\.json"):

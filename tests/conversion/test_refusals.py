@@ -18,7 +18,8 @@ class TestRefusals:
         ("options", "error", "message"),
         [
             ({"head_dim": 12}, ConversionError, "dimension are not heads of 12"),
-            ({"heads": 2, "kv_heads": 1}, ConversionError, "4 heads of 8, but heads="),
+            ({"heads": 2, "kv_heads": 1}, ConversionError, "2 heads of 8, but heads="),
+            ({"heads": 2}, ConversionError, "4 heads of 8, but heads="),
             ({"heads": 4, "kv_heads": 1}, ConversionError, "2 heads of 8, but heads="),
             ({"head_dim": 4, "heads": 4, "kv_heads": 2}, ConversionError, "heads of 4, but"),
             ({"rotary_dim": 3}, SettingError, "rotary_dim=3"),
