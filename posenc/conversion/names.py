@@ -16,8 +16,8 @@ _COLUMNS = r"(?:base_layer\.)?(?:kernel|bias)$"
 _INPUTS = r"lora_A(?:\.[^.]+)?(?:\.weight)?$"
 # StableLM has one for each head.
 _NORMS = r"(?:q|k|query|key)_(?:layer)?norm(?:\.norms\.\d+)?"
-# What stands beside a projection of q or k, and changes with it.
-NORM = re.compile(rf"(?:^|\.){_NORMS}\.(?:weight|bias|scale)$")
+# What stands beside a projection of q or k, and changes with it: the other one, and norms.
+BESIDE = re.compile(rf"(?:^|\.)(?:[qk]_proj|w[qk]|{_NORMS})\.(?:weight|kernel|bias|scale)$")
 # Whether a tensor is of queries or of keys, where its module is named after one of them.
 SIDE = re.compile(r"(?:^|\.)w?(q|k)(?:uery(?!_key)|ey)?(?:_[^.]*)?(?:\.|$)")
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from posenc.conversion.config import Geometry
 from posenc.conversion.header import BITS, Entry, Header
-from posenc.conversion.names import NORM, SIDE, Names
+from posenc.conversion.names import BESIDE, SIDE, Names
 from posenc.conversion.pairs import Change, FusedHeads
 from posenc.errors import ConversionError, SettingError, shown
 
@@ -56,7 +56,7 @@ def plan(
 def _check_companions(
     entries: Sequence[Entry], names: Names, plans: Mapping[str, Reordered]
 ) -> None:
-    """Raise where names of one's own leave a bias or a norm of what they find as it was."""
+    """Raise where names of one's own leave something of what they find as it was."""
     modules = {name.rpartition(".")[0]: name for name in plans}
     beside = {module.rpartition(".")[0]: name for module, name in modules.items()}
     for entry in entries:
@@ -64,12 +64,13 @@ def _check_companions(
             continue
         module, _, last = entry.name.rpartition(".")
         found = modules.get(module) if last == "bias" else None
-        if norm := NORM.search(entry.name):
-            found = beside.get(entry.name[: norm.start()])
+        if other := BESIDE.search(entry.name):
+            found = beside.get(entry.name[: other.start()])
         if found is not None:
             raise ConversionError(
                 f"{entry} belongs to {shown(found)}, and the names given leave it in the old "
-                "layout: let columns (--columns) find it too"
+                "layout: let rows (--pattern) find it too, or, of biases and norms, columns "
+                "(--columns)"
             )
 
 

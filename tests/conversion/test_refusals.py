@@ -54,6 +54,10 @@ class TestRefusals:
         path = save(tmp_path / "a", tensors | {f"{attention}.{left}": torch.randn(8)})
         with pytest.raises(ConversionError, match=rf"{left}.* belongs to '{attention}\.[qk]_proj"):
             convert(path, tmp_path / "b", names=Names(r"[qk]_proj\.weight$"))
+        with pytest.raises(
+            ConversionError, match=r"k_(?:proj|norm)\.weight.* belongs to .*q_proj.weight'"
+        ):
+            convert(path, tmp_path / "b", names=Names(r"q_proj\.(weight|bias)$|q_norm"))
         assert list(tmp_path.iterdir()) == [path]
         columns = r"q_proj\.bias$|[qk]_norm\.weight$"
         changed = convert(path, tmp_path / "b", names=Names(r"[qk]_proj\.weight$", columns))
