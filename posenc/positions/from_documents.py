@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.errors import PositionsError
 from posenc.positions.from_mask import real_span
-from posenc.positions.sequences import before, length_of
+from posenc.positions.sequences import changes, length_of
 from posenc.positions.tokens import check_tensors, reading_values
 
 
@@ -30,11 +30,11 @@ def index_in_document(
 ) -> tuple[Int[Tensor, "*#b t"], Int[Tensor, "*#b t"]]:
     """The order of each token in its own document, and the length of that."""
     rows = documents[None] if documents.ndim == 1 else documents
-    starts = rows != before(rows)
+    starts = changes(rows)
     starts[:, :1] = True
     if valid is not None:
         # Padding inside the first document must not count as its tokens.
-        starts |= valid & ~before(valid)
+        starts |= valid & changes(valid)
     if not reading_values():
         # How many documents there are is not known: the start of each spreads to its tokens.
         index = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)

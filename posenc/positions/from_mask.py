@@ -31,7 +31,7 @@ def from_mask(
         return valid, order.clamp_(min=0)
     # Whole numbers too, for (1 - mask) * -10000 of such a mask has them; NaN is not 0 or more.
     signed = attention_mask.dtype.is_signed and attention_mask.numel()
-    if signed and not bool(attention_mask.amin() >= 0):
+    if signed and not bool(attention_mask.min() >= 0):
         raise PositionsError(
             f"{call} has negative values or NaN, as a mask that is added to scores: "
             "give the mask it was made from, nonzero for real tokens, or mask >= 0"

@@ -1,16 +1,18 @@
 """Sequences within rows, as documents and padding part them: where one begins, and its length."""
 
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 
-def before(x: Shaped[Tensor, "b t"]) -> Shaped[Tensor, "b t"]:
-    """The entry before each of a row, and the first itself.
-
-    Graphs of any number of tokens hold no size of one token less, which two tokens would make 1.
-    """
-    return torch.cat((x[:, :1], x), dim=1)[:, :-1]
+def changes(x: Shaped[Tensor, "b t"]) -> Bool[Tensor, "b t"]:
+    """Whether an entry is another than the one before it in its row; the first is not."""
+    if torch.compiler.is_compiling():
+        # A graph of any number of tokens holds no size of one less, which of two tokens is 1.
+        return x != torch.cat((x[:, :1], x), dim=1)[:, :-1]
+    found = torch.zeros_like(x, dtype=torch.bool)
+    found[:, 1:] = x[:, 1:] != x[:, :-1]
+    return found
 
 
 def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tensor:
@@ -28,7 +30,7 @@ def length_of(at: Tensor, document: Tensor | None, valid: Tensor | None) -> Tens
     if document is None:
         return _counted(rows.amax(-1, keepdim=True)).expand(rows.shape).view(far.shape)
     of = document.expand(rows.shape)
-    segment = (of != before(of)).cumsum(-1)
+    segment = changes(of).cumsum(-1)
     farthest = torch.zeros_like(rows).scatter_reduce(1, segment, rows, "amax")
     return _counted(farthest).gather(1, segment).view(far.shape)
 

@@ -15,7 +15,7 @@ from posenc.errors import CacheError, PositionsError, UnsupportedError
 from posenc.lowering import Lowered, Part, lower
 from posenc.mask_rules import Chunk, Window
 from posenc.positions import Positions
-from posenc.positions.sequences import before
+from posenc.positions.sequences import changes
 from posenc.terms import DenseBias, Mask
 
 
@@ -213,7 +213,7 @@ def _apart(positions: Positions, documents: Tensor) -> Positions:
     if told is not None:
         # Chunks, or the same documents: one begins where either does.
         both = torch.broadcast_tensors(told, documents)
-        documents = torch.stack([x != before(x) for x in both]).any(0).cumsum(-1)
+        documents = torch.stack([changes(x) for x in both]).any(0).cumsum(-1)
     if positions.keys.valid is None:
         # What counts from the first token, sinks and chunks, counts from that of each.
         return Positions.build(causal=True, documents=documents)
