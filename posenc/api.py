@@ -74,7 +74,8 @@ from posenc.positions.shard import unshard as unshard
 if TYPE_CHECKING:
     from posenc.testing import check_encoding as check_encoding
 
-_NOT_NAMES = {"TYPE_CHECKING", "Any"}
+# Checks of shapes, which tests alone have, bring jaxtyping.
+_NOT_NAMES = {"TYPE_CHECKING", "Any", "jaxtyping"}
 __all__ = sorted({*dir(), "check_encoding"} - _NOT_NAMES)
 __all__ = [name for name in __all__ if not name.startswith("_")]
 

@@ -46,8 +46,7 @@ PROMISED = {
     *("decompose", "diagnose", "linear_attention", "LinearState", "linear_step"),
     *("RollingCache", "StaticCache", "rerotate"),
 }
-# The test-time shape checks import themselves into every module.
-PUBLIC = [name for name in posenc.__all__ if name != "jaxtyping"]
+PUBLIC = posenc.__all__
 
 
 def run(code: str) -> str:
