@@ -58,6 +58,12 @@ for (const { name, text, length, ropes } of fixture("published")) {
   });
 }
 
+test("most of what turns is shown, and not refused", () => {
+  const turning = fixture("published").filter(({ ropes }) => ropes.length);
+  const refused = turning.filter(({ text }) => refusal(text) !== null);
+  assert.ok(refused.length <= turning.length / 10, `${refused.length} of ${turning.length} are refused`);
+});
+
 function refusal(text) {
   try {
     readConfig(text, STAND_IN);

@@ -145,6 +145,7 @@ def test_letters_are_told_from_their_paper() -> None:
     themes = re.findall(r"^:root[^{]*\{(.*?)^\}", style, re.DOTALL | re.MULTILINE)
     assert len(themes) == 2
     used = set(re.findall(r"(?<![-\w])color: var\((--[\w-]+)\)", style))
+    assert {"--ink", "--muted", "--b-words", "--accent-words"} <= used
     for theme in themes:
         colours = dict(re.findall(r"(--[\w-]+): (#\w{6});", theme))
         for name in used:

@@ -17,7 +17,7 @@ from posenc.models.attach.attachment import Attachment, Mark
 from posenc.models.attach.body import Body
 from posenc.models.attach.distributed import Distributed
 from posenc.models.attach.entry import check_device, entry, unwrapped
-from posenc.models.attach.given import Once, ReadGiven, Unreplaced, check_chosen
+from posenc.models.attach.given import ReadGiven, Unrepeated, Unreplaced, check_chosen
 from posenc.models.attach.once import left_to_model, own_temperature
 from posenc.models.attach.record import (
     Live,
@@ -212,7 +212,7 @@ def _put_into_layers(
         x for x in turned.values() if x is not None and any(True for _ in x.parameters())
     )
     if learned:
-        attachment.at_leaving(body.backbone.register_forward_pre_hook(Once(learned)).remove)
+        attachment.at_leaving(body.backbone.register_forward_pre_hook(Unrepeated(learned)).remove)
     passes, plans = Passes(), {}
     each = zip(body.attentions, layers, body.layers, body.kinds, strict=True)
     for module, parts, layer, kind in each:

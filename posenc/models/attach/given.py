@@ -49,7 +49,7 @@ def check_chosen(module: nn.Module, args: tuple[Any, ...]) -> None:
         )
 
 
-class Once:
+class Unrepeated:
     """A forward pre-hook that refuses checkpointing by which each layer goes back to learned waves.
 
     Layers share cos and sin. A re-entrant layer is computed again within its own backward pass,
