@@ -100,11 +100,7 @@ class Keys:
         said = {name: self.values[name] for name in names if self.given(name)}
         value = self.whole(*names, least=least, most=most)
         for name, twin in said.items():
-            if twin != value.value:
-                raise ConfigError(
-                    f"{value.key} is {value.value} and {self.path}{name} is {shown(twin)}, "
-                    "which mean the same: take one of them out"
-                )
+            check_same(value, Sourced(twin, self.path + name))
         return value
 
     def maybe_whole(self, *names: str, least: int = 1, most: int = MOST) -> Sourced[int | None]:
@@ -210,6 +206,15 @@ class Keys:
 
     def wrong(self, key: str, value: object, wanted: str) -> ConfigError:
         return ConfigError(f"{key} is {shown(value)}: {wanted} is needed")
+
+
+def check_same(one: Sourced[Any], other: Sourced[Any]) -> None:
+    """Raise ConfigError where two keys that mean the same say two things."""
+    if one.value != other.value:
+        raise ConfigError(
+            f"{one.key} is {shown(one.value)} and {other.key} is {shown(other.value)}, which mean "
+            "the same: take one of them out"
+        )
 
 
 _ROPE = ("rope_parameters.", "rope_scaling.")

@@ -152,6 +152,16 @@ def test_two_keys_of_one_meaning_must_agree() -> None:
         "rope_parameters.rope_theta is 500000.0",
         "rope_theta is 10000.0",
     )
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+    stretched = {**LLAMA, "rope_scaling": yarn}
+    refused(
+        {**stretched, "original_max_position_embeddings": 2048},
+        "rope_scaling.original_max_position_embeddings is 1024",
+        "and original_max_position_embeddings is 2048",
+    )
+    assert (
+        read({**stretched, "original_max_position_embeddings": 1024}).main.original_length == 1024
+    )
     assert read({**LLAMA, "n_head": 8}).layers[0].heads == 8
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from posenc.errors import ConfigError, shown
-from posenc.models.keys import Keys, Sourced
+from posenc.models.keys import Keys, Sourced, check_same
 from posenc.models.read.scaling_range import check_range
 from posenc.models.spec import EncodingSpec, ScalingSpec
 
@@ -33,12 +33,7 @@ class Rope:
     def base(self) -> Sourced[float]:
         value, key = self.own.maybe_number("rope_theta", least=1.0)
         outer, outer_key = self.top.maybe_number(*self.bases, least=1.0)
-        flat = self.own.path.count(".") == self.top.path.count(".") + 1
-        if value is not None and flat and self.top.given(self.bases[0]) and outer != value:
-            raise ConfigError(
-                f"{key} is {value} and {outer_key} is {outer}, which mean the same: "
-                "take one of them out"
-            )
+        self._check_agreement(Sourced(value, key), Sourced(outer, outer_key), self.bases[0])
         if value is None:
             value, key = outer, outer_key
         if value is None:
@@ -47,6 +42,12 @@ class Rope:
                 f"{self.top.owner} takes instead: add it to the configuration"
             )
         return Sourced(value, key)
+
+    def _check_agreement(self, inner: Sourced[Any], outer: Sourced[Any], name: str) -> None:
+        """Raise ConfigError where a file says two things of all kinds of layers alike."""
+        alike = self.own.path.count(".") == self.top.path.count(".") + 1
+        if alike and inner.value is not None and self.top.given(name):
+            check_same(inner, outer)
 
     def factor(self) -> Sourced[float]:
         value, key = self.own.maybe_number("factor")
@@ -58,11 +59,12 @@ class Rope:
 
     def original(self) -> Sourced[int]:
         """The length before the stretch; where nothing else is said, the model's own."""
-        for keys in (self.own, self.top):
-            value, key = keys.maybe_whole(_ORIGINAL)
-            if value is not None:
-                return Sourced(value, key)
-        return self.top.whole("max_position_embeddings", "seq_length")
+        own, top = (keys.maybe_whole(_ORIGINAL) for keys in (self.own, self.top))
+        # transformers 4 takes the inner one for YaRN, transformers 5 the outer.
+        self._check_agreement(own, top, _ORIGINAL)
+        value, key = top if own.value is None else own
+        longest = "max_position_embeddings", "seq_length"
+        return self.top.whole(*longest) if value is None else Sourced(value, key)
 
     def kind(self) -> Sourced[str]:
         value, key = self.own.word(*_TYPE)
