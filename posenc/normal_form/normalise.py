@@ -65,7 +65,7 @@ def normalise(
     of = _by_kind(terms)
     causal, turns = positions.causal, [term for term in terms if isinstance(term, _ROTATIONS)]
     rotation = turns[0] if turns else None
-    seen = visibility_of(terms, causal) if Mask in of else Visibility(causal)
+    seen = visibility_of(terms, positions) if Mask in of else Visibility(causal)
     check_distances(terms, positions, seen)
     made_for = sizes_of(terms, positions)
     if isinstance(rotation, (Zones, ChunkZones, Householder)) and not causal:

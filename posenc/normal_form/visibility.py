@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from posenc.errors import UnsupportedError
 from posenc.mask_rules import Chunk, Prefix, Sink, Window
+from posenc.positions import Positions
 from posenc.terms import Mask, Term
 
 
@@ -32,12 +33,15 @@ class Visibility:
         return self.causal and self.prefix == 0
 
 
-def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
+def visibility_of(terms: Sequence[Term], positions: Positions) -> Visibility:
     """The narrowest window and chunk, the most sinks and the longest prefix.
 
-    Raises UnsupportedError for chunks that do not lie in each other.
+    Raises UnsupportedError for chunks that do not lie in each other, and PositionsError for rules
+    of queries whose order nothing tells.
     """
     rules = [term.rule for term in terms if isinstance(term, Mask)]
+    if rules:
+        positions.check_ordered()
     widths = [rule.width for rule in rules if isinstance(rule, Window)]
     sinks = [rule.count for rule in rules if isinstance(rule, Sink)]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix)]
@@ -48,7 +52,7 @@ def visibility_of(terms: Sequence[Term], causal: bool) -> Visibility:
             "multiple of the narrowest, which then holds; give one of them"
         )
     return Visibility(
-        causal,
+        positions.causal,
         min(widths, default=None),
         max(sinks, default=0),
         max(prefixes, default=0),

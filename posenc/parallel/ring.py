@@ -134,7 +134,7 @@ def ring(
             own_q, own_k, held = _turned(own_q, own_k, low)
         terms.append(held)
         flat += [own_q, own_k, own_v, *tensors_of(held).values()]
-    meetings = sharded.meetings(visibility_of(terms[0], sharded.whole.causal))
+    meetings = sharded.meetings(visibility_of(terms[0], sharded.whole))
     places = list(tensors_of(terms[0])), key_paths(terms[0])
     settings = scale, backend, arithmetic(*flat[:3])
     return list(Ring.apply(Job(comm, sharded, terms, *places, meetings, *settings), *flat))

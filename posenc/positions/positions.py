@@ -107,8 +107,8 @@ class Positions:
                 "Positions(queries, keys): the document of one side is missing, so nobody's "
                 "document could be told; give both"
             )
-        if self.causal and self.queries.order is None and self.q_len > self.k_len:
-            raise PositionsError(more_queries(self.q_len, self.k_len))
+        if self.causal:
+            self.check_ordered()
 
     @kept
     def q_len(self) -> int:
@@ -190,24 +190,23 @@ class Positions:
 
     def order_distance(self) -> Tensor:
         """k_order - q_order, as (1|b, 1, tq, tk)."""
+        return pairs(*reversed(self.orders()))
+
+    def check_ordered(self) -> None:
+        """Raise PositionsError for more queries than keys, whose order nothing tells."""
         if self.queries.order is None and self.q_len > self.k_len:
             raise PositionsError(more_queries(self.q_len, self.k_len))
-        return pairs(*reversed(self.orders()))
 
     def orders(self) -> tuple[Tensor, Tensor]:
         """The orders of queries and keys, made where they are the default."""
+        self.check_ordered()
         order = torch.arange(self.k_len, device=self.device)
         q = self.queries.order
         q = order[self.k_len - self.q_len :] if q is None else q
         return q, order if self.keys.order is None else self.keys.order
 
     def ordered(self) -> "Positions":
-        """The same positions, with orders where they were counted, so that any part can be taken.
-
-        Raises PositionsError for more queries than keys, whose order nothing tells.
-        """
-        if self.queries.order is None and self.q_len > self.k_len:
-            raise PositionsError(more_queries(self.q_len, self.k_len))
+        """The same positions, with orders where they were counted, for any part to be taken."""
         told = self.queries.order is not None and self.keys.order is not None
         if told and self.extent == self.bound:
             return self

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from posenc import Documents, Positions, PositionsError, Tokens, attend, lower
+from posenc import Documents, Positions, PositionsError, SlidingWindow, Tokens, attend, lower
 from posenc.mask_rules import Window
 from posenc.positions import as_positions
 from tests.support.refusals import assert_refused
@@ -106,6 +106,10 @@ BAD = {
     ),
     "a window over fewer keys than queries": (
         lambda: Positions(plain(5), plain(3)).visible([Window(2)]),
+        ["5 queries", "3 keys", "an order for each"],
+    ),
+    "the same, lowered": (
+        lambda: lower(SlidingWindow(2), Positions(plain(5), plain(3))),
         ["5 queries", "3 keys", "an order for each"],
     ),
     "an order of another length": (
