@@ -9,12 +9,11 @@ import triton.language as tl
 from posenc.triton.gathered_forward import SIZES
 from posenc.triton.gathered_scores import (
     both_ends,
-    end_of,
-    of_key_rows,
-    of_query_rows,
+    of_query_band,
     places,
     put_ends,
     put_near,
+    with_bands,
 )
 from posenc.triton.scores import (
     REBASE,
@@ -25,7 +24,7 @@ from posenc.triton.scores import (
     slopes_of,
     tile_scores,
 )
-from posenc.triton.spans import ends_of, query_tiles, tile_at
+from posenc.triton.spans import ends_of, query_tiles, steps_of, tile_at
 from posenc.triton.tiles import product
 
 
@@ -84,7 +83,7 @@ def gathered_key_kernel(
         )
     at = row * tiles + tile
     entries += at * tl.cdiv(q_len, BM)
-    of_far, unmasked, every = ends_of(span, ends + at * 3, PLAIN)
+    counts = ends_of(span, ends + at * 3, PLAIN)
     for member in range(0, group):
         head = key_head * group + member
         far = head.to(tl.int64)
@@ -101,8 +100,7 @@ def gathered_key_kernel(
         of_future = tl.zeros((BN,), lse.dtype.element_ty)
         of_repeated = tl.zeros((BN,), lse.dtype.element_ty)
         for kind in tl.static_range(3):
-            begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
-            stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
+            begin, stop = steps_of(counts, kind)
             for step in range(begin, stop):
                 m, is_ahead = tile_at(step, span, entries, kind == 0, kind == 2, True, PLAIN)
                 m0 = m * BM
@@ -125,22 +123,10 @@ def gathered_key_kernel(
                 level -= row_shift(queries[0], base, slopes[0], KEY_ONLY, lse.dtype.element_ty)
                 s = product(y, tl.trans(x), lse.dtype.element_ty, PRECISION)
                 of_tile = g + (rows + m0) * g_size
-                if kind == 0:
-                    if OF_QUERIES:
-                        s += end_of(of_tile, g_size, is_ahead, in_q).to(s.dtype)[None, :]
-                    if OF_KEYS:
-                        s += tl.where(is_ahead, h_ends[1], h_ends[0])[:, None]
-                else:
-                    if OF_QUERIES:
-                        near = of_query_rows(
-                            of_tile, g_size, g_zero, queries, keys, in_q, DIRECT, True
-                        )
-                        s += near.to(s.dtype)
-                    if OF_KEYS:
-                        near_h = of_key_rows(
-                            of_h, h_size, h_zero, queries, keys, in_k, DIRECT, True
-                        )
-                        s += near_h.to(s.dtype)
+                s = with_bands(
+                    s, of_tile, g_size, g_zero, of_h, h_size, h_zero, h_ends, queries, keys, in_q,
+                    in_k, is_ahead, OF_QUERIES, OF_KEYS, DIRECT, True, kind == 0,
+                )  # fmt: skip
                 s = tile_scores(
                     s, scale, j, n0, queries, keys, base, of_table, size, zero, bias, slopes,
                     is_ahead, lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN,
@@ -150,13 +136,11 @@ def gathered_key_kernel(
                 acc_v += product(p.to(do.dtype), do, lse.dtype.element_ty, PRECISION)
                 dp = product(z, tl.trans(do), lse.dtype.element_ty, PRECISION)
                 of_tile = dm + (rows + m0) * m_size
-                if OF_VALUES and kind == 0:
-                    dp += end_of(of_tile, m_size, is_ahead, in_q).to(dp.dtype)[None, :]
-                elif OF_VALUES:
-                    near_m = of_query_rows(
-                        of_tile, m_size, m_zero, queries, keys, in_q, DIRECT, True
-                    )
-                    dp += near_m.to(dp.dtype)
+                if OF_VALUES:
+                    dp += of_query_band(
+                        of_tile, m_size, m_zero, (0.0, 0.0), queries, keys, in_q, is_ahead, DIRECT,
+                        True, kind == 0,
+                    ).to(dp.dtype)  # fmt: skip
                 ds = p * (dp - mean[None, :])
                 acc_k += product(ds.to(x.dtype), x, lse.dtype.element_ty, PRECISION)
                 if OF_KEYS and kind == 0:

@@ -6,12 +6,11 @@ import triton.language as tl
 from posenc.triton.gathered_forward import SIZES
 from posenc.triton.gathered_scores import (
     both_ends,
-    end_of,
-    of_key_rows,
-    of_query_rows,
+    of_query_band,
     places,
     put_ends,
     put_near,
+    with_bands,
 )
 from posenc.triton.scores import (
     REBASE,
@@ -22,7 +21,7 @@ from posenc.triton.scores import (
     slopes_of,
     tile_scores,
 )
-from posenc.triton.spans import ends_of, key_tiles, tile_at
+from posenc.triton.spans import ends_of, key_tiles, steps_of, tile_at
 from posenc.triton.tiles import product
 
 
@@ -95,10 +94,9 @@ def gathered_query_kernel(
             m0, q_len, k_len, behind, ahead, CAUSAL, WIDTH, SINKS, PREFIX, True, BM, BN
         )
     entries += (row * tiles + tile) * tl.cdiv(k_len, BN)
-    of_far, unmasked, every = ends_of(span, ends + (row * tiles + tile) * 3, PLAIN)
+    counts = ends_of(span, ends + (row * tiles + tile) * 3, PLAIN)
     for kind in tl.static_range(3):
-        begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
-        stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
+        begin, stop = steps_of(counts, kind)
         for step in range(begin, stop):
             n, is_ahead = tile_at(step, span, entries, kind == 0, kind == 2, False, PLAIN)
             j = n * BN + tl.arange(0, BN)
@@ -114,19 +112,10 @@ def gathered_query_kernel(
             s = product(x, tl.trans(y), lse.dtype.element_ty, PRECISION)
             keys = key_side(j, row, k_at, k_order, k_document, k_valid, k_len, PLAIN)
             of_tile = h + (n * BN).to(tl.int64) * h_size
-            if kind == 0:
-                if OF_QUERIES:
-                    s += tl.where(is_ahead, g_ends[1], g_ends[0])[:, None]
-                if OF_KEYS:
-                    s += end_of(of_tile, h_size, is_ahead, in_k).to(s.dtype)[None, :]
-            else:
-                if OF_QUERIES:
-                    s += of_query_rows(g, g_size, g_zero, queries, keys, in_q, DIRECT, False).to(
-                        s.dtype
-                    )
-                if OF_KEYS:
-                    near = of_key_rows(of_tile, h_size, h_zero, queries, keys, in_k, DIRECT, False)
-                    s += near.to(s.dtype)
+            s = with_bands(
+                s, g, g_size, g_zero, of_tile, h_size, h_zero, g_ends, queries, keys, in_q, in_k,
+                is_ahead, OF_QUERIES, OF_KEYS, DIRECT, False, kind == 0,
+            )  # fmt: skip
             s = tile_scores(
                 s, scale, j, n * BN, queries, keys, base, table, size, zero, bias, slopes, is_ahead,
                 lse, (0.0, 0.0), k_len, CAUSAL, WIDTH, SINKS, PREFIX, PLAIN, KEY_ONLY, TABLE,
@@ -134,12 +123,11 @@ def gathered_query_kernel(
             )  # fmt: skip
             p = tl.exp2(s - level[:, None])
             dp = product(do, tl.trans(z), lse.dtype.element_ty, PRECISION)
-            if OF_VALUES and kind == 0:
-                dp += tl.where(is_ahead, m_ends[1], m_ends[0])[:, None]
-            elif OF_VALUES:
-                dp += of_query_rows(dm, m_size, m_zero, queries, keys, in_q, DIRECT, False).to(
-                    dp.dtype
-                )
+            if OF_VALUES:
+                dp += of_query_band(
+                    dm, m_size, m_zero, m_ends, queries, keys, in_q, is_ahead, DIRECT, False,
+                    kind == 0,
+                ).to(dp.dtype)  # fmt: skip
             ds = p * (dp - mean[:, None])
             acc += product(ds.to(y.dtype), y, lse.dtype.element_ty, PRECISION)
             if OF_QUERIES and kind == 0:

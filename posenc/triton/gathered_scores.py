@@ -8,7 +8,7 @@ where neighbours are neighbours in memory, and no number but the two ends is of 
 import triton
 import triton.language as tl
 
-from posenc.triton.scores import gather
+from posenc.triton.scores import gather, of_keys, of_queries
 
 
 @triton.jit
@@ -70,21 +70,52 @@ def both_ends(band, size, inside, THERE: tl.constexpr, DTYPE: tl.constexpr):
 
 
 @triton.jit
-def of_query_rows(
-    band, size, zero, queries, keys, inside, DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr
-):
+def of_query_band(
+    band, size, zero, ends, queries, keys, inside, ahead,
+    DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr,
+):  # fmt: skip
     """What a band of queries, of which a tile's rows begin at `band`, adds to the tile.
 
-    Queries by keys, or keys by queries where KEYS_FIRST.
+    Queries by keys, or keys by queries where KEYS_FIRST. A far tile whose rows stay while others
+    pass has their `ends` (`both_ends`).
     """
-    x = near_of(band, size, places(queries[0], keys[0], zero, False), inside, DIRECT)
-    return tl.trans(x) if KEYS_FIRST else x
+    if FAR:
+        end = end_of(band, size, ahead, inside) if KEYS_FIRST else tl.where(ahead, ends[1], ends[0])
+        x = of_queries(end, KEYS_FIRST)
+    else:
+        near = near_of(band, size, places(queries[0], keys[0], zero, False), inside, DIRECT)
+        x = tl.trans(near) if KEYS_FIRST else near
+    return x
 
 
 @triton.jit
-def of_key_rows(
-    band, size, zero, queries, keys, inside, DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr
-):
+def of_key_band(
+    band, size, zero, ends, queries, keys, inside, ahead,
+    DIRECT: tl.constexpr, KEYS_FIRST: tl.constexpr, FAR: tl.constexpr,
+):  # fmt: skip
     """The same of a band of keys."""
-    x = near_of(band, size, places(queries[0], keys[0], zero, True), inside, DIRECT)
-    return x if KEYS_FIRST else tl.trans(x)
+    if FAR:
+        end = tl.where(ahead, ends[1], ends[0]) if KEYS_FIRST else end_of(band, size, ahead, inside)
+        x = of_keys(end, KEYS_FIRST)
+    else:
+        near = near_of(band, size, places(queries[0], keys[0], zero, True), inside, DIRECT)
+        x = near if KEYS_FIRST else tl.trans(near)
+    return x
+
+
+@triton.jit
+def with_bands(
+    s, g, g_size, g_zero, h, h_size, h_zero, ends, queries, keys, in_q, in_k, ahead,
+    OF_QUERIES: tl.constexpr, OF_KEYS: tl.constexpr, DIRECT: tl.constexpr,
+    KEYS_FIRST: tl.constexpr, FAR: tl.constexpr,
+):  # fmt: skip
+    """Products s with what bands g of queries and h of keys add; `ends` are of rows that stay."""
+    if OF_QUERIES:
+        s += of_query_band(
+            g, g_size, g_zero, ends, queries, keys, in_q, ahead, DIRECT, KEYS_FIRST, FAR
+        ).to(s.dtype)
+    if OF_KEYS:
+        s += of_key_band(
+            h, h_size, h_zero, ends, queries, keys, in_k, ahead, DIRECT, KEYS_FIRST, FAR
+        ).to(s.dtype)
+    return s

@@ -18,7 +18,7 @@ from posenc.triton.scores import (
     slopes_of,
     tile_scores,
 )
-from posenc.triton.spans import ends_of, query_tiles, tile_at
+from posenc.triton.spans import ends_of, query_tiles, steps_of, tile_at
 from posenc.triton.tiles import product
 
 
@@ -73,7 +73,7 @@ def key_kernel(
         )  # fmt: skip
     at = row * tiles + tile
     entries += at * tl.cdiv(q_len, BM)
-    of_far, unmasked, every = ends_of(span, ends + at * 3, PLAIN)
+    counts = ends_of(span, ends + at * 3, PLAIN)
     for member in range(0, group):
         head = key_head * group + member
         far = head.to(tl.int64)
@@ -88,8 +88,7 @@ def key_kernel(
         acc_offset = tl.zeros((BN,), lse.dtype.element_ty)
         for kind in tl.static_range(3):
             if kind != 1 or TABLE or (SLOPE and not KEY_ONLY):
-                begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
-                stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
+                begin, stop = steps_of(counts, kind)
                 for step in range(begin, stop):
                     m, is_ahead = tile_at(step, span, entries, kind == 0, kind == 2, True, PLAIN)
                     m0 = m * BM

@@ -14,7 +14,7 @@ from posenc.triton.scores import (
     slopes_of,
     tile_scores,
 )
-from posenc.triton.spans import ends_of, key_tiles, tile_at
+from posenc.triton.spans import ends_of, key_tiles, steps_of, tile_at
 from posenc.triton.tiles import product
 
 
@@ -91,11 +91,10 @@ def query_kernel(
             TABLE or (SLOPE and not KEY_ONLY), BM, BN,
         )  # fmt: skip
     entries += (row * tiles + tile) * tl.cdiv(k_len, BN)
-    of_far, unmasked, every = ends_of(span, ends + (row * tiles + tile) * 3, PLAIN)
+    counts = ends_of(span, ends + (row * tiles + tile) * 3, PLAIN)
     for kind in tl.static_range(3):
         if kind != 1 or TABLE or (SLOPE and not KEY_ONLY):
-            begin = of_far * 0 if kind == 0 else (of_far if kind == 1 else unmasked)
-            stop = of_far if kind == 0 else (unmasked if kind == 1 else every)
+            begin, stop = steps_of(counts, kind)
             for step in range(begin, stop):
                 n, is_ahead = tile_at(step, span, entries, kind == 0, kind == 2, False, PLAIN)
                 j = n * BN + tl.arange(0, BN)

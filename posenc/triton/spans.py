@@ -114,6 +114,16 @@ def ends_of(span, ends, PLAIN: tl.constexpr):
 
 
 @triton.jit
+def steps_of(counts, KIND: tl.constexpr):
+    """The first step and the end of tiles of a kind, 0 far, 1 near, 2 masked; counts of `ends_of`.
+
+    A loop of each kind has no branch inside.
+    """
+    begin = counts[0] * 0 if KIND == 0 else counts[KIND - 1]
+    return begin, counts[KIND]
+
+
+@triton.jit
 def tile_at(
     step, span, entries, FAR: tl.constexpr, MASKED: tl.constexpr,
     FUTURE_FIRST: tl.constexpr, PLAIN: tl.constexpr,
