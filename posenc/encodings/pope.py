@@ -63,6 +63,12 @@ class PoPE(Encoding):
         """The angle of each dimension at coordinates (t,) or (b, t), without delta."""
         return angle(coordinates, geometric(self.base, 2 * self.dim, coordinates.device))
 
+    def phases(self) -> Float64[Tensor, "h d"]:
+        """delta, held in its range."""
+        delta = self.delta.double()
+        # clamp has no gradient at its bounds from torch 2.15 on, and delta starts at one.
+        return delta.masked_fill(delta > 0, 0.0).masked_fill(delta < -2 * math.pi, -2 * math.pi)
+
     def lower(
         self,
         positions: Positions,
@@ -74,14 +80,13 @@ class PoPE(Encoding):
         k_angle = self.angles(k)
         q_angle = k_angle if q is k else self.angles(q)
         # Taken off the query's angle, for query heads that share keys have each its own.
-        delta = self.delta.double().clamp(-2 * math.pi, 0.0)
-        return (Polar(q_angle - delta[:, None], k_angle),)
+        return (Polar(q_angle - self.phases()[:, None], k_angle),)
 
     def reference_scores(self, q: Queries, k: Keys, at: Pairs) -> Scores:
         distance, total = at.distance(), torch.zeros((), dtype=q.dtype)
         for c in range(self.dim):
-            delta = self.delta[:, c].double().clamp(-2 * math.pi, 0.0)
-            wave = torch.cos(distance * self.base ** (-c / self.dim) + delta[:, None, None])
+            delta = self.phases()[:, c, None, None]
+            wave = torch.cos(distance * self.base ** (-c / self.dim) + delta)
             mu_q, mu_k = (torch.log1p(torch.exp(x[..., c])) for x in (q, k))
             total = total + mu_q[..., :, None] * mu_k[..., None, :] * wave
         return at.scale * total

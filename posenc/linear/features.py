@@ -22,7 +22,7 @@ FeatureMap = Callable[[Tensor], Tensor]
 
 def elu_plus_one(x: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
     """elu(x) + 1: x + 1 above 0, and below it exp(x), which elu computes as exp(x) - 1."""
-    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+    return torch.where(x > 0, x + 1, x.masked_fill(x > 0, 0).exp())
 
 
 def features_of(

@@ -106,8 +106,8 @@ FAULTS = [
     Fault(
         "PoPE's phase of the other sign",
         "posenc.encodings.pope:PoPE.lower",
-        "q_angle - delta[:, None]",
-        "q_angle + delta[:, None]",
+        "q_angle - self.phases()[:, None]",
+        "q_angle + self.phases()[:, None]",
         pope,
         "check_reference_scores",
     ),
