@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from markdown_it import MarkdownIt
 
 import posenc
 from tests.support.pages import CHINESE, DOCS, ENGLISH, LESSONS, PAGES, blocks
@@ -110,6 +111,20 @@ def test_chinese_is_punctuated_as_chinese(page: Path) -> None:
         if ours != theirs
     ]
     assert not wrong, "python tools/punctuate.py mends this"
+
+
+@pytest.mark.parametrize("name", CHINESE, ids=str)
+def test_no_stars_are_left_of_stress(name: Path) -> None:
+    """Between a full stop and a letter, as Chinese has them, stars close nothing."""
+    words = (
+        child.content
+        for token in MarkdownIt().enable("table").parse(CHINESE[name].read_text())
+        for child in token.children or ()
+        if child.type == "text"
+    )
+    # Stars of formulas have letters of formulas beside them.
+    beside = re.compile(r"[\u3000-\u9fff\uff00-\uffef]\*|\*[\u3000-\u9fff\uff00-\uffef]")
+    assert [text for text in words if beside.search(text)] == []
 
 
 @pytest.mark.parametrize("name", CHINESE, ids=str)
