@@ -8,6 +8,7 @@ import torch
 
 import posenc
 from posenc.extend.cells import Cell
+from posenc.extend.methods import Reach, encodings
 from posenc.extend.options import Options
 from posenc.extend.summary import VERSION, Rows, found
 from posenc.extend.verdict import verdict
@@ -66,6 +67,7 @@ def training_of(work: Work, method: str) -> dict[str, Any] | None:
 
 
 def encoding_of(work: Work, method: str) -> str:
-    """The repr of what the first layer that turns has got."""
-    layers = work.subject.layers(method, work.target, work.lengths.trained)
+    """The repr of what the first layer that turns has got, as it is for any length."""
+    reach = Reach(work.lengths.trained, work.target, work.subject.found)
+    layers = encodings(work.subject.spec, method, reach)
     return repr(next(parts[0] for parts in layers if parts))

@@ -47,6 +47,7 @@ def test_nothing_is_measured_twice_and_the_report_is_the_same(
 ) -> None:
     first = quietly(options)
     assert first.data["done"] == first.data["planned"] == len(measured) + len(shared(measured))
+    assert "DynamicNTK(" in first.data["methods"]["dynamic"]["encoding"]
     written = (options.out / "report.json").read_bytes()
     page = (options.out / "report.html").read_bytes()
     before = measured.total()

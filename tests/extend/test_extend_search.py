@@ -170,6 +170,7 @@ def test_what_was_found_is_measured_and_written(options: Options) -> None:
     assert again.name == "LongRoPE"
     assert tuple(again.settings["long"]) == tuple(record["factors"])
     assert set(again.settings["short"]) == {1.0}
+    assert f"long={again.settings['long']}" in outcome.data["methods"][SEARCHED]["encoding"]
 
 
 def test_transformers_makes_the_same_of_what_is_written() -> None:
