@@ -138,11 +138,13 @@ def lines_picture(
                 marker=MARKERS[style % len(MARKERS)] if few else None, markeredgecolor=PAPER,
                 markeredgewidth=0.7,
             )  # fmt: skip
-        for place, name in marks:
+        for n, (place, name) in enumerate(sorted(marks)):
+            # Two may be one place: a text that is as long as the training was.
+            shift, side = (3, "left") if n else (-3, "right")
             axes.axvline(place, color=INK, linewidth=0.8, linestyle=(0, (2, 2)), zorder=2)
             axes.annotate(
-                name, (place, 1), (-3, -2), xycoords=("data", "axes fraction"),
-                textcoords="offset points", color=MUTED, fontsize=8.5, ha="right", va="top",
+                name, (place, 1), (shift, -2), xycoords=("data", "axes fraction"),
+                textcoords="offset points", color=MUTED, fontsize=8.5, ha=side, va="top",
                 rotation=90,
             )  # fmt: skip
         axes.set_xlabel(x)
@@ -166,7 +168,7 @@ def points_picture(
     shown = points[:: math.ceil(len(points) / MOST_POINTS)]
 
     def draw() -> Any:
-        figure, axes = styled_axes((WIDTH, 4.0), (0.115, 0.125, 0.86, 0.775))
+        figure, axes = styled_axes((WIDTH, 4.0), (0.16, 0.125, 0.815, 0.775))
         shares = [n / max(len(shown) - 1, 1) for n in range(len(shown))]
         colours = [
             tuple(a + (b - a) * share for a, b in zip(BELOW, ABOVE, strict=True))

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from posenc.inspection.page import write_page
-from posenc.inspection.pictures import Ticks, colour_limit, number_map
+from posenc.inspection.pictures import (
+    Line,
+    Ticks,
+    colour_limit,
+    lines_picture,
+    number_map,
+    points_picture,
+)
 from posenc.inspection.run import inspect_model
 from posenc.inspection.sentences import percent, ranges, sentences
 from posenc.inspection.words import TEXTS
@@ -122,6 +129,29 @@ class TestColours:
         ((x,),) = [re.findall(rf' x="([-\d.]+)"[^>]*>{label}<', picture)]
         # What stands left of x: as much as letters are high, or the whole letter.
         assert float(x) > 9
+
+
+class TestWordsInPictures:
+    """matplotlib turns words about the corner where they begin, left of which their letters are."""
+
+    def test_the_name_of_an_axis_is_whole_beside_its_numbers(self) -> None:
+        points = [(-0.06, -0.06), (0.06, 0.125)]
+        picture = points_picture(points, "one", "other", "points", ends=("first", "last"))
+        assert turned(picture, "other") > 9.5
+
+    def test_two_places_that_are_one_have_two_words(self) -> None:
+        line = Line("q", [(1.0, 0.5), (1000.0, 1.5)])
+        marks = [(128.0, "text"), (128.0, "trained")]
+        picture = lines_picture([line], "x", "lines", log_x=True, marks=marks)
+        assert abs(turned(picture, "text") - turned(picture, "trained")) > 8.5
+
+
+def turned(picture: str, word: str) -> float:
+    """Where a word that is turned stands, from the left, in points."""
+    (told,) = re.findall(rf"<text ([^>]*)>{word}</text>", picture)
+    assert "rotate(-90" in told
+    (place,) = re.findall(r"(?: x=\"|translate\()([\d.]+)", told)
+    return float(place)
 
 
 class TestWords:
