@@ -12,7 +12,7 @@ from posenc.report.svg import BEYOND, MUTED, PAPER, hue, inline
 # A uniform guess over 256 bytes; what is far above it would flatten everything else.
 HIGHEST = 1.15 * math.log(256)
 WIDTH, HEIGHT = 4.4, 3.35
-BOX = (0.085, 0.145, 0.675, 0.78)
+BOX = (0.12, 0.145, 0.625, 0.78)
 
 
 @dataclass(frozen=True)

@@ -48,3 +48,20 @@ def test_names_with_mathematics_stay_as_they_are() -> None:
         [Curve("$x_1$", 0, (64.0, 128.0), (1.8, 1.9))], 64, (64, 128), "alt", mark="", axis=""
     )
     assert ">$x_1$<" in svg
+
+
+def test_numbers_and_names_beside_the_curves_are_whole() -> None:
+    from matplotlib.textpath import TextPath
+
+    # In a narrow range numbers have up to four decimals.
+    curve = Curve("window(width=16) + rotary", 0, (64.0, 512.0), (4.311, 4.331))
+    svg = by_length([curve], 64, (64, 512), "alt", mark="", axis="")
+    words = re.findall(r'<text style="([^"]*)"[^>]*? x="([\d.]+)"[^>]*>([^<]+)</text>', svg)
+    assert {"4.3125", "window(widt\N{HORIZONTAL ELLIPSIS}"} <= {word for *_, word in words}
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', svg)
+    for style, x, word in words:
+        long = TextPath((0, 0), word, size=9.5).get_extents().width
+        left = float(x) - (long if "text-anchor: end" in style else 0)
+        assert left >= 0, word
+        if "text-anchor" not in style:
+            assert left + long <= float(width), word
