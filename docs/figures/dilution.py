@@ -10,13 +10,13 @@ from posenc.lowering import Lowerable
 
 TEXTS = {
     "length": ("keys", "键数"),
-    "effective": ("effective keys", "权重散到的键数"),
+    "effective": ("effective keys", "有效键数"),
     "weak": ("Scores with σ² = 1", "得分的 σ² = 1"),
     "strong": ("Scores with σ² = 4", "得分的 σ² = 4"),
     "formula": ("n exp(-σ²/2)", "n exp(-σ²/2)"),
     "fixed": ("fixed temperature", "不缩放"),
     "log_n": ("log-length scale", "对数缩放"),
-    "window": ("window 64", "SlidingWindow(64)"),
+    "window": ("window 64", "窗口 64"),
     "steep": ("ALiBi, slope 1/4", "ALiBi，斜率 1/4"),
     "shallow": ("ALiBi, slope 1/256", "ALiBi，斜率 1/256"),
 }

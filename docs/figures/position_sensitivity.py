@@ -17,11 +17,11 @@ TEXTS = {
     "rnn": ("RNN", "RNN"),
     "textcnn": ("textCNN", "textCNN"),
     "circular": ("CNN, in a ring", "CNN（成圈）"),
-    "zeros": ("CNN, zeros outside", "CNN（边上加 0）"),
+    "zeros": ("CNN, zeros outside", "CNN（边上填 0）"),
     "encoder": ("encoder", "编码器"),
     "placed": ("encoder + sinusoid", "编码器加正弦"),
     "decoder": ("decoder", "解码器"),
-    "border": ("Equal tokens, zeros outside", "相同的词元，边上加 0"),
+    "border": ("Equal tokens, zeros outside", "相同的词元，边上填 0"),
     "place": ("place", "位置"),
     "depth": ("layers", "层数"),
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXTS: Texts = {
     "trained": ("trained on", "训练长度"),
-    "tested": ("tested at", "长度"),
+    "tested": ("tested at", "测试长度"),
     "name": ("{name}", "{name}"),
     **METRICS,
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-sys.path.append(str(DOCS))
+sys.path += [str(DOCS), str(DOCS.parent / "tools")]
 
 from figures import ideal_encoding, position_sensitivity, why_position  # noqa: E402
 from figures._page import luminance  # noqa: E402
@@ -51,6 +51,14 @@ def test_a_change_of_none_is_blank_and_written_as_0(theme: str) -> None:
         blank = bool(np.ma.is_masked(root))
         assert text.get_text() == ("0" if blank else f"{root**2:.3f}")
         assert contrast(image, np.nan if blank else root, text) >= LEAST
+
+
+def test_the_font_has_every_letter_of_the_figures() -> None:
+    import font
+    from fontTools.ttLib import TTFont
+
+    known = TTFont(font.FILE).getBestCmap()
+    assert {letter for letter in font.letters() if ord(letter) not in known} == set()
 
 
 def test_luminance_goes_from_black_to_white() -> None:
