@@ -127,7 +127,7 @@ def words(report: dict[str, Any], found: Sequence[Result], language: str, key: s
         command=report["command"],
         day=report["started"][:10],
         headline=said,
-        noise=noise(found) or "",
+        noise=noise(found, told["noise"]) or "",
         kernels=report.get("kernels", machine["native"]),
         **{name: machine[name] for name in ("cpu", "cores", "torch")},
     )

@@ -11,6 +11,10 @@ from posenc.bench.timing import Interval
 Verdict = Literal["met", "missed", "lost", "missed and lost", "not available"]
 VERDICTS: tuple[Verdict, ...] = ("met", "missed", "lost", "missed and lost", "not available")
 SHORT = ("missed", "lost", "missed and lost")
+NOISE = (
+    "The machine was noisy in {noisy} of {timed} cases: the floor's own times spread by up to "
+    "{most:.0%} ({case}). Figures near their limits may be luck there."
+)
 
 
 @dataclass(frozen=True)
@@ -162,18 +166,14 @@ def lost_to_peers(results: Sequence[Result]) -> dict[str, tuple[list[Figure], in
     return {row: counts for row, counts in counted.items() if counts[0]}
 
 
-def noise(results: Sequence[Result]) -> str | None:
+def noise(results: Sequence[Result], sentence: str = NOISE) -> str | None:
     """A sentence about a noisy machine, or None for a quiet one."""
     timed = [result for result in results if result.case.measure == "time" and result.values]
     noisy = [result for result in timed if result.noisy]
     if not noisy:
         return None
     most = max(noisy, key=lambda result: result.noise)
-    return (
-        f"The machine was noisy in {len(noisy)} of {len(timed)} cases: the floor's own times "
-        f"spread by up to {most.noise:.0%} ({most.case.name}). Figures near their limits may be "
-        "luck there."
-    )
+    return sentence.format(noisy=len(noisy), timed=len(timed), most=most.noise, case=most.case.name)
 
 
 def _verdict(missed: bool, lost: bool, lacking: bool) -> Verdict:

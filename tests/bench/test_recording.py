@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import benchmark
 from benchmark_recording import merged
+from benchmark_texts import WORDS
 
 # Rotating forward and backward, whose goal names what cannot be left out, and another.
 NAMED = {case.name: case for case in all_cases()}
@@ -118,3 +120,15 @@ class TestRecording:
         with pytest.raises(ValueError, match=r"zen5\.json is of kernels for \w+, and .* by sse2"):
             benchmark.keep(other, "zen5")
         assert json.loads((tmp_path / "zen5.json").read_text()) == joined
+
+
+def test_both_languages_say_as_much_of_a_recording() -> None:
+    def told(language: str) -> dict[str, set[str | None]]:
+        return {
+            key: {name for _, name, _, _ in Formatter().parse(text)} - {None}
+            for key, text in WORDS[language].items()
+            # In English the headline is a sentence; in Chinese it is made of the numbers in it.
+            if isinstance(text, str) and key != "counts"
+        }
+
+    assert told("zh") == told("en")
