@@ -37,6 +37,14 @@ def test_a_warning_alone_ends_with_zero(tmp_path: Path) -> None:
     assert "warning unread-keys window_of_time" in ended.stdout
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_what_a_terminal_obeys_in_a_key_is_shown(language: str, tmp_path: Path) -> None:
+    keys = {"rope_\x1b[2J": 1, "rope_\nNothing was found.": 2, "rope_\u5757": 3}
+    said = run(app, ["doctor", written(tmp_path, SOUND | keys), "--lang", language]).stdout
+    assert r"'rope_\nNothing was found.', 'rope_\x1b[2J', rope_块" in said
+    assert "\x1b" not in said
+
+
 def test_an_error_ends_with_one_and_tells_number_and_mend(tmp_path: Path) -> None:
     ended = run(app, ["doctor", written(tmp_path, SICK), "--engine", "vllm"])
     assert ended.exit_code == 1

@@ -39,7 +39,9 @@ def lines(examination: Examination, language: Language = "en") -> Iterator[str]:
     for finding in examination.findings:
         yield ""
         head = [_WEIGHTS[finding.weight][chosen], finding.rule, finding.engine or ""]
-        yield " ".join(x for x in (*head, ", ".join(finding.keys)) if x)
+        # A file may call its keys as it likes, and what a terminal obeys is shown, not done.
+        keys = ", ".join(x if x.isprintable() else repr(x) for x in finding.keys)
+        yield " ".join(x for x in (*head, keys) if x)
         yield "  " + finding.words[chosen].format(**finding.numbers)
         for sentence in _costs(finding.effect):
             yield "  " + sentence[chosen]
