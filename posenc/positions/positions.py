@@ -160,8 +160,7 @@ class Positions:
         """Whether k_order - q_order rises by one per key and falls by one per query, as far as
         they are of one document; a graph does not know it of orders that are told.
 
-        `build` tells it of packed documents. Of others it is read from their values, at most once,
-        for which a GPU is waited for.
+        `build` tells it of packed documents; of others values are read, and a GPU waited for, once.
         """
         shift = self.k_len - self.q_len
         if self.in_order:
@@ -171,13 +170,16 @@ class Positions:
         q, k = self.orders()
         if not torch.equal(*torch.broadcast_tensors(q, k[..., shift:])):
             return False
-        steps = k[..., 1:] - k[..., :-1] == 1
+        ahead = k - torch.arange(self.k_len, device=k.device)
         own, documents = self.queries.document, self.keys.document
-        if own is not None and documents is not None:
-            if not torch.equal(*torch.broadcast_tensors(own, documents[..., shift:])):
-                return False
-            steps = steps | (documents[..., 1:] != documents[..., :-1])
-        return bool(steps.all())
+        if own is None or documents is None:
+            return bool((ahead.diff() == 0).all())
+        if not torch.equal(*torch.broadcast_tensors(own, documents[..., shift:])):
+            return False
+        ahead, documents = torch.broadcast_tensors(ahead, documents)
+        # A rank's part may have another document between two parts of one.
+        documents, columns = documents.sort(stable=True)
+        return bool(((ahead.gather(-1, columns).diff() == 0) | (documents.diff() != 0)).all())
 
     def distance(self) -> Tensor:
         """k - q, as (1|b, 1, tq, tk); for one coordinate only."""

@@ -82,3 +82,16 @@ def test_padded_rows_on_several_ranks_are_what_they_are_alone(plan: str) -> None
         own = [x[row : row + 1, :, :length] for x in (q, k, v)]
         alone = pe.attend(*own, parts, causal=True, backend="reference")
         torch.testing.assert_close(found[row : row + 1, :, :length], alone, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("backend", ["auto", "blocked"])
+def test_a_part_that_comes_back_to_a_document_keeps_its_distances(backend: str) -> None:
+    """Rank 0 has another document between two parts of one, as plans by work cut them."""
+    plan = lambda tokens, size: torch.tensor([[0, 1, 4, 5, 2, 3], [6, 7, 8, 9, 10, 11]])  # noqa: E731
+    mine = Positions.build(lengths=[4, 8], causal=True).shard(0, 2, plan)
+    assert not mine.aligned
+    draw = drawing()
+    q, k, v = (draw(1, 2, 6, 16) for _ in range(3))
+    expected = pe.attend(q, k, v, pe.ALiBi(2), positions=mine, backend="reference")
+    found = pe.attend(q, k, v, pe.ALiBi(2), positions=mine, backend=backend)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
