@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc.caches.cache import Cache
+from posenc.caches.checks import turn_of_keys
 from posenc.caches.growing_buffer import joined
 from posenc.errors import CacheError
 from posenc.lowering import Lowered
@@ -27,16 +28,17 @@ class LatentCache(Cache):
     ) -> tuple[Tensor, Tensor, Lowered]:
         """All keys so far, the part of them that is values, and terms that fit these keys."""
         first, width = self.k is None, v.shape[-1]
-        k, own, lowered = super().append(k, v, lowered, payload)
+        k, own, kept = super().append(k, v, lowered, payload)
         self.v = k[..., :width]
         traced = torch.compiler.is_compiling()
-        if first and not traced and not (own.shape == self.v.shape and torch.equal(own, self.v)):
+        alike = not first or traced or (own.shape == self.v.shape and torch.equal(own, self.v))
+        if not alike or (first and self.policy == "rotated" and _turned_alone(lowered, width)):
             raise CacheError(
                 f"{self!r} takes the first {width} dimensions of the keys, as they are kept, for "
                 f"values, but these values {tuple(own.shape)} are others: give v=k[..., :{width}], "
                 "where no term turns these dimensions of keys alone, or decode with Cache"
             )
-        return k, self.v, lowered
+        return k, self.v, kept
 
     def reorder(self, rows: Tensor) -> None:
         super().reorder(rows)
@@ -55,3 +57,15 @@ class LatentCache(Cache):
         k, buffer = joined(k, new_k, self.buffers[0], self.length)
         self.buffers = buffer, None
         return k, k[..., : v.shape[-1]]
+
+
+def _turned_alone(lowered: Lowered, width: int) -> bool:
+    """Whether keys are turned in their first dimensions and values are not, or values alone.
+
+    The numbers of a first token do not show it, for nothing turns at position 0.
+    """
+    turn, matrices = turn_of_keys(lowered.terms), lowered.form.transform
+    if matrices is not None and matrices.k is not None:
+        return True
+    of_keys = turn is not None and turn.k_angle is not None and turn.start < width
+    return of_keys != (lowered.form.value_rotation is not None)

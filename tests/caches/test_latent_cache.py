@@ -58,3 +58,16 @@ def test_other_values_are_refused() -> None:
         with pytest.raises(pe.CacheError, match="takes the first"):
             pe.attend(q, k, values, encoding, causal=True, cache=cache)
         assert len(cache) == 0
+
+
+def test_a_first_token_that_nothing_turns_shows_nothing() -> None:
+    """At position 0 keys are what they were, and later ones would not be."""
+    q, k = drawing(1)(2, 1, 2, 1, 16).unbind()
+    for encoding, width in ((pe.Rotary(16), 8), (pe.LieRE(16), 8), (pe.RotaryValues(16), 16)):
+        cache = pe.LatentCache()
+        with torch.no_grad(), pytest.raises(pe.CacheError, match=f"takes the first {width}"):
+            pe.attend(q, k, k[..., :width], encoding, causal=True, cache=cache)
+        assert len(cache) == 0
+    both = [pe.Rotary(16), pe.RotaryValues(16)]
+    pe.attend(q, k, k, both, causal=True, cache=(cache := pe.LatentCache()))
+    assert len(cache) == 1
