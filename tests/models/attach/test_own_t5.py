@@ -1,14 +1,19 @@
 """posenc under T5: its tables, and stacks that stand alone."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.func import functional_call
 
 import posenc as pe
+from posenc.errors import UnsupportedError
 from tests.support.own_code import MODELS, assert_same, inputs, output, right_padding, text
+from tests.support.pair import Pair
 
 transformers = pytest.importorskip("transformers")
 
@@ -84,3 +89,48 @@ def test_texts_longer_than_the_farthest_bucket(pair: tuple[Any, Any]) -> None:
     ids = text(rows=1, length=150)
     expected, made = (output(model, **inputs("t5", ids)) for model in pair)
     assert_same(made, expected)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Pair]:
+    found = Pair()
+    yield found
+    found.close()
+
+
+def learned_tables(ranks: int, reentrant: bool | None = None) -> list[Tensor] | str:
+    """The gradients of both stacks' tables, or why there are none."""
+    model = MODELS["t5"].build().train()
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+    pe.attach(model)
+    if ranks > 1:
+        mesh = init_device_mesh("cpu", (ranks,))
+        for stack in (model.encoder, model.decoder):
+            for block in stack.block:
+                fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    if reentrant is not None:
+        model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    try:
+        model(**inputs("t5", text()), use_cache=False).logits.square().mean().backward()
+    except UnsupportedError as error:
+        return str(error)
+    grads: list[Any] = [table.weight.grad for table in tables(model)]
+    return [grad.full_tensor() if ranks > 1 else grad for grad in grads]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reentrant", [None, False])
+def test_a_table_in_shares_learns_from_every_layer(processes: Pair, reentrant: bool | None) -> None:
+    """Though fully_shard frees it behind the first block, and later blocks read it too."""
+    for found in processes(learned_tables, 2, reentrant):
+        for grad, wanted in zip(found, learned_tables(1), strict=True):
+            torch.testing.assert_close(grad, wanted, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.long
+def test_gradients_that_would_not_reach_a_table_in_shares(processes: Pair) -> None:
+    for found in processes(learned_tables, 2, True):
+        assert "use_reentrant" in found

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from posenc.encoding import Encoding
+from posenc.errors import UnsupportedError
 from posenc.models.attach.attachment import Attachment
 from posenc.models.attach.body import Body
 from posenc.models.attach.family import Family
@@ -23,9 +24,26 @@ class Tie:
 
     def __init__(self, encoding: Encoding, table: nn.Embedding) -> None:
         self.encoding, self.table = encoding, table
+        # Whether gradients flow into a table that was in shares when its stack began.
+        self.in_shares = False
+
+    def begin(self, stack: nn.Module, args: tuple[Any, ...]) -> None:
+        """The pre-hook of the stack, before fully_shard gathers what is in its blocks."""
+        in_shares = callable(getattr(self.table.weight, "full_tensor", None))
+        self.in_shares = in_shares and torch.is_grad_enabled()
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         weight = self.table.weight
+        if self.in_shares and not torch.is_grad_enabled():
+            raise UnsupportedError(
+                "posenc under T5, fully_shard and re-entrant gradient checkpointing: gradients of "
+                "later layers do not reach the table of the first: "
+                'gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": '
+                "False})"
+            )
+        if self.in_shares:
+            # What fully_shard gathered is freed behind this block, and later ones read it too.
+            weight = weight.clone()
         if self.encoding.weight is not weight:
             # Past the setter, which refuses the plain tensor that a weight is in functional_call.
             vars(self.encoding)["_parameters"]["weight"] = weight
@@ -59,6 +77,8 @@ def _encodings(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]
         tie = Tie(encoding, attention.relative_attention_bias)
         tie(attention, ())
         attachment.at_leaving(attention.register_forward_pre_hook(tie).remove)
+        (stack,) = (x for x in _stacks(body.model) if attention in x.modules())
+        attachment.at_leaving(stack.register_forward_pre_hook(tie.begin).remove)
         layers.append((encoding,))
     return layers
 
