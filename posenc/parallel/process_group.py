@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from posenc.errors import UnsupportedError
 from posenc.parallel.communication import Exchange, Program, Receive, Send
@@ -14,18 +15,24 @@ from posenc.parallel.communication import Exchange, Program, Receive, Send
 class ProcessGroup:
     """Runs the program of this process's rank; `group` None is the group of all processes.
 
-    Raises UnsupportedError where torch.distributed is not initialised.
+    Raises UnsupportedError where torch.distributed is not initialised, and in a process that is
+    no rank of the group.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, group: dist.ProcessGroup | DeviceMesh | None = None) -> None:
         if not (dist.is_available() and dist.is_initialized()):
             raise UnsupportedError(
                 "there is no process group: call torch.distributed.init_process_group first, or "
                 "run all ranks in one process by posenc.parallel.Simulator"
             )
-        self.group = group
+        self.group = group = group.get_group() if isinstance(group, DeviceMesh) else group
         self.size = dist.get_world_size(group)
         self.rank = dist.get_rank(group)
+        if self.rank < 0:
+            raise UnsupportedError(
+                f"rank {dist.get_rank()} of all processes is no rank of this group: call it there "
+                "alone, or give every process the group that it is in"
+            )
         self.ranks: tuple[int, ...] = (self.rank,)
 
     def run(self, phase: str, programs: Sequence[Program]) -> list[Any]:

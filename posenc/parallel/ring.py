@@ -29,6 +29,7 @@ from posenc.transform import carried_out
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
 
 _REFUSED: dict[type[Term], str] = {
     Householder: "keys are multiplied by a product over tokens of other ranks",
@@ -44,8 +45,8 @@ def ring_attend(
     encoding: Lowerable = None,
     *,
     positions: Positions | Sharded,
-    plan: str | Plan = "zigzag",
-    group: "ProcessGroup | None" = None,
+    plan: str | Plan | None = None,
+    group: "ProcessGroup | DeviceMesh | None" = None,
     context: Context | None = None,
     scale: float | None = None,
     backend: str = "auto",
@@ -63,8 +64,9 @@ def ring_attend(
     q, k, v    of this rank's tokens, as `posenc.shard` cuts them by the same plan
     positions  of the whole sequence, alike on every rank, or `Sharded` of them, made once for all
                layers
-    plan       "zigzag" shares causal work evenly; "striped", "contiguous" or a function
-    group      the ranks; None: all processes
+    plan       "zigzag" shares causal work evenly; "striped", "contiguous" or a function; None:
+               that of Sharded, else "zigzag"
+    group      the ranks, or a DeviceMesh of one dimension; None: all processes
     context    of this rank's tokens, for encodings that read their layer
     scale, backend  as in `attend`
 
@@ -112,13 +114,13 @@ def ring(
     encoding: Lowerable = None,
     *,
     positions: Positions | Sharded,
-    plan: str | Plan = "zigzag",
+    plan: str | Plan | None = None,
     contexts: Sequence[Context | None] | None = None,
     scale: float | None = None,
     backend: str = "auto",
 ) -> list[Tensor]:
     """The same of every rank that runs here: one of a process group, or all of a simulator."""
-    sharded = fitted(positions, comm.size, plan)
+    sharded = fitted(positions, comm.size, plan, "zigzag")
     contexts = [None] * len(comm.ranks) if contexts is None else contexts
     lowered = _lowered(comm, q, encoding, contexts, sharded)
     heads = q[0].shape[1], k[0].shape[1]

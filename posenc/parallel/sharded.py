@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.errors import PositionsError, ShapeError
+from posenc.errors import PositionsError, ShapeError, shown, whole
 from posenc.normal_form.visibility import Visibility
 from posenc.positions import Positions
-from posenc.positions.plans import Plan, tokens_of_ranks
+from posenc.positions.plans import PLANS, Plan, tokens_of_ranks
 from posenc.torch_modes import kept
 
 _PIECES = 16
@@ -25,7 +25,7 @@ class Sharded:
     """Positions of a whole sequence on `size` ranks: made once per forward, for all layers.
 
     whole  of all tokens, alike on every rank: whole numbers alone, a few bytes per token
-    plan   as in `posenc.shard`
+    plan   as in `posenc.shard`, and that by which q, k and v are cut
 
     Example: `Sharded(Positions.build(4096, causal=True), size=4, plan="zigzag")`.
 
@@ -36,6 +36,14 @@ class Sharded:
     whole: Positions
     size: int
     plan: str | Plan = "contiguous"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.whole, Positions):
+            raise PositionsError(
+                f"positions={shown(self.whole)} of tokens that are shared out: give those of the "
+                "whole sequence, Positions.build(tokens, causal=True), or Sharded of them"
+            )
+        whole("Sharded", size=self.size)
 
     @kept
     def parts(self) -> tuple[Positions, ...]:
@@ -66,15 +74,30 @@ class Sharded:
         return known[seen]
 
 
-def fitted(positions: Positions | Sharded, size: int, plan: str | Plan) -> Sharded:
-    """The positions on these ranks, or PositionsError where they were made for other ranks."""
+def fitted(
+    positions: Positions | Sharded, size: int, plan: str | Plan | None, default: str
+) -> Sharded:
+    """The positions on these ranks, or PositionsError where they were made for others.
+
+    plan  None: that of Sharded, else the default
+    """
     if isinstance(positions, Sharded):
         if positions.size != size:
             raise PositionsError(
                 f"Sharded(size={positions.size}) on {size} ranks: make it for all of them"
             )
+        if plan is not None and _rule(plan) != _rule(positions.plan):
+            raise PositionsError(
+                f"plan={plan!r}, but Sharded(plan={positions.plan!r}): cut q, k and v by the plan "
+                "of Sharded, and leave the other away"
+            )
         return positions
-    return Sharded(positions, size, plan)
+    return Sharded(positions, size, default if plan is None else plan)
+
+
+def _rule(plan: str | Plan) -> str | Plan:
+    """The same for two names of one plan."""
+    return PLANS.get(plan, plan) if isinstance(plan, str) else plan
 
 
 def check_part(q: Tensor, sharded: Sharded) -> None:

@@ -27,6 +27,7 @@ from posenc.torch_modes import arithmetic
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 def ulysses_attend(
@@ -36,8 +37,8 @@ def ulysses_attend(
     encoding: Lowerable = None,
     *,
     positions: Positions | Sharded,
-    plan: str | Plan = "ulysses",
-    group: "ProcessGroup | None" = None,
+    plan: str | Plan | None = None,
+    group: "ProcessGroup | DeviceMesh | None" = None,
     context: Context | None = None,
     scale: float | None = None,
     backend: str = "auto",
@@ -49,7 +50,7 @@ def ulysses_attend(
     key heads than ranks, ranks whose query heads share one get the same. Every encoding can; the
     memory of a rank grows with the whole sequence, divided by the heads.
 
-    Arguments as in `ring_attend`. Raises ShapeError where heads cannot be shared out, and
+    Arguments as in `ring_attend`; the plan is "ulysses" where none is given. Raises ShapeError where heads cannot be shared out, and
     UnsupportedError for terms that are lowered already.
 
     Source: Jacobs et al. 2023, arXiv:2309.14509 (DeepSpeed-Ulysses).
@@ -83,7 +84,7 @@ def ulysses(
     encoding: Lowerable = None,
     *,
     positions: Positions | Sharded,
-    plan: str | Plan = "ulysses",
+    plan: str | Plan | None = None,
     contexts: Sequence[Context | None] | None = None,
     scale: float | None = None,
     backend: str = "auto",
@@ -94,7 +95,7 @@ def ulysses(
             "ulysses_attend makes terms of the whole sequence: give the encoding, not what lower "
             "made"
         )
-    sharded = fitted(positions, comm.size, plan)
+    sharded = fitted(positions, comm.size, plan, "ulysses")
     for own in zip(q, k, v, strict=True):
         check_shapes(*own)
         check_part(own[0], sharded)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import posenc as pe
-from posenc import PositionsError, ShapeError, UnsupportedError
+from posenc import PositionsError, SettingError, ShapeError, UnsupportedError
 from posenc.encoding import Encoding
 from posenc.lowering import Lowerable, lower
 from posenc.parallel import ring_passes
@@ -168,6 +168,15 @@ def test_what_a_ring_cannot_compute_is_refused_by_name() -> None:
         ulysses(Simulator(3), [q] * 3, [k] * 3, [v] * 3, positions=Positions.build(18))
     with pytest.raises(PositionsError, match=r"Sharded\(size=4\) on 2 ranks"):
         ring(two, [q, q], [k, k], [v, v], positions=Sharded(whole_of, 4))
+    for positions in (12, torch.arange(12), None):
+        with pytest.raises(PositionsError, match=r"give those of the whole sequence"):
+            ring(two, [q, q], [k, k], [v, v], positions=positions)
+    striped = Sharded(whole_of, 2, "striped")
+    with pytest.raises(PositionsError, match=r"plan='zigzag', but Sharded\(plan='striped'\)"):
+        ring(two, [q, q], [k, k], [v, v], positions=striped, plan="zigzag")
+    ulysses(two, [q, q], [k, k], [v, v], positions=Sharded(whole_of, 2), plan="ulysses")
+    with pytest.raises(SettingError, match="size=0"):
+        Sharded(whole_of, 0)
     with pytest.raises(UnsupportedError, match="init_process_group first"):
         pe.ring_attend(q, k, v, positions=Positions.build(6))
 
