@@ -16,6 +16,7 @@ from posenc.encoding import Context
 from posenc.errors import UnsupportedError
 from posenc.lowering import Lowerable, Lowered, lower
 from posenc.normal_form.normalise import visibility_of
+from posenc.parallel.agreement import check_agreed
 from posenc.parallel.communication import Communicator
 from posenc.parallel.payloads import carried
 from posenc.parallel.ring_passes import Job, Ring
@@ -77,6 +78,9 @@ def ring_attend(
     parameters are those of this rank's queries and what its keys gave to others: sum them over
     ranks, as for any data that is split.
 
+    Ranks that were given other shapes, dtypes, positions, plans or encodings are told so on every
+    rank, the first time that Sharded, or Positions, are used.
+
     Raises UnsupportedError for CoPE, whose counts go over the keys of all ranks, for payloads that
     do not add up (PaTH, SelectiveRotary's convolution), and for numbers that are given for pairs
     (FIRE of explicit positions, KERPLE of fractional ones), ShapeError for tensors that are no part
@@ -92,14 +96,16 @@ def ring_attend(
     """
     from posenc.parallel.process_group import ProcessGroup as Group
 
+    comm = Group(group)
+    sharded = fitted(positions, comm.size, plan, "zigzag")
+    check_agreed(comm, sharded, (q, k, v), encoding, context)
     return ring(
-        Group(group),
+        comm,
         [q],
         [k],
         [v],
         encoding,
-        positions=positions,
-        plan=plan,
+        positions=sharded,
         contexts=[context],
         scale=scale,
         backend=backend,

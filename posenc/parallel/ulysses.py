@@ -15,6 +15,7 @@ from posenc.backends.backend import check_shapes
 from posenc.encoding import Context
 from posenc.errors import ShapeError, UnsupportedError
 from posenc.lowering import Lowerable, Lowered, lower
+from posenc.parallel.agreement import check_agreed
 from posenc.parallel.communication import Communicator, exchange, hold
 from posenc.parallel.heads import heads_of, key_heads_of
 from posenc.parallel.payloads import gathered
@@ -50,8 +51,8 @@ def ulysses_attend(
     key heads than ranks, ranks whose query heads share one get the same. Every encoding can; the
     memory of a rank grows with the whole sequence, divided by the heads.
 
-    Arguments as in `ring_attend`; the plan is "ulysses" where none is given. Raises ShapeError where heads cannot be shared out, and
-    UnsupportedError for terms that are lowered already.
+    Arguments as in `ring_attend`; the plan is "ulysses" where none is given. Raises ShapeError
+    where heads cannot be shared out, and UnsupportedError for terms that are lowered already.
 
     Source: Jacobs et al. 2023, arXiv:2309.14509 (DeepSpeed-Ulysses).
 
@@ -62,14 +63,16 @@ def ulysses_attend(
     """
     from posenc.parallel.process_group import ProcessGroup as Group
 
+    comm = Group(group)
+    sharded = fitted(positions, comm.size, plan, "ulysses")
+    check_agreed(comm, sharded, (q, k, v), encoding, context)
     return ulysses(
-        Group(group),
+        comm,
         [q],
         [k],
         [v],
         encoding,
-        positions=positions,
-        plan=plan,
+        positions=sharded,
         contexts=[context],
         scale=scale,
         backend=backend,
