@@ -231,10 +231,9 @@ def _put_into_layers(
         vars(module)["posenc_mark"] = Mark(attachment)
         attachment.at_leaving(partial(delattr, module, "posenc_mark"))
         attachment.routes.append(_route(before, rest, own_temperature(layer)))
-    hook = body.backbone.register_forward_pre_hook(
-        ReadGiven(passes, body.backbone), with_kwargs=True
-    )
-    attachment.at_leaving(hook.remove)
+    for module in body.called:
+        hook = module.register_forward_pre_hook(ReadGiven(passes, module), with_kwargs=True)
+        attachment.at_leaving(hook.remove)
     if any(plan.parts for plan in plans.values()):
         attachment.at_leaving(body.backbone.register_forward_pre_hook(check_chosen).remove)
 

@@ -29,7 +29,10 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """The parts of a model that posenc enters; layers, attentions and kinds go together."""
+    """The parts of a model that posenc enters; layers, attentions and kinds go together.
+
+    stacks are an encoder and a decoder, of which `generate` calls each by itself.
+    """
 
     model: Any
     spec: ModelSpec
@@ -38,6 +41,12 @@ class Body:
     kinds: tuple[str | None, ...]
     rotary: Place | None
     table: Place | None
+    stacks: tuple[nn.Module, ...] = ()
+
+    @property
+    def called(self) -> tuple[nn.Module, ...]:
+        """Those that are called with position_ids and caches, each before its own layers."""
+        return self.stacks or (self.backbone,)
 
     @property
     def backbone(self) -> nn.Module:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.errors import UnsupportedError
+from posenc.errors import CacheError, UnsupportedError
 from posenc.models.attach.registration import NAME
 from posenc.models.attach.sight import Given, Passes
 from posenc.positions.from_batch import runs
@@ -27,7 +27,16 @@ class ReadGiven:
         if cache is not None and isinstance(mask, Tensor) and mask.ndim == 4:
             # A copy, for a static cache counts on in place.
             given.before = cache.get_seq_length() + 0
-        given.cache = cache if hasattr(cache, "of_layer") else None
+        # A decoder that reads an encoder keeps keys of both.
+        own = getattr(cache, "self_attention_cache", cache)
+        if hasattr(own, "of_layer"):
+            if own is cache and getattr(module.config, "is_encoder_decoder", False):
+                raise CacheError(
+                    f"{type(module).__name__} with a {type(cache).__name__}: its code would write "
+                    "keys of the encoder into it too; give transformers.EncoderDecoderCache("
+                    f"{type(cache).__name__}(model), transformers.DynamicCache())"
+                )
+            given.cache = own
         # Of images in text; where there are four axes, the first is that of the text alone.
         given.ids = ids[-3:].movedim(0, -1) if ids is not None and ids.ndim == 3 else ids
         # transformers reads documents off them too, but not where the model makes itself a cache,

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from posenc.errors import CacheError
+from posenc.models.attach.caches import PosencCache
 from tests.support.own_code import MODELS, WRITERS, assert_same, output, right_padding, text
 
 transformers = pytest.importorskip("transformers")
@@ -34,6 +36,10 @@ def static(model: Any) -> Any:
     return transformers.EncoderDecoderCache(cache, transformers.DynamicCache())
 
 
+def posencs(model: Any) -> Any:
+    return transformers.EncoderDecoderCache(PosencCache(model), transformers.DynamicCache())
+
+
 @torch.no_grad()
 def decoded(model: Any, ids: Tensor, mask: Tensor, cache: Any) -> Tensor:
     """Logits of ids, shown chunk by chunk; T5 writes them below a text with this mask."""
@@ -56,7 +62,7 @@ def decoded(model: Any, ids: Tensor, mask: Tensor, cache: Any) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-@pytest.mark.parametrize("cache", [dynamic, static])
+@pytest.mark.parametrize("cache", [dynamic, static, posencs])
 @pytest.mark.parametrize("padded", [False, True])
 @torch.no_grad()
 def test_tokens_behind_a_cache(name: str, pair: tuple[Any, Any], cache: Any, padded: bool) -> None:
@@ -73,7 +79,8 @@ def test_tokens_behind_a_cache(name: str, pair: tuple[Any, Any], cache: Any, pad
     assert_same(made[real], whole[real])
     # With a static cache transformers raises for Falcon's ALiBi, which it makes as long as the
     # text is, and for BLOOM's where a mask is given, and has the room of the cache to fill.
-    if cache is dynamic or not name.startswith(("falcon, alibi", "bloom")):
+    # Without posenc nobody reads what posenc's caches hold.
+    if cache is dynamic or (cache is static and not name.startswith(("falcon, alibi", "bloom"))):
         assert_same(made[real], decoded(pair[0], ids, mask, cache(pair[0]))[real])
 
 
@@ -99,3 +106,21 @@ def test_generate(name: str, pair: tuple[Any, Any], how: dict[str, Any]) -> None
     seen = expected.isfinite()
     assert torch.equal(made.isfinite(), seen)
     assert_same(made[seen], expected[seen])
+
+
+def test_an_encoder_that_is_called_alone_reads_no_cache_of_before() -> None:
+    model = MODELS["t5"].pair()[1]
+    told = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
+    # As many rows as before, and as few tokens as its decoder.
+    ids = text(seed=2)[:, :7]
+    expected = model.generate(ids, **told)
+    cache = posencs(model)
+    first = model.generate(text(), past_key_values=cache, **told)
+    assert cache.get_seq_length() == first.shape[1] - 1
+    assert torch.equal(model.generate(ids, **told), expected)
+
+
+def test_a_cache_of_the_decoder_alone_is_refused() -> None:
+    model = MODELS["t5"].pair()[1]
+    with pytest.raises(CacheError, match=r"keys of the encoder .*EncoderDecoderCache\("):
+        model.generate(text(), past_key_values=PosencCache(model), max_new_tokens=2)

@@ -19,11 +19,13 @@ def body_of(
     layers: Sequence[LayerSpec | None],
     attentions: Sequence[nn.Module],
     rotary: Place | None = None,
+    stacks: Sequence[nn.Module] = (),
 ) -> Body:
     """A body in which every layer attends, and the attentions stand in the layers' order."""
     found = tuple(layer for layer in layers if layer is not None)
     assert len(found) == len(attentions), (len(found), len(attentions))
-    return Body(model, spec, found, tuple(attentions), (None,) * len(found), rotary, None)
+    kinds = (None,) * len(found)
+    return Body(model, spec, found, tuple(attentions), kinds, rotary, None, tuple(stacks))
 
 
 def inside(model: nn.Module, name: str) -> Any:

@@ -57,10 +57,11 @@ def _body(model: Any, spec: ModelSpec) -> Body:
     """Layers of the encoder, where there is one, then those of the decoder."""
     layers: list[LayerSpec | None] = []
     attentions: list[Any] = []
-    for stack in _stacks(model):
+    stacks = _stacks(model)
+    for stack in stacks:
         layers += spec.parts["decoder" if stack.is_decoder else "encoder"].layers
         attentions += [block.layer[0].SelfAttention for block in stack.block]
-    return body_of(model, spec, layers, attentions)
+    return body_of(model, spec, layers, attentions, stacks=stacks)
 
 
 def _encodings(body: Body, attachment: Attachment) -> list[tuple[Encoding, ...]]:
