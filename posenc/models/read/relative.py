@@ -102,7 +102,8 @@ def read_t5(keys: Keys) -> Mapping[str, PartSpec]:
         sources = {"encoding.buckets": key, "encoding.max_distance": largest_key}
         layer = replace(layer, sources={**layer.sources, **sources})
         trained = keys.maybe_whole("n_positions")
-        parts[name] = stack(keys, layer, layers=(count, "num_layers"), trained=trained)
+        depth = count if keys.given(count) else "num_layers"
+        parts[name] = stack(keys, layer, layers=(depth,), trained=trained)
     return parts
 
 

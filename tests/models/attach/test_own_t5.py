@@ -76,6 +76,18 @@ def test_an_encoder_stands_alone() -> None:
     assert_same(made[mask.bool()], expected[mask.bool()])
 
 
+@pytest.mark.parametrize("depth", [1, 4])
+@torch.no_grad()
+def test_a_decoder_of_another_depth_than_its_encoder(depth: int) -> None:
+    """As in t5-efficient-base-dl2."""
+    theirs, ours = MODELS["t5"].pair(num_decoder_layers=depth)
+    told = {"input_ids": text(), "decoder_input_ids": text(seed=2)}
+    assert_same(output(ours, **told), output(theirs, **told))
+    parts = pe.read(ours.config).parts
+    depths = {name: len(part.layers) for name, part in parts.items()}
+    assert depths == {"encoder": ours.config.num_layers, "decoder": depth}
+
+
 def test_umt5_has_a_table_in_every_layer() -> None:
     model = MODELS["umt5"].build()
     pe.attach(model)
