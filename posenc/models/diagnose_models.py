@@ -125,8 +125,12 @@ def _error(place: _Place, real: Tensor | None) -> float:
         if real is not None:
             # What padding returns is nobody's.
             rows = real[:, None, :, None] if a.ndim == 4 else real[:, :, None]
-            a, b = a * rows, b * rows
-        largest = max(largest, float((a - b).abs().max() / a.abs().max().clamp(min=1e-30)))
+            a, b = (x.masked_fill(~rows, 0.0) for x in (a, b))
+        # What is no number on both sides alike is no difference, and on one of them the largest.
+        same = (a == b) | (a.isnan() & b.isnan())
+        apart = (a - b).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        most = a.abs().masked_fill(~a.isfinite(), 0.0).max().clamp(min=1e-30)
+        largest = max(largest, float(apart.max() / most))
     return largest
 
 

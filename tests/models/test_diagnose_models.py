@@ -120,6 +120,16 @@ def test_weights_that_differ_are_named(trusted: Any, name: str, place: str) -> N
     assert f"Weights differ: {name}." in str(diagnosis)
 
 
+def test_what_is_no_number_on_one_side_alone_is_a_difference(trusted: Any) -> None:
+    other = copy.deepcopy(trusted)
+    other.get_parameter("model.layers.1.mlp.up_proj.weight").data[3, 3] = torch.nan
+    for one, two in ((trusted, other), (other, trusted)):
+        diagnosis = pe.diagnose_models(one, two, IDS)
+        assert diagnosis.place == "layer 1, what it returns"
+        assert diagnosis.error == float("inf")
+    assert pe.diagnose_models(other, copy.deepcopy(other), IDS).agree
+
+
 def test_models_that_compute_the_same_agree(trusted: Any) -> None:
     other = copy.deepcopy(trusted)
     pe.attach(other)
