@@ -12,7 +12,6 @@ from posenc.encoding import Encoding
 from posenc.errors import PosencError, ShapeError
 from posenc.models.read import read
 from posenc.models.spy import Seen, layers_of, spy
-from posenc.positions import Positions
 from posenc.positions.from_batch import positions_from
 
 
@@ -52,10 +51,13 @@ class ModelDiagnosis:
 
 
 class _Place(NamedTuple):
+    """layer is the one whose parameters may tell, and outside, whether those of none may."""
+
     name: str
-    layer: int | None
+    layer: str | None
     trusted: tuple[Tensor, ...]
     other: tuple[Tensor, ...]
+    outside: bool = False
 
 
 def diagnose_models(
@@ -67,11 +69,13 @@ def diagnose_models(
     ids             tokens (b, t)
     tolerance       largest difference, relative to the largest number at a place, that is taken
                     for rounding; None: 50 times the resolution of the coarser dtype, 0.05 at most
-    inputs          what else both are given, attention_mask or position_ids
+    inputs          what else both are given: attention_mask, position_ids, images, and of a model
+                    that reads one text and writes another decoder_input_ids
 
     Places are, layer by layer, what the layer is given, its queries and keys as they meet, its
-    values, and what attention returns; then the result. Of queries, keys and outputs `diagnose`
-    names the cause. Raises ShapeError for models of different sizes.
+    values, and what attention returns; then the result. Of an encoder and a decoder each has its
+    own. Of queries, keys and outputs `diagnose` names the cause. Raises ShapeError for models of
+    different sizes.
 
     Example: `print(diagnose_models(model, converted, torch.randint(1000, (1, 64))))`.
     """
@@ -82,34 +86,56 @@ def diagnose_models(
             f"diagnose_models: {len(seen[0].inputs)} layers and {len(seen[1].inputs)}: models of "
             "one architecture are needed"
         )
-    eps = max(torch.finfo(x.inputs[0].dtype).eps for x in seen)
+    eps = max(torch.finfo(next(iter(x.inputs.values())).dtype).eps for x in seen)
     allowed = min(50 * eps, 0.05) if tolerance is None else tolerance
     worst = 0.0
-    mask = inputs.get("attention_mask")
+    if seen[0].ids is not None:
+        inputs = {**inputs, "position_ids": seen[0].ids}
     for place in _places(*seen):
+        batch = _batch(place, ids, inputs)
+        mask = batch.get("attention_mask")
         error = _error(place, None if mask is None or mask.ndim != 2 else mask.bool())
         if error > allowed:
-            positions = positions_from({"input_ids": ids, **inputs}, causal=False)
-            found = _diagnosis(place, seen[0], _encoding(trusted, place.layer), positions)
+            found = _diagnosis(place, seen[0], _encoding(trusted, place.layer), batch)
             return _why(place, error, allowed, found, _weights(place, trusted, other))
         worst = max(worst, error)
     return ModelDiagnosis(None, worst, allowed, "none")
 
 
+def _batch(place: _Place, ids: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The tokens that a place has a row for, and what was told of them."""
+    if not place.name.startswith("decoder") and "decoder_input_ids" not in inputs:
+        return {"input_ids": ids, **inputs}
+    if place.name.startswith("encoder"):
+        return {"input_ids": ids, "attention_mask": inputs.get("attention_mask")}
+    # Without ids of its own a decoder reads those of the encoder, one place on.
+    return {
+        "input_ids": inputs.get("decoder_input_ids", ids),
+        "attention_mask": inputs.get("decoder_attention_mask"),
+    }
+
+
 def _places(one: Seen, two: Seen) -> Iterator[_Place]:
-    for number in sorted(one.inputs):
-        before = "embeddings" if number == 0 else f"layer {number - 1}, what it returns"
-        layer = None if number == 0 else number - 1
-        yield _Place(before, layer, (one.inputs[number],), (two.inputs[number],))
-        a, b = one.attended.get(number), two.attended.get(number)
+    last: dict[str, str] = {}
+    for name in one.inputs:
+        stack = name.partition("layer ")[0]
+        if stack == "decoder " and one.encoded is not None and stack not in last:
+            a, b = one.encoded, two.encoded
+            assert b is not None
+            yield _Place("encoder, what it returns", last.get("encoder "), (a,), (b,), True)
+        before = f"{last[stack]}, what it returns" if stack in last else f"{stack}embeddings"
+        outside = stack not in last
+        yield _Place(before, last.get(stack), (one.inputs[name],), (two.inputs[name],), outside)
+        last[stack] = name
+        a, b = one.attended.get(name), two.attended.get(name)
         if a is None or b is None:
             continue
-        name = f"layer {number}, "
-        yield _Place(name + "queries and keys", number, (a.q, a.k), (b.q, b.k))
-        yield _Place(name + "values", number, (a.v,), (b.v,))
-        yield _Place(name + "attention", number, (a.out,), (b.out,))
+        yield _Place(f"{name}, queries and keys", name, (a.q, a.k), (b.q, b.k))
+        yield _Place(f"{name}, values", name, (a.v,), (b.v,))
+        yield _Place(f"{name}, attention", name, (a.out,), (b.out,))
     if one.result is not None and two.result is not None:
-        yield _Place("the result", None, (one.result,), (two.result,))
+        last_layer = next(reversed(one.inputs))
+        yield _Place("the result", last_layer, (one.result,), (two.result,), True)
 
 
 def _error(place: _Place, real: Tensor | None) -> float:
@@ -148,11 +174,12 @@ def _why(
 
 
 def _diagnosis(
-    place: _Place, seen: Seen, encoding: Encoding | None, positions: Positions
+    place: _Place, seen: Seen, encoding: Encoding | None, batch: dict[str, Any]
 ) -> Diagnosis | None:
     """Of queries and keys, and of what attention returns; the rest `diagnose` does not read."""
     attended = None if place.layer is None else seen.attended.get(place.layer)
     try:
+        positions = positions_from(batch, causal=False)
         if place.name.endswith("queries and keys"):
             return diagnose(place.trusted, place.other, encoding, positions=positions)
         if place.name.endswith("attention") and attended is not None:
@@ -172,12 +199,12 @@ def _diagnosis(
     return None
 
 
-def _encoding(model: Any, number: int | None) -> Encoding | None:
+def _encoding(model: Any, name: str | None) -> Encoding | None:
     """The rotation of this layer by its configuration, if posenc has it."""
-    if number is None:
+    if name is None or not name.startswith("layer "):
         return None
     try:
-        layer = read(model.config).layers[number]
+        layer = read(model.config).layers[int(name.removeprefix("layer "))]
         return layer.rotary.build() if layer is not None and layer.rotary is not None else None
     except PosencError:
         return None
@@ -185,14 +212,13 @@ def _encoding(model: Any, number: int | None) -> Encoding | None:
 
 def _weights(place: _Place, trusted: Any, other: Any) -> tuple[str, ...]:
     """Names of parameters that differ, of the layer of this place or of what is outside layers."""
-    inside = {id(x) for layer in layers_of(trusted) for x in layer.parameters()}
-    if place.layer is not None:
-        inside = {id(x) for x in layers_of(trusted)[place.layer].parameters()}
+    layers = layers_of(trusted)
+    inside = {id(x): name for name, layer in layers.items() for x in layer.parameters()}
     theirs = dict(other.named_parameters())
     return tuple(
         name
         for name, mine in trusted.named_parameters()
-        if (id(mine) in inside) == (place.layer is not None)
+        if (inside[id(mine)] == place.layer if id(mine) in inside else place.outside)
         and name in theirs
         and not torch.equal(mine, theirs[name])
     )

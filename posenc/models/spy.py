@@ -4,7 +4,7 @@ Letters: b batch, h heads, g key heads, t tokens, d head dimension, c model dime
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,10 +31,16 @@ class Attended(NamedTuple):
 
 @dataclass(eq=False)
 class Seen:
-    """One forward pass: what each layer was given (b, t, c), how it attended, and the result."""
+    """One forward pass: what each layer was given (b, t, c), how it attended, and the result.
 
-    inputs: dict[int, Tensor] = field(default_factory=dict)
-    attended: dict[int, Attended] = field(default_factory=dict)
+    Layers go by their names, in the order in which they compute. encoded (b, t, c) is what an
+    encoder hands to its decoder; ids (axes, b, t) are where the model put the tokens of images.
+    """
+
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    attended: dict[str, Attended] = field(default_factory=dict)
+    encoded: Tensor | None = None
+    ids: Tensor | None = None
     result: Tensor | None = None
 
 
@@ -45,18 +51,41 @@ def spy(model: Any, **inputs: Any) -> Seen:
     Raises UnsupportedError for a model whose layers are not found.
     """
     seen = Seen()
+    layers = layers_of(model)
     with ExitStack() as stack:
-        for number, layer in enumerate(layers_of(model)):
-            stack.enter_context(_given(layer, number, seen))
+        for name, layer in layers.items():
+            hook = layer.register_forward_pre_hook(partial(_given, name, seen), with_kwargs=True)
+            stack.callback(hook.remove)
+        for rotary in (x for name, x in model.named_modules() if name.endswith("rotary_emb")):
+            hook = rotary.register_forward_pre_hook(partial(_placed, seen), with_kwargs=True)
+            stack.callback(hook.remove)
+        if encodes(model):
+            hook = model.get_encoder().register_forward_hook(partial(_encoded, seen))
+            stack.callback(hook.remove)
         if getattr(model, "_supports_attention_backend", False):
-            stack.enter_context(_spied(model, seen))
+            stack.enter_context(_spied(model, layers, seen))
         out = model(**inputs)
     seen.result = (out["logits"] if "logits" in out else out[0]).detach()
     return seen
 
 
-def layers_of(model: Any) -> nn.ModuleList:
-    """The layers of the stack that writes or reads text. Raises UnsupportedError for none."""
+def encodes(model: Any) -> bool:
+    """Whether it reads a text and writes another one."""
+    return bool(model.config.is_encoder_decoder) and hasattr(model, "get_encoder")
+
+
+def layers_of(model: Any) -> dict[str, nn.Module]:
+    """The layers that write or read text, by their names. Raises UnsupportedError for none.
+
+    Those of an encoder are called "encoder layer 0" and so on, before those of its decoder.
+    """
+    if encodes(model):
+        stacks = {"encoder ": model.get_encoder(), "decoder ": model.get_decoder()}
+        return {
+            f"{name}layer {number}": layer
+            for name, stack in stacks.items()
+            for number, layer in enumerate(_list_of(stack))
+        }
     count = model.config.get_text_config().num_hidden_layers
     part = _part_of_text(model)
     stacks = [x for x in part.modules() if isinstance(x, nn.ModuleList) and len(x) == count]
@@ -64,7 +93,14 @@ def layers_of(model: Any) -> nn.ModuleList:
         raise UnsupportedError(
             f"{type(model).__name__} has no list of {count} layers, as many as its config tells"
         )
-    return stacks[0]
+    return {f"layer {number}": layer for number, layer in enumerate(stacks[0])}
+
+
+def _list_of(stack: nn.Module) -> nn.ModuleList:
+    found = next((x for x in stack.modules() if isinstance(x, nn.ModuleList)), None)
+    if found is None:
+        raise UnsupportedError(f"{type(stack).__name__} has no list of layers")
+    return found
 
 
 def _part_of_text(model: Any) -> nn.Module:
@@ -74,29 +110,34 @@ def _part_of_text(model: Any) -> nn.Module:
     return next(parts, model)
 
 
+def _given(
+    name: str, seen: Seen, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]
+) -> None:
+    seen.inputs[name] = (args[0] if args else told["hidden_states"]).detach()
+
+
+def _placed(seen: Seen, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
+    ids = args[1] if len(args) > 1 else told.get("position_ids")
+    # Of fewer axes the inputs tell.
+    if isinstance(ids, Tensor) and ids.ndim == 3:
+        seen.ids = ids[-3:]
+
+
+def _encoded(seen: Seen, module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+    seen.encoded = out[0].detach()
+
+
 @contextmanager
-def _given(layer: nn.Module, number: int, seen: Seen) -> Iterator[None]:
-    def keep(module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
-        seen.inputs[number] = (args[0] if args else told["hidden_states"]).detach()
-
-    handle = layer.register_forward_pre_hook(keep, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
-def _spied(model: Any, seen: Seen) -> Iterator[None]:
+def _spied(model: Any, layers: dict[str, nn.Module], seen: Seen) -> Iterator[None]:
     """The attention functions and masks of each part of the model, with a look at what passes."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as MASKS
 
     own = implementations(model.config)
-    of_text = {id(x) for x in _part_of_text(model).modules()}
+    of_layer = {id(x): name for name, layer in layers.items() for x in layer.modules()}
     for name in set(own.values()):
         # Each has a name of its own, for masks are looked up by it too.
-        AttentionInterface.register(_PREFIX + name, partial(_attend, name, of_text, seen))
+        AttentionInterface.register(_PREFIX + name, partial(_attend, name, of_layer, seen))
         if name in MASKS:
             AttentionMaskInterface.register(_PREFIX + name, MASKS[name])
     model.set_attn_implementation({part: _PREFIX + name for part, name in own.items()})
@@ -108,7 +149,7 @@ def _spied(model: Any, seen: Seen) -> Iterator[None]:
 
 def _attend(
     own: str,
-    of_text: Collection[int],
+    of_layer: Mapping[int, str],
     seen: Seen,
     module: nn.Module,
     q: Tensor,
@@ -122,11 +163,11 @@ def _attend(
 
     function: Callable[..., Any] = FUNCTIONS.get_interface(own, _eager_of(module))
     out, weights = function(module, q, k, v, *args, **told)
-    number = getattr(module, "layer_idx", None) if id(module) in of_text else None
-    if isinstance(number, int) and number not in seen.attended:
+    layer = of_layer.get(id(module))
+    if layer is not None and layer not in seen.attended:
         q, k, v, returned = (x.detach() for x in (q, k, v, out.transpose(1, 2)))
         causal = bool(getattr(module, "is_causal", False))
-        seen.attended[number] = Attended(q, k, v, returned, told.get("scaling"), causal)
+        seen.attended[layer] = Attended(q, k, v, returned, told.get("scaling"), causal)
     return out, weights
 
 

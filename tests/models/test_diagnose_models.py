@@ -108,6 +108,7 @@ def test_another_rotation_is_named(trusted: Any, rope: dict[str, Any], cause: st
         ("model.layers.1.self_attn.v_proj.weight", "layer 1, values"),
         ("model.layers.1.mlp.up_proj.weight", "layer 1, what it returns"),
         ("model.layers.2.self_attn.q_proj.weight", "layer 2, queries and keys"),
+        ("model.layers.2.mlp.up_proj.weight", "the result"),
         ("lm_head.weight", "the result"),
     ],
 )
