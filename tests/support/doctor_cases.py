@@ -152,6 +152,12 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         | {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
         "error",
     ),
+    "no window twice": (
+        "said-twice",
+        None,
+        SLIDING | {"model_type": "qwen2", "use_sliding_window": False},
+        "error",
+    ),
     "unread": ("unread-keys", None, LLAMA | {"dual_chunk_attention_config": {"a": 1}}, "warning"),
     "short alone": (
         "long-rope-short-alone",
