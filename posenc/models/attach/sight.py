@@ -121,6 +121,11 @@ class Sight:
             "and does not ask transformers' AttentionInterface: give it 'eager' or 'sdpa' again"
         )
 
+    @property
+    def dtype(self) -> NoReturn:
+        """Refused, as reading a part is: Doge's code asks before it writes into a mask."""
+        self[...]
+
     def __getitem__(self, part: object) -> NoReturn:
         """Refused: the code of a model that reads a mask (DeepSeek-V3.2) has no rules to read."""
         raise UnsupportedError(

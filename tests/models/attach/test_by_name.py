@@ -102,6 +102,22 @@ def test_keys_that_an_indexer_chooses_are_refused() -> None:
         logits(model, IDS)
 
 
+def test_a_mask_that_the_models_code_writes_into_is_refused() -> None:
+    config = transformers.DogeConfig(
+        vocab_size=128,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    model = transformers.DogeForCausalLM(config).eval()
+    register()
+    model.set_attn_implementation("posenc")
+    with pytest.raises(UnsupportedError, match="reads masks pair by pair"):
+        logits(model, IDS)
+
+
 def test_one_row_of_a_mask_stands_for_all_queries() -> None:
     theirs, ours = (FAMILIES["llama"].build() for _ in range(2))
     theirs.set_attn_implementation("eager")
