@@ -172,7 +172,17 @@ class Sight:
         return positions
 
     def _lower(self, plan: Plan, dtype: torch.dtype) -> Lowered:
-        lowered = lower([*plan.parts, *self.mask()], self.placed(plan), dtype=dtype)
+        placed = self.placed(plan)
+        try:
+            lowered = lower([*plan.parts, *self.mask()], placed, dtype=dtype)
+        except PositionsError as error:
+            if placed.queries.position.ndim < 3:
+                raise
+            raise PositionsError(
+                f"attach: {plan.parts} where the model's position_ids have "
+                f"{placed.queries.position.shape[-1]} axes, as of images in text: {error}; give an "
+                "encoding that reads them, MRoPE or ALiBi(heads, axes=3), or text without images"
+            ) from error
         # A mask of pairs hides what is dropped, sink or not.
         if self.held and self.seen is None and lowered.form.visibility.sinks:
             raise CacheError(

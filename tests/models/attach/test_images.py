@@ -117,3 +117,13 @@ def test_each_part_gets_its_own_attention_back() -> None:
     assert model.config.vision_config._attn_implementation == "eager"
     assert model.config.text_config._attn_implementation == "sdpa"
     assert torch.equal(logits(model, ids, **told), before)
+
+
+def test_a_bias_of_one_axis_is_refused_beside_an_image() -> None:
+    model = build()
+    ids, told = pictured()
+    pe.attach(model, pe.ALiBi(heads=4))
+    with pytest.raises(PositionsError, match=r"ALiBi.* 3 axes, as of images .* axes=3"):
+        logits(model, ids, **told)
+    pe.attach(model, pe.ALiBi(heads=4, axes=3))
+    assert logits(model, ids, **told).isfinite().all()
