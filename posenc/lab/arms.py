@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from posenc.lab.folder import Run
@@ -11,6 +11,7 @@ from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.measured import Metric, Values, bounds, number, row_of
 from posenc.lab.rates import is_search
 from posenc.lab.statistics import mean, share_error
+from posenc.lab.table import without_seed
 from posenc.lab.tasks import has_own_examples, task_of
 
 Rows = tuple[Mapping[str, Any], ...]
@@ -160,9 +161,11 @@ def interval(values: Values) -> Interval | None:
 def of_runs(runs: Iterable[Run]) -> list[Arm]:
     """The arms of runs that are done or failed, in their order; those that found rates are none."""
     found: dict[str, list[Run]] = {}
+    runs = list(runs)
+    by_name = {run.path.name: run for run in runs}
     for run in runs:
         if not is_search(run.config) and run.state != "unfinished":
-            found.setdefault(_shared(run), []).append(run)
+            found.setdefault(_shared(run, by_name), []).append(run)
     return [
         Arm(
             own[0].config.to_json(),
@@ -174,9 +177,10 @@ def of_runs(runs: Iterable[Run]) -> list[Arm]:
     ]
 
 
-def _shared(run: Run) -> str:
-    own = {key: one for key, one in run.config.to_json().items() if key not in ("seed", "base")}
-    return json.dumps(own, sort_keys=True)
+def _shared(run: Run, runs: Mapping[str, Run]) -> str:
+    """What runs of one arm have in common; what each began with differs in its seed alone."""
+    own = replace(run.config, seed=0, base=without_seed(run.config.base, runs))
+    return json.dumps(own.to_json(), sort_keys=True)
 
 
 def told_apart(arms: Sequence[Arm]) -> list[str]:

@@ -105,17 +105,17 @@ def _told(run: Run, runs: Mapping[str, Run]) -> Row:
     """The settings of a run; what it began with is the same for every seed."""
     own = run.config.to_json()
     own["test_lengths"] = ",".join(map(str, own["test_lengths"]))
-    return own | {"base": _base(run.config.base, runs)}
+    return own | {"base": without_seed(run.config.base, runs)}
 
 
-def _base(name: str, runs: Mapping[str, Run]) -> str:
+def without_seed(name: str, runs: Mapping[str, Run]) -> str:
     """What a run's name is with seed 0; without its seed and id where there is no such run."""
     if name not in runs:
         return re.sub(r"-s\d+-[0-9a-f]{12}$", "", name)
     # What it began with itself was there before it.
     earlier = {other: run for other, run in runs.items() if other != name}
     config = runs[name].config
-    return replace(config, seed=0, base=_base(config.base, earlier)).name
+    return replace(config, seed=0, base=without_seed(config.base, earlier)).name
 
 
 def _numbers(run: Run) -> Iterator[Row]:

@@ -139,6 +139,23 @@ def test_only_what_looks_for_a_rate_is_no_arm(
     assert [[*arm.rows] for arm in arms] == ([[seed]] if kept else [])
 
 
+def test_runs_that_began_with_others_are_arms_of_their_own(ran: tuple[Path, str]) -> None:
+    """And are no more than one where what they began with differs in its seed alone."""
+    runs = [one for one in runs_in(ran[0]) if one.config.seed != RATE_SEED]
+    tuned = [
+        replace(
+            one,
+            path=one.path.with_name(f"tuned-{one.path.name}"),
+            config=replace(one.config, encoding="rotary", train_length=1, base=one.path.name),
+        )
+        for one in runs
+    ]
+    arms = of_runs([*tuned, *runs])
+    assert len(arms) == 8
+    assert [arm.runs for arm in arms] == [2] * 8
+    assert {arm.config.get("base", "").partition("-s")[0] for arm in arms} == {"", "none", "alibi"}
+
+
 def test_a_map_of_two_tasks_asks_which(ran: tuple[Path, str]) -> None:
     arms = of_runs(runs_in(ran[0]))
     other = [type(arm)(arm.config | {"task": "reverse"}, arm.rows, 2, 0) for arm in arms]
