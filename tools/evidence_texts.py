@@ -10,8 +10,10 @@ here and how that differs, and what must come out. `posenc claims run NAME` runs
 them; what is done is kept, and runs that two claims need are made once.
 
 A claim *holds* where the 95% interval of each expectation lies within its bounds, *fails* where one lies outside, and is
-*undecided* otherwise. Intervals are Student's t over seeds, of differences seed by seed. These models are small: a claim
-that fails here fails at this size, with this budget, on this text. `posenc claims run --size large` is for a GPU.
+*undecided* otherwise. Intervals are Student's t over seeds, of differences seed by seed. Those of shares count as well
+that few examples were tested, by Wilson's interval; the tokens of one example count as one, for they may be right or
+wrong together. These models are small: a claim that fails here fails at this size, with this budget, on this text.
+`posenc claims run --size large` is for a GPU.
 
 [By encoding and task](overview.md) has the numbers of all claims side by side, and `posenc advise` answers with those
 that speak to a length and a task of yours. Each claim has a page with its curves, every number and every seed.
@@ -20,7 +22,7 @@ that speak to a length and a task of yours. Each claim has a page with its curve
 
 关于位置编码发表过的说法，做成谁都能运行的对象：每条都写明出处、这里怎样运行、与原文有什么不同，以及必须得到什么结果。`posenc claims run 名称` 运行一条，`posenc claims run --all` 运行全部；已完成的会保留，两条说法共用的运行只做一次。
 
-每项预期的 95% 区间都在界限之内，说法就*成立*；有一项在界限之外，就*不成立*；其余为*未定*。区间是各种子上的 t 区间，差值按种子逐个相减。这里的模型很小：在这里不成立，是指在这个规模、这个预算、这份文本上不成立。`posenc claims run --size large` 供 GPU 使用。
+每项预期的 95% 区间都在界限之内，说法就*成立*；有一项在界限之外，就*不成立*；其余为*未定*。区间是各种子上的 t 区间，差值按种子逐个相减。比例的区间还按 Wilson 区间计入题数不多带来的误差；同一题的词元可能一同答对或答错，只算一个。这里的模型很小：在这里不成立，是指在这个规模、这个预算、这份文本上不成立。`posenc claims run --size large` 供 GPU 使用。
 
 [按编码和任务](overview.md)把全部说法的数字并排列出，`posenc advise` 从中找出与你的长度和任务有关的来回答。每条说法有一页：曲线、全部数字、每个种子。
 """,

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 from posenc.claims.claim import Cell
 from posenc.lab.folder import Run
-from posenc.lab.measured import Values, bounds, number, row_of
-from posenc.lab.statistics import share_error
-from posenc.lab.tasks import has_own_examples
+from posenc.lab.measured import Values, bounds, number, own_error, row_of
 
 
 def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
@@ -17,7 +15,7 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
     give where others did are infinite: without them the survivors would be judged. Runs that have
     not ended are left out.
     """
-    by_seed, lacking, hits, examples, own = {}, [], [], 0, False
+    by_seed, lacking, found, task = {}, [], [], ""
     for run in runs:
         if run.state == "failed":
             by_seed[run.config.seed] = math.inf
@@ -29,14 +27,10 @@ def values(cell: Cell, runs: Sequence[Run], length: int) -> Values | None:
                 lacking.append(run.config.seed)
             continue
         by_seed[run.config.seed] = number(row, cell.metric, length)
-        if cell.metric == "exact":
-            hits.append(row["exact"])
-            examples = row["examples"]
-            own = has_own_examples(run.config.task)
+        found.append(row)
+        task = run.config.task
     if by_seed:
         by_seed |= dict.fromkeys(lacking, math.inf)
     if not by_seed:
         return None
-    return Values(
-        by_seed, share_error(hits, examples, own=own) if hits else 0.0, bounds(cell.metric)
-    )
+    return Values(by_seed, own_error(found, cell.metric, task), bounds(cell.metric))

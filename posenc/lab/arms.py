@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 from posenc.lab.folder import Run
 from posenc.lab.intervals import LEVEL, Interval
-from posenc.lab.measured import Metric, Values, bounds, number, row_of
+from posenc.lab.measured import Metric, Values, bounds, number, own_error, row_of
 from posenc.lab.rates import is_search
-from posenc.lab.statistics import mean, share_error
+from posenc.lab.statistics import mean
 from posenc.lab.table import without_seed
-from posenc.lab.tasks import has_own_examples, task_of
+from posenc.lab.tasks import task_of
 
 Rows = tuple[Mapping[str, Any], ...]
 # By position the tokens of another length are others: no table by length.
@@ -88,11 +88,7 @@ class Arm:
         by_seed = {seed: number(row, metric, length) for seed, row in found.items()}
         if found:
             by_seed |= dict.fromkeys(self._lacking(length) - found.keys(), math.inf)
-        if metric != "exact" or not found:
-            return Values(by_seed, within=bounds(metric))
-        hits = [row["exact"] for row in found.values()]
-        examples, own = next(iter(found.values()))["examples"], has_own_examples(self.task)
-        error = share_error(hits, examples, own=own)
+        error = own_error([*found.values()], metric, self.task)
         return Values(by_seed, error, bounds(metric))
 
     def _lacking(self, length: int) -> set[int]:

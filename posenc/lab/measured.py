@@ -8,7 +8,10 @@ from statistics import fmean
 from typing import Literal
 
 from posenc.lab.intervals import UNBOUNDED
+from posenc.lab.statistics import share_error
+from posenc.lab.tasks import has_own_examples
 
+SHARES = ("exact", "token")
 Metric = Literal["loss", "windows", "position", "exact", "token"]
 """
 loss      of fixed targets, in nats per token (or of the scored places of a made task)
@@ -40,7 +43,20 @@ class Values:
 
 def bounds(metric: Metric) -> tuple[float, float]:
     """Where a number must lie."""
-    return (0.0, 1.0) if metric in ("exact", "token") else UNBOUNDED
+    return (0.0, 1.0) if metric in SHARES else UNBOUNDED
+
+
+def own_error(rows: Sequence[Mapping], metric: Metric, task: str) -> float:
+    """By how much the rows of all seeds, at one length, are off together: 0 but for shares.
+
+    Places of one example may be right or wrong together, so that a share of places tells no more
+    than that of as many examples.
+    """
+    if metric not in SHARES or not rows:
+        return 0.0
+    examples = rows[0]["examples"]
+    hits = [number(row, metric, row["length"]) * examples for row in rows]
+    return share_error(hits, examples, own=has_own_examples(task))
 
 
 def row_of(rows: Sequence[Mapping], metric: Metric, length: int) -> Mapping | None:

@@ -57,7 +57,7 @@ def _combined(of_seeds: float, own_error: float, seeds: int) -> tuple[float, flo
     return math.sqrt(squared), min(1e6, freedom)
 
 
-def share_error(hits: Sequence[int], examples: int, *, own: bool = False) -> float:
+def share_error(hits: Sequence[float], examples: int, *, own: bool = False) -> float:
     """By how much a share is off that S seeds were tested for on so many examples.
 
         (|c - p| + sqrt(p (1 - p) / tries + k / (4 tries)) z / (1 + k)) / z

@@ -250,7 +250,7 @@ def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float],
     arm = found["arms"][cell["arm"]]
     # Results that were kept before arms could be tuned at other lengths do not say it.
     length = cell.get("length", round(cell["times"] * arm["config"]["train_length"]))
-    values, hits, tries = {}, 0, 0
+    values, tries = {}, 0
     for seed, rows in arm["rows"].items():
         for row in rows:
             if cell["metric"] == "position":
@@ -266,12 +266,12 @@ def _raw(found: dict[str, Any], cell: dict[str, Any]) -> tuple[dict[str, float],
                 continue
             if cell["metric"] == "exact":
                 values[seed] = row["exact"] / row["examples"]
-                hits, tries = hits + row["exact"], row["examples"]
             else:
                 values[seed] = row["token" if cell["metric"] == "token" else "loss"]
-    if cell["metric"] != "exact":
+            tries = row.get("examples", 0)
+    if cell["metric"] not in ("exact", "token"):
         return values, 0.0
-    share = hits / (len(values) * tries)
+    share = statistics.fmean(values.values())
     if arm["config"]["task"].startswith("passkey"):
         # Every seed has numbers and texts of its own.
         tries *= len(values)

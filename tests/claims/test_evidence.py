@@ -37,7 +37,7 @@ def rows(seed: int, shares: dict[int, tuple[float, ...]]) -> list[dict[str, Any]
     return [
         {
             "kind": "accuracy", "length": n, "examples": 100, "exact": round(100 * found[seed]),
-            "token": found[seed], "chance": 0.1, "loss": None if found[seed] == 0 else 1.0,
+            "token": found[seed], "chance": 0.1, "loss": found[seed] or None,
         }
         for n, found in shares.items()
     ]  # fmt: skip
@@ -62,7 +62,7 @@ def alibi(*found: dict[str, Any], claim: Claim = MADE) -> Arm:
 
 
 def test_an_interval_is_students_over_seeds() -> None:
-    found = alibi(result()).interval("token", 20)
+    found = alibi(result()).interval("loss", 20)
     low, high = stats.t.interval(0.95, 2, 0.6, 0.1 / 3**0.5)
     assert found is not None
     assert (found.low, found.high) == pytest.approx((low, high))

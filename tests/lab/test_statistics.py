@@ -6,7 +6,7 @@ from scipy import stats
 
 from posenc.claims.claim import Cell, Claim, Expectation
 from posenc.claims.verdict import judge
-from posenc.lab.measured import Values
+from posenc.lab.measured import Values, own_error
 from posenc.lab.statistics import (
     bootstrap,
     holm,
@@ -185,6 +185,22 @@ class TestCoverage:
         covered = np.mean([covers(rng) for _ in range(self.rounds)])
         # It counts what seeds do otherwise twice.
         assert 0.93 < covered <= (0.97 if alike == 1 else 1.0)
+
+    @pytest.mark.parametrize(("together", "most"), [(1.0, 0.97), (0.5, 1.0)])
+    def test_of_shares_of_places(self, together: float, most: float) -> None:
+        """Of 256 examples with 16 places each, which are right together as often as is said."""
+
+        def covers(rng) -> bool:
+            whole, each = rng.random((256, 1)) < 0.8, rng.random((256, 16)) < 0.8
+            share = float(np.where(rng.random((256, 1)) < together, whole, each).mean())
+            # All seeds learned the same function.
+            row = {"kind": "accuracy", "length": 8, "examples": 256, "exact": 0, "token": share}
+            error = own_error([row] * 5, "token", "copy")
+            found = mean([share] * 5, own_error=error)
+            return found.low <= 0.8 <= found.high
+
+        rng = np.random.default_rng(0)
+        assert 0.93 < np.mean([covers(rng) for _ in range(self.rounds)]) <= most
 
     def test_of_outcomes_with_two_modes(self) -> None:
         """Half of the seeds solve it: ten tell so. One of ten does: seven times of ten."""
