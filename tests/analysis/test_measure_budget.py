@@ -110,6 +110,15 @@ def test_every_layer_of_floater_is_trained() -> None:
     assert not any(mask.any() for mask in (card.untrained | card.idle).values())
 
 
+def test_what_is_frozen_is_not_trained() -> None:
+    """FoPE's mixtures are drawn once, and stay."""
+    assert measure.budget(pe.FoPE(16, 8), 8, 16).parameters == 0
+    pope = pe.PoPE(8, 2)
+    trained = measure.budget(pope, 8, 16).parameters
+    assert trained > 0
+    assert measure.budget(pope.requires_grad_(False), 8, 16).parameters == 0
+
+
 def test_lengths_of_a_budget() -> None:
     for trained, length in ((0, 4), (8, 4)):
         with pytest.raises(SettingError, match="1 <= train_length <= length"):

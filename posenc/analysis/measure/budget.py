@@ -122,7 +122,7 @@ def budget(
     return Budget(
         train_length,
         length,
-        sum(parameter.numel() for parameter in encoding.parameters()),
+        sum(p.numel() for p in encoding.parameters() if p.requires_grad),
         train_length - 1,
         distance,
         {name: after[name] & ~mask for name, mask in before.items()},
