@@ -283,7 +283,8 @@ def _print_arms(arms: list["Arm"], language: Language) -> None:
         for length in lengths:
             found = arm.values(metric, length).by_seed.values()
             known = arm.interval(metric, length)
-            mean = number(sum(found) / len(found), 3) if found else "-"
+            lost = say("untested" if arm.lacking(length) else "diverged")
+            mean = number(sum(found) / len(found), 3, lost) if found else "-"
             cells.append(f"{mean} {half_width(known, 3)}" if known else mean)
         mark = "" if arm.learned else " †"
         table.add_row(label + mark, str(arm.train), *cells)

@@ -87,11 +87,11 @@ class Arm:
         found = {seed: row for seed, row in found.items() if row is not None}
         by_seed = {seed: number(row, metric, length) for seed, row in found.items()}
         if found:
-            by_seed |= dict.fromkeys(self._lacking(length) - found.keys(), math.inf)
+            by_seed |= dict.fromkeys(self.lacking(length) - found.keys(), math.inf)
         error = own_error([*found.values()], metric, self.task)
         return Values(by_seed, error, bounds(metric))
 
-    def _lacking(self, length: int) -> set[int]:
+    def lacking(self, length: int) -> set[int]:
         """The seeds that could not give a number there, as where memory ended."""
         return {
             seed

@@ -4,6 +4,7 @@ from posenc.words import Texts
 
 SWEEP: Texts = {
     "trained_on": ("trained on", "训练长度"),
+    "untested": ("not tested", "没有测成"),
     "unlearned": (
         "†: not learned, less than half of the way from chance to all answers is right at the "
         "train length; longer inputs say nothing.",
