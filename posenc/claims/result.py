@@ -37,7 +37,7 @@ def result(
     verdict = judge(claim, measured)
     own = [run for one in runs.values() for run in one]
     by_position = any(cell.metric == "position" for cell in measured)
-    kinds = ("accuracy", "loss", "by_position") if by_position else ("accuracy", "loss")
+    kinds = ("accuracy", "loss", "missing", *(["by_position"] if by_position else []))
     return {
         "version": VERSION,
         "claim": claim.name,

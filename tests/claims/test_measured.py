@@ -43,7 +43,11 @@ def test_a_loss_that_is_no_number_is_not_left_out(tmp_path: Path) -> None:
 
 
 def test_a_result_keeps_what_it_was_judged_by(tmp_path: Path) -> None:
-    found = [read_run(add_run(tmp_path, "alibi", seed, (1.0,) * 4)) for seed in range(2)]
+    all_tested, one_not = (1.0,) * 4, (1.0, None, 1.0, 1.0)
+    found = [
+        read_run(add_run(tmp_path, "alibi", seed, losses, reason="out of memory"))
+        for seed, losses in enumerate((all_tested, one_not))
+    ]
     configs = {"alibi": [run.config for run in found if run is not None]}
     said = ("", "")
 
@@ -55,6 +59,7 @@ def test_a_result_keeps_what_it_was_judged_by(tmp_path: Path) -> None:
         claim = Claim("one", said, "", said, True, arms, expects)
         told = result(claim, "small", configs, tmp_path)
         assert {row["kind"] for row in told["arms"]["alibi"]["rows"]["0"]} == kinds
+        assert {row["kind"] for row in told["arms"]["alibi"]["rows"]["1"]} == {*kinds, "missing"}
         # The last half of the longest windows loses 2 nats, their last tokens 1.
         assert told["outcome"] == ("holds" if metric == "position" else "fails")
 
