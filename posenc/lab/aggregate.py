@@ -150,8 +150,8 @@ def study_of(runs: Sequence[Run]) -> Study | None:
         return None
     by_start = sorted(runs, key=lambda run: str(run.manifest.get("started", "")))
     newest = by_start[-1]
-    setting = _setting(newest)
-    own = [run for run in by_start if _setting(run) == setting]
+    setting = setting_of(newest)
+    own = [run for run in by_start if setting_of(run) == setting]
     # An encoding whose own settings changed is another encoding: its newest settings count.
     current = {run.config.encoding: run.config.settings for run in own}
     own = [run for run in own if run.config.settings == current[run.config.encoding]]
@@ -168,7 +168,8 @@ def study_of(runs: Sequence[Run]) -> Study | None:
     )
 
 
-def _setting(run: Run) -> dict[str, Any]:
+def setting_of(run: Run) -> dict[str, Any]:
+    """What runs that can be compared share."""
     # `settings` is the encoding's own repr: it differs between encodings by nature.
     ours = ("encoding", "settings", "seed")
     return {key: value for key, value in run.config.to_json().items() if key not in ours}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
-from posenc.lab.aggregate import Study
+from posenc.lab.aggregate import Study, setting_of
 from posenc.lab.folder import Run
 from posenc.lab.words.record import VALUES
 from posenc.report.known import known
@@ -132,8 +132,10 @@ def _words(key: str, say: Words) -> str:
 def _foreign_keys(study: Study, say: Words) -> list[str]:
     keys: set[str] = set()
     for run in study.foreign:
-        theirs = run.config.to_json()
-        differing = {key for key, value in study.setting.items() if theirs.get(key) != value}
+        # What is as it always was stands in neither.
+        theirs = setting_of(run)
+        known = theirs.keys() | study.setting.keys()
+        differing = {key for key in known if theirs.get(key) != study.setting.get(key)}
         keys |= {_words(key, say) for key in differing} or {say("own_settings")}
     return sorted(keys)
 

@@ -231,6 +231,14 @@ def test_runs_of_other_settings_are_counted_and_not_compared(tmp_path: Path) -> 
     assert sum(run["compared"] for run in data["runs"]) == 8
 
 
+def test_what_others_alone_have_set_is_named(tmp_path: Path) -> None:
+    """A manifest leaves out what is as it always was."""
+    add_known(tmp_path)
+    add_run(tmp_path, "alibi", 0, (9.0,) * 4, changed={"precision": "bfloat16"}, started="2020")
+    page, _, _ = report(tmp_path)
+    assert "1 run in this folder had other settings (precision)" in page.text
+
+
 def test_an_encoding_that_learned_no_position_is_called_so(tmp_path: Path) -> None:
     for seed in (0, 1):
         for name in ("none", "learned"):

@@ -86,6 +86,16 @@ RECORD: Texts = {
     "key_weight_decay": ("weight decay", "权重衰减"),
     "key_spans": ("spans", "测试段数"),
     "key_version": ("version", "协议版本"),
+    "key_task": ("task", "任务"),
+    "key_data_seed": ("seed of the data", "数据的种子"),
+    "key_positions": ("positions", "位置"),
+    "key_solved": ("solved", "提前结束的比例"),
+    "key_precision": ("precision", "精度"),
+    "key_base": ("weights it began with", "起始权重"),
+    "key_scored": ("scored bytes", "计分字节"),
+    "key_compile": ("compile", "编译"),
+    "key_model": ("model", "模型"),
+    "key_weights": ("weights", "权重"),
 }
 
 # What the lab writes into manifests, and what it is in Chinese.
