@@ -80,7 +80,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         return Clock()
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            clock = Clock(**json.loads(file.metadata()["clock"]))
+            told = json.loads(file.metadata()["clock"])
+            # Of a version that did not count what it read, rows to come would tell too few.
+            clock = Clock(tokens=told.pop("tokens"), **told)
             # The open file is no dict: it cannot be iterated, only asked for its keys.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:

@@ -1,5 +1,6 @@
 """Training: the same text and weights for every encoding, and exact after an interruption."""
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
 import posenc as pe
 from posenc.errors import LabError
 from posenc.lab import model as building
-from posenc.lab.checkpoint import Clock
+from posenc.lab.checkpoint import Clock, save_tensors
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import CHECKPOINT, RESULTS, WEIGHTS, append_row, read_rows
 from posenc.lab.model import build, encoding_parameters
@@ -223,6 +225,20 @@ class TestTrain:
         train(SMALL, TASK, tmp_path)
         assert "its run starts again" in caplog.text
         assert results(tmp_path)[2] == ["train"] * 30 + ["cost"]
+
+    def test_a_checkpoint_that_counted_no_tokens_starts_the_run_again(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with pytest.raises(Stop):
+            train(SMALL, TASK, tmp_path, stopping_after(7))
+        with safetensors.safe_open(tmp_path / CHECKPOINT, framework="pt") as file:
+            told = json.loads(file.metadata()["clock"])
+        del told["tokens"]
+        tensors = safetensors.torch.load_file(tmp_path / CHECKPOINT)
+        save_tensors(tmp_path / CHECKPOINT, tensors, {"clock": json.dumps(told)})
+        train(SMALL, TASK, tmp_path)
+        assert "its run starts again ('tokens')" in caplog.text
+        assert read_rows(tmp_path / RESULTS)[0][-2]["tokens"] == 30 * 4 * 8
 
     def test_a_loss_that_is_not_a_number_ends_the_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
