@@ -1,6 +1,7 @@
 """The model of a run, and its encodings."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -43,6 +44,8 @@ def settings_of(config: RunConfig) -> str:
     # What changes nothing alone may do so beside another.
     if len(refusals) == len(encodings):
         raise SettingError(f"{config.encoding} cannot be compared: {refusals[0]}")
+    if len(encodings) > 1:
+        _check_together(config, task, encodings)
     # A repr with an address would be another run each time; other code is another run.
     shown = re.sub(r" at 0x[0-9a-fA-F]+", "", " + ".join(map(repr, encodings)))
     return shown + files_of(encodings)
@@ -60,9 +63,9 @@ def build(
         return pretrained.build(config, out)
     task = find(config.task) if task is None else task
     torch.manual_seed(config.seed)
-    model = _transformer(config, task, make_encodings(config, task))
+    model = _transformer(config, task.vocabulary, task, make_encodings(config, task))
     torch.manual_seed(config.seed)
-    plain = _transformer(config, task, None).state_dict()
+    plain = _transformer(config, task.vocabulary, task, None).state_dict()
     own = model.state_dict()
     same = {name for name in plain.keys() & own.keys() if plain[name].shape == own[name].shape}
     model.load_state_dict(own | {name: plain[name] for name in same})
@@ -80,9 +83,19 @@ def encoding_parameters(model: nn.Module) -> list[nn.Parameter]:
     return list(found.values())
 
 
-def _transformer(config: RunConfig, task: Task, encodings: list[Encoding] | None) -> Transformer:
+def _check_together(config: RunConfig, task: Task, encodings: list[Encoding]) -> None:
+    """Let one layer read two tokens, and raise what it raises, as of two rotations in one call."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        # The vocabulary of a text may be known only where the text is.
+        small = _transformer(replace(config, depth=1), 2, task, encodings)
+        small(torch.zeros(1, 2, dtype=torch.long))
+
+
+def _transformer(
+    config: RunConfig, vocabulary: int, task: Task, encodings: list[Encoding] | None
+) -> Transformer:
     return Transformer(
-        vocab_size=task.vocabulary,
+        vocab_size=vocabulary,
         dim=config.dim,
         depth=config.depth,
         heads=config.heads,

@@ -270,6 +270,7 @@ def test_a_size_has_as_many_parameters_as_it_is_called(name: str) -> None:
     [
         (["--task", "cpy"], "did you mean 'copy'"),
         (["--encodings", "rotery"], "did you mean 'rotary'"),
+        (["--encodings", "none,rotary + xpos"], "2 rotations in one call"),
         (["--task", "maximum(priorities=1)"], "priorities must be a whole number (int), 2"),
         (
             ["--task", "text(train_bytes=9)", "--train-lengths", "9", "--test-lengths", "9"],
