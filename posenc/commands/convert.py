@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from typer import Argument, Option
 
+from posenc.atomic_files import whole_file
 from posenc.commands.app import AsJson, errors
 from posenc.errors import SettingError, shown
 
@@ -129,6 +130,8 @@ def convert(
 def _configuration(path: Path, out: Path | None, target: str, as_json: bool) -> None:
     from posenc.models.write import write
 
+    if out is not None and (out.exists() or out.is_symlink()):
+        raise SettingError(f"{out} exists already: give a new place")
     written = write(path, target)
     for line in written.lines:
         print(f"{line.verdict}: {line.about}: {line.words.en}", file=sys.stderr)
@@ -143,8 +146,8 @@ def _configuration(path: Path, out: Path | None, target: str, as_json: bool) -> 
     if out is None:
         print(content)
     else:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(content + "\n")
+        with whole_file(out, new=True) as file:
+            file.write(content.encode() + b"\n")
 
 
 def _gguf(written: Any) -> dict[str, Any]:
