@@ -65,10 +65,15 @@ class Words:
         if isinstance(value, tuple | list):
             return _Several(self.listed(value), len(value))
         if isinstance(value, int) and not isinstance(value, bool):
-            return _Several(value, value)
+            return counted(value)
         if isinstance(value, str | PathLike):
             return str(value).replace(" ", KEPT)
         return value
+
+
+def counted(count: int) -> "_Several":
+    """A number that is filled in where a text depends on whether it is one."""
+    return _Several(count, count)
 
 
 class _Several:

@@ -57,6 +57,14 @@ def test_every_fault_is_told_in_both_languages(name: str) -> None:
     in_both_languages(examine(SICK[name][2]))
 
 
+def test_one_layer_and_one_head_are_one() -> None:
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
+    told = "\n".join(lines(examine(LLAMA | sizes, target_length=10**6)))
+    assert "text: 1 layer, " in told
+    assert ", 1 head on 1 of " in told
+    assert " 1 layers" not in told
+
+
 def test_what_layers_do_besides_is_known_in_chinese() -> None:
     """Of every published file; one sentence is of GGUF files, one of Qwen3's files for vLLM."""
     said = {

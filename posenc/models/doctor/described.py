@@ -5,14 +5,15 @@ from collections.abc import Iterator
 
 from posenc.models.doctor.finding import Words
 from posenc.models.spec import EncodingSpec, LayerSpec, ModelSpec, PartSpec
+from posenc.words import counted
 
-_PART = Words("{name}: {layers} layers", "{name}：{layers} 层")
+_PART = Words("{name}: {layers:# layer|# layers}", "{name}：{layers} 层")
 _REACH = Words("{tokens:,} tokens", "{tokens:,} 个词元")
 _ALL = Words("all", "全部")
 _NONE = Words("no attention", "没有注意力")
 _NO_POSITION = Words("no position", "没有位置")
 _HEADS = Words(
-    "{heads} heads on {key_heads} of {head_dim}",
+    "{heads:# head|# heads} on {key_heads} of {head_dim}",
     "{heads} 个头，{key_heads} 个键头，每个 {head_dim} 维",
 )
 _WINDOW = Words("window {window}", "窗口 {window}")
@@ -69,7 +70,7 @@ def described(spec: ModelSpec, chosen: int = 0) -> Iterator[str]:
 
 
 def _part(name: str, part: PartSpec, chosen: int) -> str:
-    words = [_PART[chosen].format(name=name, layers=len(part.layers))]
+    words = [_PART[chosen].format(name=name, layers=counted(len(part.layers)))]
     if part.trained_length is not None:
         words.append(_REACH[chosen].format(tokens=part.trained_length))
     return _COMMA[chosen].join([*words, *(_named(x, chosen) for x in part.embeddings)])
@@ -79,9 +80,8 @@ def _layer(layer: LayerSpec | None, chosen: int) -> str:
     if layer is None:
         return _NONE[chosen]
     words = [_named(spec, chosen) for spec in layer.encodings] or [_NO_POSITION[chosen]]
-    words.append(
-        _HEADS[chosen].format(heads=layer.heads, key_heads=layer.key_heads, head_dim=layer.head_dim)
-    )
+    heads, per_head = counted(layer.heads), layer.head_dim
+    words.append(_HEADS[chosen].format(heads=heads, key_heads=layer.key_heads, head_dim=per_head))
     words += [_WINDOW[chosen].format(window=layer.window)] if layer.window else []
     words += [_CHUNK[chosen].format(chunk=layer.chunk)] if layer.chunk else []
     words += [_SINK[chosen]] if layer.sink_logits else []

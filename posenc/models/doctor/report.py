@@ -9,11 +9,12 @@ from posenc.models.angles import LARGE, Effect
 from posenc.models.doctor import Examination
 from posenc.models.doctor.described import described
 from posenc.models.doctor.finding import Finding, Words
+from posenc.words import counted
 
 Language = Literal["en", "zh"]
 _ANGLE = Words(
     "{distance} tokens apart, angles are off by up to {angle:.3g} rad, and {pairs} of {of} pairs "
-    "by more than {large} rad, in {layers} layers.",
+    "by more than {large} rad, in {layers:# layer|# layers}.",
     "相距 {distance} 个词元时，角度误差最大 {angle:.3g} 弧度，{of} 对中有 {pairs} 对超过 {large} 弧度，涉及 {layers} 层。",
 )
 _GAIN = Words(
@@ -55,7 +56,7 @@ def lines(examination: Examination, language: Language = "en") -> Iterator[str]:
 def _costs(effect: Effect | None) -> Iterator[Words]:
     if effect is None:
         return
-    numbers = {**asdict(effect), "large": LARGE}
+    numbers = {**asdict(effect), "layers": counted(effect.layers), "large": LARGE}
     for words, holds in (
         (_ANGLE, effect.angle > 0),
         (_GAIN, abs(effect.gain - 1) > 1e-9),
