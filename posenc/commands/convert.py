@@ -14,10 +14,24 @@ from typer import Argument, Option
 
 from posenc.atomic_files import whole_file
 from posenc.commands.app import AsJson, errors
+from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError, shown
+from posenc.words import Language, Texts, Words
 
 Layout = Literal["half", "interleaved"]
 Target = Literal["half", "interleaved", "hf4", "hf5", "vllm", "sglang", "gguf", "llama.cpp", "mlx"]
+
+TEXTS: Texts = {
+    "converting": ("converting", "正在转换"),
+    "converted": (
+        "{out}: {changed:# tensor|# tensors} from {source} to {target}, such as {first}",
+        "{out}：{changed} 个张量从 {source} 改为 {target}，如 {first}",
+    ),
+    "line": ("{verdict}: {about}: {words}", "{verdict}：{about}：{words}"),
+    "exact": ("exact", "完全一致"),
+    "approximate": ("approximate", "近似"),
+    "impossible": ("impossible", "做不到"),
+}
 
 
 def convert(
@@ -64,6 +78,7 @@ def convert(
     ] = None,
     columns: Annotated[str | None, Option(help="The same, for those stored (in, out).")] = None,
     as_json: AsJson = False,
+    language: InLanguage = "en",
 ) -> None:
     """Copy weights in the other rotary layout, or write a configuration for another engine.
 
@@ -85,7 +100,7 @@ def convert(
             for name, value in of_weights.items():
                 if value is not None:
                     raise SettingError(f"{name} speaks of weights, and --to {target} of none")
-            _configuration(path, out, target, as_json)
+            _configuration(path, out, target, as_json, sayable(language, sys.stderr))
         return
     with errors():
         if source is None or out is None:
@@ -99,9 +114,15 @@ def convert(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         console = Console(stderr=True)
+        say = Words(sayable(language, sys.stderr), TEXTS)
         # A bar on a terminal, nothing anywhere else.
         with Progress(
-            *(TextColumn("converting"), BarColumn(), DownloadColumn(True), TimeRemainingColumn()),
+            *(
+                TextColumn(say("converting")),
+                BarColumn(),
+                DownloadColumn(True),
+                TimeRemainingColumn(),
+            ),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -123,18 +144,24 @@ def convert(
     if as_json:
         print(json.dumps({"out": str(out), "converted": changed}, indent=2))
     else:
-        first = shown(changed[0])
-        print(f"{out}: {len(changed)} tensors from {source} to {target}, such as {first}")
+        say, first = Words(sayable(language), TEXTS), shown(changed[0])
+        told = {"out": out, "changed": len(changed), "first": first}
+        print(say("converted", **told, source=source, target=target))
 
 
-def _configuration(path: Path, out: Path | None, target: str, as_json: bool) -> None:
+def _configuration(
+    path: Path, out: Path | None, target: str, as_json: bool, language: Language
+) -> None:
     from posenc.models.write import write
 
     if out is not None and (out.exists() or out.is_symlink()):
         raise SettingError(f"{out} exists already: give a new place")
-    written = write(path, target)
+    written, say = write(path, target), Words(language, TEXTS)
     for line in written.lines:
-        print(f"{line.verdict}: {line.about}: {line.words.en}", file=sys.stderr)
+        words = line.words[say.column]
+        print(
+            say("line", verdict=say(line.verdict), about=line.about, words=words), file=sys.stderr
+        )
     if as_json:
         content = json.dumps(dataclasses.asdict(written), indent=2)
     elif written.config is not None:

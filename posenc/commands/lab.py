@@ -198,6 +198,7 @@ def table(
 def show(
     run: Annotated[Path, Argument(help="The folder of one run, in FOLDER/runs.")],
     as_json: AsJson = False,
+    language: InLanguage = "en",
 ) -> None:
     """Show one run: what it was, on what, how far it came, and its numbers."""
     with errors():
@@ -215,10 +216,13 @@ def show(
     if as_json:
         print(json.dumps(told, indent=2))
         return
-    print(f"{told['run']}: {told['state']}")
+    from posenc.lab.words import TEXTS
+
+    say = Words(sayable(language), TEXTS)
+    print(say("run_is", run=told["run"], state=say(told["state"])))
     for key, value in told["config"].items():
         print(f"  {key}: {value}")
-    shown = Table("metric", "length", "value")
+    shown = Table(*map(say, ("metric", "length", "value")))
     for number in told["numbers"]:
         value = number["value"]
         length = "" if number["length"] is None else str(number["length"])

@@ -1,8 +1,12 @@
-"""What `posenc lab run` prints."""
+"""What `posenc lab run` and `lab show` print."""
 
 from posenc.words import Texts
 
 SWEEP: Texts = {
+    "run_is": ("{run}: {state}", "{run}：{state}"),
+    "metric": ("metric", "指标"),
+    "length": ("length", "长度"),
+    "value": ("value", "数值"),
     "trained_on": ("trained on", "训练长度"),
     "untested": ("not tested", "没有测成"),
     "unlearned": (
