@@ -123,6 +123,8 @@ def _arms(claim: Claim, measured: Mapping[str, Arm], say: Words) -> Iterator[str
     for label, arm in measured.items():
         config = arm.config
         size = ", ".join(str(config.get(key, "")) for key in ("depth", "dim", "heads"))
+        # A model that was not made here has sizes of its own.
+        size = code(config["model"]) if config.get("model") else size
         rate = f"{config['learning_rate']:g}" if arm.trained else ""
         steps = str(config.get("steps") if config.get("minutes") is None else "")
         told = named(arm, arm.encoding, say)

@@ -11,9 +11,10 @@ LENGTH: dict[Size, int] = {"small": RunConfig.train_length, "large": 512}
 # What learning rates of made tasks are chosen from: one that suits ALiBi ruins RoPE.
 RATES = (1e-3, 3e-3)
 ON_BYTES: Said = (
-    "Models of 33 thousand parameters, with heads of 8 dimensions, read bytes of Python's standard "
-    "library, 64 at a time; losses are of the same 16 last bytes, with more and more before them.",
-    "模型只有 3.3 万个参数，头 8 维，读 Python 标准库的字节，每次 64 个；"
+    "Models of 33 thousand parameters beside the encoding's, with heads of 8 dimensions, read "
+    "bytes of Python's standard library, 64 at a time; losses are of the same 16 last bytes, with "
+    "more and more before them.",
+    "模型除编码外只有 3.3 万个参数，头 8 维，读 Python 标准库的字节，每次 64 个；"
     "损失取同样的最后 16 个字节，只增加它们前面的文本。",
 )
 

@@ -193,8 +193,8 @@ def told_apart(arms: Sequence[Arm]) -> list[str]:
         differing = [
             f"{key}={arm.config.get(key)}"
             for key in sorted({key for one in alike for key in one.config} - {*NOT_OF_TRAINING})
-            if len({repr(one.config.get(key)) for one in alike}) > 1
-            or (key in ALWAYS and arm.config.get(key))
+            if arm.config.get(key) is not None
+            and (key in ALWAYS or len({repr(one.config.get(key)) for one in alike}) > 1)
         ]
         found.append(", ".join([arm.encoding, *differing]))
     return found

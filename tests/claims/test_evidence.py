@@ -140,4 +140,6 @@ def test_drawn_positions_and_other_peoples_models_are_always_told() -> None:
     config = RunConfig("rotary").to_json() | {"steps": 0}
     drawn = Arm(config | {"positions": "random(64)", "steps": 9}, {}, 0, 0)
     assert told_apart([drawn]) == ["rotary, positions=random(64)"]
+    counted = Arm(config | {"steps": 9}, {}, 0, 0)
+    assert told_apart([counted, drawn]) == ["rotary", "rotary, positions=random(64)"]
     assert told_apart([Arm(config | {"model": "a_model"}, {}, 0, 0)]) == ["rotary, model=a_model"]

@@ -61,6 +61,18 @@ def test_each_seed_and_each_length_is_on_its_page(name: str) -> None:
     assert found["command"] in text
 
 
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_model_that_was_trained_by_others_is_told_by_its_name(name: str) -> None:
+    """Its configuration has the sizes of our own."""
+    found, text = kept(name), page("en", name)
+    assert found is not None
+    for label, arm in found["arms"].items():
+        config = arm["config"]
+        size = "{depth}, {dim}, {heads}".format(**config)
+        size = f"`{config['model']}`" if "model" in config else size
+        assert re.search(rf"^\| {label} \| .* \| {size} \| {config['steps']} ", text, re.MULTILINE)
+
+
 def test_nothing_is_said_beyond_the_train_length_of_what_was_not_learned() -> None:
     marked = [line for line in page("en", "overview").splitlines() if "†" in line and "|" in line]
     assert marked

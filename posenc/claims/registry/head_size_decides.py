@@ -18,8 +18,10 @@ CLAIM = Claim(
     ),
     source="posenc/lab/LOG.md, 2026-11-21; one reason why published figures of RoPE at twice the length lie between 1.07 and 18.9 times",
     differs=(
-        ON_BYTES[0] + " With other bases and lengths it is otherwise: see turned_pairs_decide.",
-        ON_BYTES[1] + "换别的基数和长度就不是这样，见 turned_pairs_decide。",
+        ON_BYTES[0].replace(" of 8 dimensions", " of 8 dimensions or of 16")
+        + " With other bases and lengths it is otherwise: see turned_pairs_decide.",
+        ON_BYTES[1].replace("头 8 维", "头 8 维或 16 维")
+        + "换别的基数和长度就不是这样，见 turned_pairs_decide。",
     ),
     agreed=False,
     arms=arms,
