@@ -18,9 +18,9 @@ DEEPEST = 8
 
 REQUIRED = {
     "train": ("step",),
-    "loss": ("protocol", "length"),
+    "loss": ("protocol", "length", "loss"),
     "missing": ("length",),
-    "accuracy": ("length", "exact", "examples"),
+    "accuracy": ("length", "exact", "examples", "token", "loss"),
     "by_position": ("edges", "loss"),
     "cost": ("seconds",),
     "done": (),
@@ -50,6 +50,8 @@ def parse_row(line: bytes) -> dict[str, Any]:
             raise ValueError(f"{key} is {_short(value)}, and {needed} is needed")
     if row["kind"] == "accuracy" and row["exact"] > row["examples"]:
         raise ValueError(f"exact is {row['exact']}, and there are {row['examples']} examples")
+    if row["kind"] == "by_position" and len(row["edges"]) != len(row["loss"]) + 1:
+        raise ValueError(f"{len(row['loss'])} losses lie between {len(row['edges'])} edges")
     return row
 
 
@@ -76,6 +78,10 @@ def is_number(value: Any) -> bool:
 
 def is_whole(value: Any, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+
+
+def _is_share(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
 
 
 def _losses(value: Any) -> bool:
@@ -111,8 +117,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "edges": (_edges, "a list of numbers"),
     "examples": (lambda value: is_whole(value, 1), "a whole number above 0"),
     "exact": (is_whole, "a whole number"),
-    "token": (is_number, "a number"),
-    "chance": (is_number, "a number"),
+    "token": (_is_share, "a share from 0 to 1"),
+    "chance": (_is_share, "a share from 0 to 1"),
     "parameters": (is_whole, "a whole number"),
     "encoding_parameters": (is_whole, "a whole number"),
     "steps": (is_whole, "a whole number"),

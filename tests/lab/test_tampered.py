@@ -103,14 +103,22 @@ def test_any_change_is_told_or_harmless(folder: Path, change_: tuple[str, int, l
         aside.unlink(missing_ok=True)
 
 
+SHARES = {"kind": "accuracy", "length": 4, "exact": 3, "examples": 4, "token": 0.9, "loss": 1}
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
         ({"kind": "train", "step": "20"}, "step is '20', and a whole number is needed"),
         ({"kind": "train"}, "a row of kind 'train' needs 'step'"),
-        ({"kind": "loss", "protocol": ["targets"], "length": 64}, "protocol is ['targets']"),
-        ({"kind": "loss", "protocol": "targets", "length": 0}, "a whole number above 0"),
+        (
+            {"kind": "loss", "protocol": ["targets"], "length": 64, "loss": 1},
+            "protocol is ['targets']",
+        ),
+        ({"kind": "loss", "protocol": "targets", "length": 0, "loss": 1}, "a whole number above 0"),
+        ({"kind": "loss", "protocol": "targets", "length": 64}, "needs 'loss'"),
         ({"kind": "loss", "protocol": "targets", "length": HUGE}, "a very large number"),
+        ({"kind": "by_position", "edges": [0, 1], "loss": []}, "0 losses lie between 2 edges"),
         ({"kind": "by_position", "edges": ["a"], "loss": [1.0]}, "edges is ['a']"),
         ({"kind": "by_position", "edges": [0, 1], "loss": 1.0}, "loss is 1.0"),
         ({"kind": "done", "seconds": [1]}, "seconds is [1]"),
@@ -124,7 +132,10 @@ def test_any_change_is_told_or_harmless(folder: Path, change_: tuple[str, int, l
             {"kind": "cost", "seconds": 1, "ms_per_step": None},
             "ms_per_step is None, and a number is needed",
         ),
-        ({"kind": "accuracy", "length": 4, "exact": 9, "examples": 4}, "there are 4 examples"),
+        (SHARES | {"exact": 9}, "there are 4 examples"),
+        (SHARES | {"token": 1.5}, "token is 1.5, and a share from 0 to 1 is needed"),
+        (SHARES | {"chance": -1}, "chance is -1, and a share from 0 to 1 is needed"),
+        ({k: v for k, v in SHARES.items() if k != "token"}, "needs 'token'"),
         ({"kind": "new", "deep": [[[[[[[[[1]]]]]]]]]}, "nested too deep"),
         (
             {"kind": "loss", "protocol": "targets", "length": 64, "loss": 1e300},
