@@ -1,10 +1,21 @@
 """The entry point of the `posenc` command; the commands themselves are in `posenc.commands`."""
 
+import codecs
 import errno
+import io
 import os
 import signal
 import sys
 import warnings
+
+# What stands for a sign of numbers and tables where the terminal's letters lack it.
+SIGNS = {
+    "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{DAGGER}": "*",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+}
 
 
 def main() -> None:
@@ -20,6 +31,8 @@ def main() -> None:
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             setattr(sys, name, os.fdopen(nowhere, "w", encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        _write_signs_plainly(sys.stdout)
     try:
         try:
             _run()
@@ -34,6 +47,19 @@ def main() -> None:
         if error.errno != errno.EPIPE:
             print(f"posenc: the output cannot be written: {error.strerror}", file=sys.stderr)
         sys.exit(1)
+
+
+def _write_signs_plainly(stream: io.TextIOWrapper) -> None:
+    """What else the stream cannot write stays an error, so that no data is changed unseen."""
+    usual = codecs.lookup_error(stream.errors or "strict")
+
+    def plain(error: UnicodeError) -> tuple[str | bytes, int]:
+        if isinstance(error, UnicodeEncodeError) and error.object[error.start] in SIGNS:
+            return SIGNS[error.object[error.start]], error.start + 1
+        return usual(error)
+
+    codecs.register_error("posenc", plain)
+    stream.reconfigure(errors="posenc")
 
 
 def _run() -> None:

@@ -63,6 +63,20 @@ class TestMain:
             # What is for one output never goes to the other.
             assert bool(ended.stdout) == (closed == "2>&-" and "no-such" not in command)
 
+    def test_signs_are_written_plainly_where_a_terminal_lacks_them(self) -> None:
+        program = (
+            "import sys; sys.argv = ['posenc', 'list']\n"
+            "import posenc.cli\n"
+            "posenc.cli._run = lambda: print('\u22120.01 \xb10.02 \u2020' + {0!r})\n"
+            "sys.stdout.reconfigure(encoding='ascii')\n"
+            "posenc.cli.main()"
+        )
+        assert python(program.format("")).stdout == "-0.01 +-0.02 *\n"
+        # What is no sign is never changed.
+        ended = python(program.format("\N{GREEK SMALL LETTER ALPHA}"))
+        assert (ended.stdout, ended.returncode) == ("", 1)
+        assert "UnicodeEncodeError" in ended.stderr
+
     def test_help_waits_for_neither_torch_nor_typer(self) -> None:
         ended = python(
             "import sys; sys.argv = ['posenc', '--help']\n"
