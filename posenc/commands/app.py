@@ -3,15 +3,19 @@
 import contextlib
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from posenc.command_list import ABOUT, COMMANDS
 from posenc.errors import PosencError, installing
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # Wherever this version of typer has it from.
 UsageError: Any = typer.BadParameter.__base__
@@ -85,6 +89,21 @@ app = typer.Typer(
 def _group() -> None:
     # Without it, an app whose commands come later is none.
     pass
+
+
+def print_table(table: "Table") -> None:
+    """Print every letter of its cells: as wide as they are, and folded where a terminal ends."""
+    from rich.console import Console
+
+    console = Console()
+    for column in table.columns:
+        # Otherwise numbers lose their last digits.
+        column.overflow = "fold"
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # No table is measured wider than the console.
+        console.width = 10_000
+        console.width = console.measure(table).maximum
+    console.print(table, markup=False)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

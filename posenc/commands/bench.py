@@ -5,12 +5,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
 from rich.table import Table
 from typer import Option
 
 from posenc.bench.case import Options
-from posenc.commands.app import AsJson, errors
+from posenc.commands.app import AsJson, errors, print_table
 
 if TYPE_CHECKING:
     from posenc.bench.result import Result
@@ -136,4 +135,4 @@ def _print_figures(table: list["Line"]) -> None:
             if beside and beside.peer
             else "-",
         )
-    Console(width=None if sys.stdout.isatty() else 160).print(shown, markup=False)
+    print_table(shown)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from posenc.atomic_files import write_json
-from posenc.commands.app import AsJson, errors
+from posenc.commands.app import AsJson, errors, print_table
 from posenc.commands.language import InLanguage, sayable
 from posenc.commands.settings import strangers
 from posenc.errors import SettingError
@@ -137,7 +136,7 @@ def _print_checks(results: list["Result"], failed: list["Result"], say: Words) -
     for encoding in dict.fromkeys(result.encoding for result in results):
         of = [result.status for result in results if result.encoding == encoding]
         table.add_row(encoding, *(str(of.count(status)) for status in statuses))
-    Console().print(table, markup=False)
+    print_table(table)
     for result in failed:
         told = say("fails", name=result.encoding, check=result.check)
         print(f"{told}\n    {result.detail}")
@@ -153,7 +152,7 @@ def _print_agreements(agreements: list["Agreement"], apart: list["Agreement"], s
     for each in agreements:
         errors = ("-" if e is None else f"{e:.1e}" for e in (each.forward, each.gradient))
         table.add_row(each.encoding, each.oracle, str(each.cases), *errors, say(each.status))
-    Console().print(table, markup=False)
+    print_table(table)
     for each in agreements:
         if each.cap and each not in apart:
             allowed = {"forward": each.allowed_forward, "gradient": each.allowed_gradient}

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer import Argument, Option
 
-from posenc.commands.app import PLAIN, AsJson, errors
+from posenc.commands.app import PLAIN, AsJson, errors, print_table
 from posenc.commands.engine import (
     AtAddress,
     CpusPerRun,
@@ -55,7 +54,7 @@ def list_(as_json: AsJson = False, language: InLanguage = "en") -> None:
     for name, claim in claims().items():
         outcome = (found[name] or {}).get("outcome", "not_run")
         table.add_row(name, say(outcome), claim.says[say.column], claim.source)
-    Console().print(table)
+    print_table(table)
 
 
 @app.command()

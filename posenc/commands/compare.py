@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer import Option
 
-from posenc.commands.app import errors
+from posenc.commands.app import errors, print_table
 from posenc.commands.engine import (
     AtAddress,
     CpusPerRun,
@@ -139,7 +138,7 @@ def _print_report(outcome: "Outcome", language: Language) -> None:
     for name, encoding in report["encodings"].items():
         table.add_row(name, *(_mean(encoding["loss"]["targets"].get(n)) for n in lengths))
     if report["encodings"]:
-        Console().print(table)
+        print_table(table)
     english = [report["headline"], *report["verdict"]]
     for sentence in english if language == "en" else outcome.said:
         print(sentence)

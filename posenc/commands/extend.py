@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer import Argument, Option
 
-from posenc.commands.app import errors
+from posenc.commands.app import errors, print_table
 from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import LabError, SettingError, installing
@@ -230,7 +229,7 @@ def _print_report(report: dict[str, Any], say: Words) -> None:
     base = report["sliding"]["targets"]
     if base:
         table.add_row(say("sliding_window"), *(_loss(base.get(str(n))) for n in lengths), "-", "-")
-    Console().print(table)
+    print_table(table)
     for name, method in report["methods"].items():
         course = method.get("tuning")
         if course:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from typer import Argument, Option
 
-from posenc.commands.app import errors
+from posenc.commands.app import errors, print_table
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import SettingError
 from posenc.words import Words
@@ -88,4 +88,4 @@ def _print_layers(data: Mapping[str, Any], say: Words) -> None:
     for layer in data["layers"]:
         cells = (shown(measure, measure.mean([layer])) for measure in measures)
         table.add_row(str(layer["layer"]), *cells)
-    Console().print(table)
+    print_table(table)

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer import Argument, Option
 
 from posenc.atomic_files import replace_file
-from posenc.commands.app import PLAIN, AsJson, errors
+from posenc.commands.app import PLAIN, AsJson, errors, print_table
 from posenc.commands.engine import AtAddress, CpusPerRun, GpusPerRun, OnEngine, chosen_engine
 from posenc.commands.language import InLanguage, sayable
 from posenc.errors import LabError, SettingError, UnknownNameError
@@ -227,7 +226,7 @@ def show(
         value = number["value"]
         length = "" if number["length"] is None else str(number["length"])
         shown.add_row(number["metric"], length, "-" if value is None else f"{value:.4g}")
-    Console().print(shown)
+    print_table(shown)
     if "failed" in told["last"]:
         print(told["last"]["failed"].get("error", ""))
 
@@ -292,7 +291,7 @@ def _print_arms(arms: list["Arm"], language: Language) -> None:
             cells.append(f"{mean} {half_width(known, 3)}" if known else mean)
         mark = "" if arm.learned else " †"
         table.add_row(label + mark, str(arm.train), *cells)
-    Console().print(table)
+    print_table(table)
     if not all(arm.learned for arm in arms):
         print(say("unlearned"))
     failed = sum(arm.failed for arm in arms)

@@ -1,7 +1,6 @@
 """`posenc lab run` and `lab map`: any task at several train lengths, as numbers and colours."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from posenc.commands import app
 from posenc.errors import LabError
 from posenc.lab.arms import of_runs
 from posenc.lab.config import RunConfig
-from posenc.lab.folder import RESULTS, read_rows
 from posenc.lab.heat_map import heat_map
 from posenc.lab.model import settings_of
 from posenc.lab.rates import RATE_SEED
@@ -141,23 +139,6 @@ def test_only_what_looks_for_a_rate_is_no_arm(
     assert [[*arm.rows] for arm in arms] == ([[seed]] if kept else [])
 
 
-def test_runs_that_began_with_others_are_arms_of_their_own(ran: tuple[Path, str]) -> None:
-    """And are no more than one where what they began with differs in its seed alone."""
-    runs = [one for one in runs_in(ran[0]) if one.config.seed != RATE_SEED]
-    tuned = [
-        replace(
-            one,
-            path=one.path.with_name(f"tuned-{one.path.name}"),
-            config=replace(one.config, encoding="rotary", train_length=1, base=one.path.name),
-        )
-        for one in runs
-    ]
-    arms = of_runs([*tuned, *runs])
-    assert len(arms) == 8
-    assert [arm.runs for arm in arms] == [2] * 8
-    assert {arm.config.get("base", "").partition("-s")[0] for arm in arms} == {"", "none", "alibi"}
-
-
 def test_a_map_of_two_tasks_asks_which(ran: tuple[Path, str]) -> None:
     arms = of_runs(runs_in(ran[0]))
     other = [type(arm)(arm.config | {"task": "reverse"}, arm.rows, 2, 0) for arm in arms]
@@ -207,25 +188,6 @@ def test_a_seed_that_could_not_be_tested_is_not_left_out(ran: tuple[Path, str]) 
     assert short.values("exact", 2) == arm.values("exact", 2)
     none = replace(arm, rows={1: lacking[1]})
     assert 4 not in none.lengths("exact")
-
-
-@pytest.mark.parametrize(("language", "said"), [("en", "not tested"), ("zh", "没有测成")])
-def test_a_length_that_a_seed_was_not_tested_at_is_told_so(
-    ran: tuple[Path, str], tmp_path: Path, language: str, said: str
-) -> None:
-    shutil.copytree(ran[0], tmp_path, dirs_exist_ok=True)
-    (folder,) = (
-        one.path
-        for one in runs_in(tmp_path)
-        if (one.config.encoding, one.config.train_length, one.config.seed) == ("none", 2, 1)
-    )
-    rows, _ = read_rows(folder / RESULTS)
-    gone = {"kind": "missing", "length": 4, "reason": "RuntimeError: out of memory"}
-    rows = [gone if row.get("length") == 4 else row for row in rows]
-    (folder / RESULTS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ended = run(tmp_path, "--language", language)
-    assert said in ended.stdout
-    assert "diverged" not in ended.stdout
 
 
 def test_a_text_that_is_too_short_is_refused_before_any_run(tmp_path: Path) -> None:
