@@ -12,7 +12,7 @@ from punctuate import punctuate
 from posenc.claims import Claim, claims
 from posenc.claims.evidence import arms
 from posenc.claims.kept import kept
-from posenc.claims.sentences import expected
+from posenc.claims.sentences import all_expected
 from posenc.claims.words import TEXTS
 from posenc.lab.arms import METRICS, Arm
 from posenc.lab.intervals import LEVEL
@@ -74,7 +74,7 @@ def _verdict(claim: Claim, found: Found, say: Words) -> Iterator[str]:
     outcome = say(found["outcome"])
     told = say("verdict_undecided") if undecided else say("verdict_is", outcome=outcome)
     yield say("space").join((told, say("agreed_on" if claim.agreed else "not_agreed"))) + "\n"
-    yield from (f"- {expected(one, say)}" for one in found["expectations"])
+    yield from (f"- {line}" for line in all_expected(found, say))
 
 
 def _numbers(claim: Claim, measured: Mapping[str, Arm], say: Words) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy import stats
 
+from posenc.lab.intervals import LEVEL
 from posenc.lab.statistics import holm, seeds_needed, standard_error
 
 Kept = Mapping[str, Any]
@@ -23,18 +24,22 @@ def together(results: Mapping[str, Kept]) -> dict[str, float]:
     return dict(zip(found, holm(list(found.values())), strict=True))
 
 
-def would_decide(one: Kept) -> int | None:
+def would_decide(one: Kept, expectations: int = 1) -> int | None:
     """With how many seeds an undecided expectation is decided in four of five cases.
 
-    That is if the true value is the mean that came out. None where no interval was found, and for
-    more than a thousand.
+    That is if the true value is the mean that came out; a claim fails by the stricter level that
+    its number of expectations asks for. None where no interval was found, and for more than a
+    thousand.
     """
     if one["interval"] is None:
         return None
     drawn, own = _drawn(one)
     mean = one["interval"]["mean"]
     gap = min(abs(mean - bound) for bound in (one["above"], one["below"]) if bound is not None)
-    return seeds_needed(gap, stdev(drawn), own_error=own)
+    above = -math.inf if one["above"] is None else one["above"]
+    below = math.inf if one["below"] is None else one["below"]
+    level = LEVEL if above < mean < below else 1 - (1 - LEVEL) / expectations
+    return seeds_needed(gap, stdev(drawn), own_error=own, level=level)
 
 
 def _p(result: Kept) -> float:

@@ -24,7 +24,7 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     if found is None:
         command = f"posenc claims run {claim.name}"
         return [*lines, say("none_yet"), say("command_line", command=command)]
-    lines += [f"  {expected(one, say)}" for one in found["expectations"]]
+    lines += [f"  {line}" for line in all_expected(found, say)]
     arms = found["arms"].values()
     counts = {key: sum(arm[key] for arm in arms) for key in ("runs", "done", "failed")}
     lines.append(say("seeds", seconds=found["seconds"], **counts))
@@ -34,8 +34,13 @@ def told(claim: Claim, found: Mapping[str, Any] | None, say: Words) -> list[str]
     return [*lines, say("command_line", command=found["command"])]
 
 
-def expected(one: Mapping[str, Any], say: Words) -> str:
-    """One expectation, what came out, and where that is undecided, what would decide it."""
+def all_expected(found: Mapping[str, Any], say: Words) -> list[str]:
+    """Each expectation, what came out, and where that is undecided, what would decide it."""
+    every = found["expectations"]
+    return [_expected(one, len(every), say) for one in every]
+
+
+def _expected(one: Mapping[str, Any], expectations: int, say: Words) -> str:
     what = cell(one["of"], say)
     if one["minus"] is not None:
         what = say("minus", of=what, minus=cell(one["minus"], say))
@@ -50,7 +55,7 @@ def expected(one: Mapping[str, Any], say: Words) -> str:
     told = say("expected", outcome=outcome, what=what, bounds=bounds, found=say("interval", **ends))
     if one["outcome"] != "undecided":
         return told
-    seeds = would_decide(one)
+    seeds = would_decide(one, expectations)
     more = say("would_decide", seeds=seeds) if seeds else say("would_not_decide")
     return say("semicolon").join((told, more))
 
@@ -76,8 +81,7 @@ def summed_up(
         yield ""
         yield say("heading", name=name, outcome=say(one["outcome"]))
         yield claims[name].says[say.column]
-        for expectation in one["expectations"]:
-            yield f"  {expected(expectation, say)}"
+        yield from (f"  {line}" for line in all_expected(one, say))
 
 
 def read_together(found: Mapping[str, Mapping[str, Any]], say: Words) -> Iterator[str]:

@@ -149,13 +149,19 @@ def shown_gap(
     return noncentrality(freedom, level, power) * error
 
 
-def seeds_needed(gap: float, spread: float, most: int = 1000, own_error: float = 0.0) -> int | None:
+def seeds_needed(
+    gap: float,
+    spread: float,
+    most: int = 1000,
+    own_error: float = 0.0,
+    level: float = LEVEL,
+) -> int | None:
     """How many seeds would show a difference of this size; None for more than `most`."""
     if gap == 0:
         return None
 
     def shown(seeds: int) -> bool:
-        return shown_gap(spread, seeds, own_error=own_error) <= abs(gap)
+        return shown_gap(spread, seeds, level, own_error=own_error) <= abs(gap)
 
     low, high = 2, most
     if not shown(high):

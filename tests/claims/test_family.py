@@ -99,3 +99,21 @@ def test_so_many_seeds_would_decide_it(tmp_path: Path) -> None:
     assert f"{seeds} seeds would decide it" in "\n".join(told(claim, found, SAY))
     (exact,) = judged(tmp_path, bound(above=1.1), values=VALUES)["expectations"]
     assert would_decide(exact) is None
+
+
+def test_a_claim_of_several_fails_by_more_seeds(tmp_path: Path) -> None:
+    """Outside its bound, at 1 - 5% / how many expectations there are."""
+    bounds = (bound(above=1.12), bound(above=0.5))
+    first, _ = judged(tmp_path, *bounds, values=VALUES)["expectations"]
+    assert first["outcome"] == "undecided"
+    seeds, fewer = would_decide(first, 2), would_decide(first)
+    assert seeds is not None
+    assert fewer is not None
+    assert seeds > fewer
+    rng, spread = np.random.default_rng(0), float(np.std(VALUES, ddof=1))
+    drawn = rng.normal(1.1, spread, (2000, seeds))
+    decided = stats.ttest_1samp(drawn, 1.12, axis=1).confidence_interval(0.975).high < 1.12
+    assert decided.mean() == pytest.approx(0.8, abs=0.03)
+    # Within its bound, holding asks for 95%.
+    (_, inside) = judged(tmp_path, *bounds, values=VALUES)["expectations"]
+    assert would_decide(inside, 2) == would_decide(inside)
