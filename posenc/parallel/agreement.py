@@ -1,6 +1,6 @@
 """Whether all ranks were given the same: where not, they wait for each other, or are wrong."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import torch
@@ -28,12 +28,14 @@ def check_agreed(
     """Raise an error on every rank where one was given what others were not.
 
     ShapeError for tensors, PositionsError for positions, the plan and encodings. It is asked once
-    of `Sharded`, for a GPU is waited for, and not in graphs, which read no values.
+    of positions, for a GPU is waited for, and not in graphs, which read no values.
     """
     if comm.size == 1 or not reading_values() or captured(qkv):
         return
-    asked: set[Any] = vars(sharded).setdefault("_agreed", set())
-    if comm.group in asked:
+    asked: set[tuple[str, str]] = vars(sharded.whole).setdefault("_agreed", set())
+    # In words, for positions are copied and pickled, and groups are not.
+    here = getattr(comm.group, "group_name", ""), _plan(sharded)
+    if here in asked:
         return
     told, device = _told(sharded, qkv, encoding, context), qkv[0].device
     numbers = torch.tensor([x for part in told.values() for x in part], device=device)
@@ -56,7 +58,7 @@ def check_agreed(
                 f"ranks {comm.rank} and {other} of {comm.size} differ in {name}{shown}: "
                 "give each its part of the same tensors, and all the same positions and encoding"
             )
-    asked.add(comm.group)
+    asked.add(here)
 
 
 def _told(
@@ -68,7 +70,6 @@ def _told(
     """What ranks have in common, each in as many numbers on every rank."""
     shapes = [[*x.shape[:4], *[0] * (4 - x.ndim)] for x in qkv]
     parts = [] if isinstance(encoding, Lowered) else flatten(encoding)
-    plan = sharded.plan if isinstance(sharded.plan, str) else type(sharded.plan).__name__
     of_layer = (None, None) if context is None else (context.x, context.payload)
     return {
         **{f"{name}.shape": shape for name, shape in zip("qkv", shapes, strict=True)},
@@ -76,8 +77,12 @@ def _told(
         "requires_grad": [int(torch.is_grad_enabled() and x.requires_grad) for x in qkv],
         "context": [int(x is None) for x in of_layer],
         "encoding": [_of_text(str([type(part).__name__ for part in parts]))],
-        "plan": [_of_text(plan)],
+        "plan": [_of_text(_plan(sharded))],
     }
+
+
+def _plan(sharded: Sharded) -> str:
+    return sharded.plan if isinstance(sharded.plan, str) else type(sharded.plan).__name__
 
 
 def _of_positions(sharded: Sharded) -> Tensor:

@@ -79,7 +79,7 @@ def ring_attend(
     ranks, as for any data that is split.
 
     Ranks that were given other shapes, dtypes, positions, plans or encodings are told so on every
-    rank, the first time that Sharded, or Positions, are used.
+    rank, the first time that positions are used: a GPU is waited for then.
 
     Raises UnsupportedError for CoPE, whose counts go over the keys of all ranks, for payloads that
     do not add up (PaTH, SelectiveRotary's convolution), and for numbers that are given for pairs

@@ -1,5 +1,6 @@
 """Ranks that are given different things say so, all of them, where they would wait or be wrong."""
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,19 +77,21 @@ def test_ranks_that_agree_are_not_told(pair: Pair, way: str) -> None:
     assert pair(told, way, "") == ["", ""]
 
 
-def exchanges() -> tuple[int, str]:
-    """How often ranks are asked in two layers of one Sharded, and what one that is in no group is
-    told."""
+def exchanges(shared: bool) -> tuple[int, str]:
+    """How often ranks are asked in two layers with the same positions, and what one that is in no
+    group is told."""
     asked, exchange = [], dist.all_to_all_single
-    sharded = pe.Sharded(Positions.build(16, causal=True), 2, "zigzag")
+    whole = Positions.build(16, causal=True)
+    positions = pe.Sharded(whole, 2, "zigzag") if shared else whole
     mesh = init_device_mesh("cpu", (2,))
     q, k, v = torch.randn(3, 1, 2, 8, 8).unbind()
     dist.all_to_all_single = lambda *x, **y: asked.append(1) or exchange(*x, **y)
     try:
         for _ in range(2):
-            pe.ring_attend(q, k, v, pe.Rotary(8), positions=sharded, group=mesh)
+            pe.ring_attend(q, k, v, pe.Rotary(8), positions=positions, group=mesh)
     finally:
         dist.all_to_all_single = exchange
+    copy.deepcopy(positions)
     alone, said = dist.new_group([0]), ""
     try:
         pe.ring_attend(q, k, v, pe.Rotary(8), positions=Positions.build(8), group=alone)
@@ -97,8 +100,9 @@ def exchanges() -> tuple[int, str]:
     return len(asked), said
 
 
-def test_they_are_asked_once_of_all_layers(pair: Pair) -> None:
-    (first, said), (second, said_there) = pair(exchanges)
+@pytest.mark.parametrize("shared", [True, False])
+def test_they_are_asked_once_of_all_layers(pair: Pair, shared: bool) -> None:
+    (first, said), (second, said_there) = pair(exchanges, shared)
     assert first == second == 1
     assert not said
     assert "rank 1 of all processes is no rank of this group" in said_there
