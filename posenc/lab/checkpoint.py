@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.atomic_files import replace_file
-from posenc.errors import LabError
+from posenc.errors import LabError, shown
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import log
 
@@ -29,6 +29,18 @@ class Clock:
     loss_sum: float = 0.0  # since the last row
     loss_count: int = 0
     solved: int | None = None  # the step at which the task was found solved
+
+    @classmethod
+    def read(cls, text: str) -> "Clock":
+        """What was written as JSON.
+
+        Raises ValueError for anything else, as of a version that did not count tokens: rows to come
+        would tell too few.
+        """
+        told = json.loads(text)
+        if not isinstance(told, dict) or told.keys() != vars(cls()).keys():
+            raise ValueError(f"its clock tells of {shown(told)}, and not as this version writes it")
+        return cls(**told)
 
     def used(self, config: RunConfig) -> float:
         """The fraction of the budget that is used up."""
@@ -80,9 +92,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         return Clock()
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            told = json.loads(file.metadata()["clock"])
-            # Of a version that did not count what it read, rows to come would tell too few.
-            clock = Clock(tokens=told.pop("tokens"), **told)
+            clock = Clock.read(file.metadata()["clock"])
             # The open file is no dict: it cannot be iterated, only asked for its keys.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:

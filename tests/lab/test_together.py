@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from posenc.errors import LabError, SettingError
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import RESULTS
 from posenc.lab.model import build
+from posenc.lab.train import resharding
 from posenc.lab.train.given import How
 from posenc.lab.train.resharding import FOLDER
 from posenc.lab.train.sharding import recompute
@@ -157,6 +159,15 @@ class TestCheckpoints:
         (share,) = (tmp_path / FOLDER / "000000006").glob("*.distcp")
         share.write_bytes(b"")
         with pytest.raises(LabError, match="000000006 cannot be gone on from"):
+            trained(SMALL, tmp_path, FSDP)
+
+    def test_one_of_a_version_that_counted_no_tokens_is_an_error(
+        self, one: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(resharding, "json", SimpleNamespace(dumps=lambda _: '{"step": 6}'))
+            trained(SMALL, tmp_path, FSDP, 6)
+        with pytest.raises(LabError, match=r"its clock tells of \{'step': 6\}"):
             trained(SMALL, tmp_path, FSDP)
 
 

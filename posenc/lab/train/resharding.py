@@ -64,9 +64,11 @@ def load(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, first
     state = _state(model, optimizer) | {"clock": ""}
     try:
         dcp.load(state, checkpoint_id=latest)
-    except CheckpointException as error:
+        clock = Clock.read(state["clock"])
+    except (CheckpointException, ValueError) as error:
+        cause = _cause(error) if isinstance(error, CheckpointException) else error
         raise LabError(
-            f"{latest} cannot be gone on from ({_cause(error)}): remove it, and the run goes on "
+            f"{latest} cannot be gone on from ({cause}): remove it, and the run goes on "
             "from the one before, or begins again"
         ) from None
     set_state_dict(
@@ -76,7 +78,7 @@ def load(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, first
         optim_state_dict=state["optimizer"],
         options=OPTIONS,
     )
-    return Clock(**json.loads(state["clock"]))
+    return clock
 
 
 def forget(folder: Path) -> None:

@@ -11,6 +11,7 @@ from torch import nn
 from posenc.models.attach.body import Place
 from posenc.models.attach.registration import register
 from posenc.models.spec import ModelSpec
+from posenc.words import counted
 
 
 @dataclass(eq=False)
@@ -24,7 +25,8 @@ class Attachment:
     def __str__(self) -> str:
         lines = [f"posenc under {self.spec.model_type}:"]
         for route in dict.fromkeys(self.routes):
-            lines.append(f"  {self.routes.count(route)} layers: {route}")
+            count = counted(self.routes.count(route))
+            lines.append(f"  {count:# layer|# layers}: {route}")
         return "\n".join(lines)
 
     def replace(self, place: Place, module: nn.Module) -> None:

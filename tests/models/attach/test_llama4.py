@@ -125,7 +125,7 @@ def test_chunks_are_a_rule() -> None:
 def test_its_temperature_is_told_and_acts_once() -> None:
     _, ours = SCOUT.pair()
     own = Temperature("llama4", 5, strength=0.7)
-    assert f"1 layers: {own!r} in the model's code" in str(ours._posenc)
+    assert f"1 layer: {own!r} in the model's code" in str(ours._posenc)
     assert repr(own) in repr(pe.layers(ours.config))
     attached = pe.attach(ours, pe.layers(ours.config))
     assert f"{own!r} in the model's code" in attached.routes[2]
