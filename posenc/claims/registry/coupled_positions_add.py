@@ -23,8 +23,8 @@ CLAIM = Claim(
     ),
     source="Cho et al. 2024 (position coupling), arXiv:2405.20671; HanseulJo/position-coupling (30 digits in training, 200 in tests)",
     differs=(
-        "Models of 0.1 million parameters with RoPE add numbers of up to 6 binary digits, and then of 7; the source has decimal digits and added positions. Longer means that one sum in five is right.",
-        "0.1 百万参数的 RoPE 模型加至多 6 位的二进制数，再加 7 位的；出处用十进制和相加的位置。“能”指五次答对一次。",
+        "Models of 0.1 million parameters with RoPE add numbers of up to 6 binary digits, and then of 7; the source has decimal digits and added positions. Adding longer numbers means that one sum in five is right, and not adding them that of ten sums at least one more is wrong.",
+        "0.1 百万参数的 RoPE 模型加至多 6 位的二进制数，再加 7 位的；出处用十进制和相加的位置。“能”指五次答对一次，“不能”指十次至少多错一次。",
     ),
     agreed=True,
     arms=arms,

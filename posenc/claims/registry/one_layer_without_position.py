@@ -25,8 +25,8 @@ CLAIM = Claim(
     ),
     source="Barbero et al. 2024 (p-RoPE), arXiv:2410.06205, proposition 5.2",
     differs=(
-        "One layer with one head of 32 dimensions is asked for the last of 16 letters, which come again and again.",
-        "一层、一个 32 维的头，要说出 16 个字母中的最后一个；字母反复出现。",
+        "One layer with one head of 32 dimensions is asked for the last of 16 letters, which come again and again. Cannot means that less than half of the answers are right; a guess is right once in 16.",
+        "一层、一个 32 维的头，要说出 16 个字母中的最后一个；字母反复出现。“说不出”指答对不到一半；瞎猜 16 次能对一次。",
     ),
     agreed=True,
     arms=arms,
