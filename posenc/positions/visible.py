@@ -26,14 +26,19 @@ def visible(self: "Positions", rules: Sequence[MaskRule] = ()) -> Tensor | None:
     sinks = [rule.count for rule in rules if isinstance(rule, Sink) and rule.count]
     prefixes = [rule.count for rule in rules if isinstance(rule, Prefix) and rule.count]
     chunks = [rule.width for rule in rules if isinstance(rule, Chunk)]
+
+    def first(count: int) -> Tensor:
+        """The keys of an order below this, (1|b, 1, 1, tk)."""
+        return self.orders()[1].view(-1, 1, 1, self.k_len) < count
+
     parts: list[Tensor] = []
     if self.causal and not (self.in_order and self.q_len == 1):
         past = self.order_distance() <= 0
-        parts.append(past | _first(self, max(prefixes)) if prefixes else past)
+        parts.append(past | first(max(prefixes)) if prefixes else past)
     if windows:
         step = self.order_distance()
         near = step.abs() < min(windows)
-        parts.append(near | _first(self, max(sinks)) if sinks else near)
+        parts.append(near | first(max(sinks)) if sinks else near)
     for width in chunks:
         q, k = self.ordered().orders()
         parts.append(pairs(k // width, q // width) == 0)
@@ -47,11 +52,6 @@ def visible(self: "Positions", rules: Sequence[MaskRule] = ()) -> Tensor | None:
     for part in parts[1:]:
         seen = seen & part
     return seen
-
-
-def _first(positions: "Positions", count: int) -> Tensor:
-    """Which keys have an order below this, (1|b, 1, 1, tk)."""
-    return positions.orders()[1].view(-1, 1, 1, positions.k_len) < count
 
 
 def pairs(k: Tensor, q: Tensor) -> Tensor:

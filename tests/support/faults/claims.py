@@ -141,7 +141,7 @@ CLAIMS = [
         "orders below zero seen by all",
         "posenc.positions.positions:Positions.visible",
         "past = self.order_distance() <= 0",
-        "past = self.order_distance() * (k_order >= 0) <= 0",
+        "past = self.order_distance() * ~first(0) <= 0",
         rope,
         "check_negative_orders",
         alone=True,
@@ -217,7 +217,7 @@ CLAIMS = [
     Fault(
         "a prefix ignored",
         "posenc.positions:Positions.visible",
-        "past | (k_order < max(prefixes)) if prefixes else past",
+        "past | first(max(prefixes)) if prefixes else past",
         "past",
         alibi,
         "check_masks",

@@ -24,8 +24,8 @@ FAULTS = [
     Fault(
         "sinks by buffer index",
         "posenc.positions.positions:Positions.visible",
-        "k_order = self.orders()[1]",
-        "k_order = self.keys.position.new_tensor(range(self.k_len))",
+        "self.orders()[1].view(",
+        "self.keys.position.new_tensor(range(self.k_len)).view(",
         rope,
         "check_masks",
     ),
