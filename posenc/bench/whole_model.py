@@ -11,6 +11,7 @@ import posenc as pe
 from posenc.bench.attention_encodings import pairs
 from posenc.bench.attention_products import square_products
 from posenc.bench.case import Call, Case, Goal
+from posenc.models.cache_names import given_cache
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
 BARE = "no rotation and no attention"
@@ -166,13 +167,14 @@ def decode(make: Any) -> Any:
         model = make(inputs.setting)
         with torch.no_grad():
             cache = model(inputs.tokens, use_cache=True, logits_to_keep=1).past_key_values
+        known = given_cache(model, cache)
 
         @torch.no_grad()
         def call() -> Tensor:
             logits = torch.empty(0)
             for step in range(STEPS):
                 token = inputs.tokens[:, step : step + 1]
-                logits = model(token, past_key_values=cache, use_cache=True).logits
+                logits = model(token, **known, use_cache=True).logits
             cache.crop(-STEPS)
             return logits
 

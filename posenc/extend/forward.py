@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.models.cache_names import given_cache
+
 # Long enough for fast products, short enough that chunk * v logits are a small part of the model.
 CHUNK = 512
 
@@ -52,7 +54,7 @@ def _logits(
             start = max(begin, first - 1)
             out = model(
                 input_ids=read[None, begin:end].to(model.device),
-                past_key_values=cache,
+                **given_cache(model, cache),
                 use_cache=True,
                 # At least one, for zero means all.
                 logits_to_keep=max(end - start, 1),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from posenc.errors import CacheError, UnsupportedError
 from posenc.models.attach.registration import NAME
 from posenc.models.attach.sight import Given, Passes
+from posenc.models.cache_names import cache_of
 from posenc.positions.from_batch import runs
 
 
@@ -21,7 +22,7 @@ class ReadGiven:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], told: dict[str, Any]) -> None:
         told = dict(zip(self.names, args, strict=False)) | told
-        ids, cache = told.get("position_ids"), told.get("past_key_values")
+        ids, cache = told.get("position_ids"), cache_of(told)
         given, mask = Given(), told.get("attention_mask")
         # Where the mask is the user's own, nobody else says where in a cache its queries stand.
         if cache is not None and isinstance(mask, Tensor) and mask.ndim == 4:

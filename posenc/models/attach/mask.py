@@ -45,7 +45,7 @@ def posenc_mask(
     if attention_mask is not None and not _padded(attention_mask):
         attention_mask = None
     held = not isinstance(kv_offset, int) or kv_offset > 0
-    if use_vmap or function.__name__ not in _BY_RULE:
+    if use_vmap or function.__name__ not in _BY_RULE or _joins(function):
         seen = sdpa_mask(
             *sizes, attention_mask, allow_is_causal_skip=False, use_vmap=use_vmap, device=device
         )
@@ -123,6 +123,18 @@ def slots(
     else:
         keys = Tokens(keys.position, keys.order, None, keys.length, valid)
     return Positions(queries, keys, causal, unit_step=True)
+
+
+def _joins(function: Any) -> bool:
+    """Whether a mask function joins others by "or", itself or within.
+
+    transformers puts documents around blocks of images, from 5.24 on.
+    """
+    if getattr(function, "__name__", "") == "or_mask":
+        return True
+    kept = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    within = [x for y in kept for x in (y if isinstance(y, tuple) else (y,))]
+    return any(_joins(x) for x in within if callable(x))
 
 
 def _begins(

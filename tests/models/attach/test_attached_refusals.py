@@ -177,3 +177,12 @@ def test_attention_that_tells_no_layer() -> None:
     config = transformers.ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
     with pytest.raises(UnsupportedError, match=r"ViTModel tells of no layer \(layer_idx\)"):
         pe.attach(transformers.ViTModel(config))
+
+
+def test_sin_before_cos_is_refused() -> None:
+    """As GPT-J's rotary module gives them, from transformers 5.24 on."""
+    model = FAMILIES["llama"].build()
+    kind = type(model.model.rotary_emb)
+    model.model.rotary_emb.__class__ = type("GPTJRotaryEmbedding", (kind,), {})
+    with pytest.raises(UnsupportedError, match="gives sin before cos"):
+        pe.attach(model)

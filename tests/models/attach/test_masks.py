@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import posenc as pe
+from posenc.models.attach.mask import posenc_mask
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_differ, assert_same, logits, text
 
@@ -197,3 +198,22 @@ def test_pairs_behind_a_cache_that_has_dropped_tokens(encoding: str) -> None:
     cache = transformers.DynamicCache(config=model.config)
     parts = [made(part, cache) for part in IDS.split([8, 3, 1], dim=1)]
     assert_same(torch.cat(parts, dim=1), made(IDS, None))
+
+
+def test_blocks_inside_of_documents_are_no_rule() -> None:
+    """As transformers composes them from 5.24 on."""
+    from transformers.masking_utils import (
+        and_masks,
+        blockwise_overlay,
+        causal_mask_function,
+        or_masks,
+        packed_sequence_mask_function,
+        sdpa_mask,
+    )
+
+    documents = torch.tensor([[0] * 5 + [1] * 7])
+    blocks = or_masks(causal_mask_function, blockwise_overlay(IMAGES[:1]))
+    function = and_masks(blocks, packed_sequence_mask_function(documents))
+    sizes = {"batch_size": 1, "q_length": LENGTH, "kv_length": LENGTH, "mask_function": function}
+    expected = sdpa_mask(**sizes, allow_is_causal_skip=False)
+    assert torch.equal(posenc_mask(**sizes).seen, expected)

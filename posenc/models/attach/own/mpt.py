@@ -15,6 +15,7 @@ from posenc.models.attach.own.parts import (
     inside,
     of_configuration,
 )
+from posenc.models.cache_names import cache_of
 from posenc.models.spec import ModelSpec
 
 
@@ -36,7 +37,7 @@ def _forward(
     attention: Any,
     hidden_states: Tensor,
     position_bias: None,
-    past_key_values: Any = None,
+    *,
     attention_mask: Any = None,
     **told: Any,
 ) -> tuple[Tensor, None]:
@@ -45,8 +46,8 @@ def _forward(
     if attention.clip_qkv:
         fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
     q, k, v = fused.unflatten(-1, (3, attention.n_heads, -1)).permute(2, 0, 3, 1, 4)
-    if past_key_values is not None:
-        k, v = past_key_values.update(k, v, attention.layer_idx)
+    if (cache := cache_of(told)) is not None:
+        k, v = cache.update(k, v, attention.layer_idx)
     if isinstance(attention_mask, Tensor):
         # MPT's code makes booleans of every mask, and hides where they are true.
         attention_mask = ~attention_mask
