@@ -97,7 +97,9 @@ def test_an_encoding_that_does_not_fit(name: str, unhooked: None) -> None:
 @pytest.mark.parametrize("model_type", OWN_CODE)
 def test_a_model_with_attention_of_its_own(model_type: str) -> None:
     model = Family(model_type, OWN_CODE[model_type], truth="eager").build()
-    with pytest.raises(UnsupportedError, match=f"{type(model).__name__} does not tell that all"):
+    # GPT-J's and CodeGen's go by the interface from transformers 5.24 on, and turn otherwise.
+    says = f"{type(model).__name__} does not tell that all|gives sin before cos"
+    with pytest.raises(UnsupportedError, match=says):
         pe.attach(model)
 
 
