@@ -128,8 +128,11 @@ def slots(
 def _joins(function: Any) -> bool:
     """Whether a mask function joins others by "or", itself or within.
 
-    transformers puts documents around blocks of images, from 5.24 on.
+    transformers puts documents around blocks of images, from 5.24 on. A graph cannot look into
+    functions, and takes them for rules.
     """
+    if torch.compiler.is_compiling():
+        return False
     if getattr(function, "__name__", "") == "or_mask":
         return True
     kept = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
