@@ -87,7 +87,10 @@ def test_padded_rows_on_several_ranks_are_what_they_are_alone(plan: str) -> None
 @pytest.mark.parametrize("backend", ["auto", "blocked"])
 def test_a_part_that_comes_back_to_a_document_keeps_its_distances(backend: str) -> None:
     """Rank 0 has another document between two parts of one, as plans by work cut them."""
-    plan = lambda tokens, size: torch.tensor([[0, 1, 4, 5, 2, 3], [6, 7, 8, 9, 10, 11]])  # noqa: E731
+
+    def plan(tokens: int, size: int) -> torch.Tensor:
+        return torch.tensor([[0, 1, 4, 5, 2, 3], [6, 7, 8, 9, 10, 11]])
+
     mine = Positions.build(lengths=[4, 8], causal=True).shard(0, 2, plan)
     assert not mine.aligned
     draw = drawing()
