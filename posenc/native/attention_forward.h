@@ -3,14 +3,15 @@
 /* What one worker keeps; `head` is whose tables are transposed, of words or of numbers. */
 struct forward {
     REAL *q, *k, *k_columns, *v, *out, *sum, *peak, *scores, *weights, *mirror, *bias, *beside, *rest;
-    REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *table_rows;
+    REAL *query_table, *key_table, *columns, *value_slice, *far, *far_sum, *key_far, *far_rest;
+    REAL *table_rows;
     /* Words of bfloat16, where products go by pairs. */
     REAL *q_words, *k_words, *k_rows, *v_pairs, *words;
     struct counting counting;
     struct network network;
     struct grid grid;
     int64_t head;
-    int finite_values, finite_table;
+    int finite_values, finite_table, offsets;
     enum factors of_query, of_key;
 };
 
@@ -36,6 +37,7 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->far = take(memory, 2 * BLOCK_ROWS);
     w->far_sum = take(memory, 2 * BLOCK_ROWS);
     w->key_far = take(memory, 2 * TILE);
+    w->far_rest = take(memory, TILE);
     w->table_rows = take(memory, TILE * most(width, values));
     w->q_words = take(memory, paired(p) ? BLOCK_ROWS * halves(p->width) : 0);
     w->k_words = take(memory, paired(p) ? TILE * halves(p->width) : 0);
@@ -48,20 +50,20 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->head = -1;
 }
 
-/* A tile of queries, rows `row` on of the block, meets the packed tile of keys. */
+/* Rows of a tile of queries, rows `row` on of the block, meet the packed tile of keys; bias[t] is that
+   of their distances. */
 static void forward_meeting(const struct pe_attention *p, struct forward *w,
                             const struct meeting *m, const struct tile *q, const struct tile *k,
-                            int64_t b, int64_t h, int64_t row) {
+                            int64_t b, int64_t h, int64_t row, const REAL *of_distance) {
     int64_t pitch = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1);
     const REAL *queries = w->q + row * pitch, *words = w->q_words + row * halves(p->width);
     multiply_rows(p, m, p->width, queries, words, w->k_columns, w->k_words, w->scores);
 
-    fill_bias(p, m, h, w->bias);
     network_meet(p, &w->network, m, q, b);
     grid_meet(p, &w->grid, m, k, b);
-    int plain = !fill_offsets(p, k, b, h, w->beside, w->rest);
-    const REAL *far = 0;
+    int plain = !w->offsets;
+    const REAL *far = 0, *rest = w->rest;
     if (p->on_query.weight) {
         int64_t first = lowest + p->on_query.zero, rows = p->on_query.rows;
         int side = far_side(m, p->on_query.zero, rows);
@@ -77,8 +79,10 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         int64_t first = lowest + p->on_key.zero, rows = p->on_key.rows;
         int side = far_side(m, p->on_key.zero, rows);
         if (side) {
+            memcpy(w->far_rest, w->rest, TILE * sizeof(REAL));
             for (int64_t j = 0; j < k->count; j++)
-                w->rest[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
+                w->far_rest[j] += w->key_far[(side > 0) * TILE + j] * (REAL)(p->scale * LOG16E);
+            rest = w->far_rest;
             plain = 0;
         } else {
             add_of_keys(w->of_key, m, p->width, w->k, w->k_rows, w->key_table, rows, first,
@@ -91,8 +95,9 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
     REAL scale = (REAL)(p->scale * LOG16E);
     if (p->by_count) add_counts(p, &w->counting, m, row, w->scores), scale = 1;
     for (int64_t i = 0; i < m->rows; i++) {
+        if (by_matrix(p) && i % 8 == 0) keep_awake();
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
-        const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
+        const REAL *content = w->scores + i * PITCH, *bias = of_distance + m->rows - 1 - i;
         REAL *weights = w->weights + i * PITCH, *far_sum = w->far_sum + row + i;
         if (rounded) weights = w->words + i * (TILE / 2);
         struct seen seen = seen_of(i + m->band.first, least(i + m->band.last + 1, m->columns));
@@ -102,7 +107,7 @@ static void forward_meeting(const struct pe_attention *p, struct forward *w,
         offset_of(p, b, h, q->start + i, far ? far[i] * scale : 0, own);
         REAL *peak = w->peak + row + i, *sum = w->sum + (row + i) * WIDE;
         REAL *out = w->out + (row + i) * values;
-        scores_of_any_row(plain, content, scale, bias, w->beside, w->rest, own, &seen, s);
+        scores_of_any_row(plain, content, scale, bias, w->beside, rest, own, &seen, s);
         if (rounded && seen.masked)
             soften_row(1, s, seen.first, seen.end, weights, peak, sum, out, values, far_sum);
         else if (rounded)
@@ -179,6 +184,7 @@ static void pack_forward(const struct pe_attention *p, struct forward *w, int64_
         pack_rows(p->v, p->type, at, p->v_stride[2], k->count, p->value_width, w->v, values);
         w->finite_values = all_finite(w->v, k->count * values);
     }
+    w->offsets = fill_offsets(p, k, b, h, w->beside, w->rest);
     if (far_keys)
         far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
 }
@@ -206,16 +212,21 @@ static void forward_keys(const struct pe_attention *p, struct forward *w, int64_
         /* Counts begin at the last key. */
         const struct tile *k = keys + (p->by_count ? k_count - 1 - n : n);
         int packed = 0;
-        for (int64_t i = 0; i < q_count; i++)
+        for (int64_t i = 0; i < q_count; i++) {
+            struct meeting whole;
+            if (!meet(p, q + i, k, &whole)) continue;
+            if (!packed) pack_forward(p, w, b, h, k, far_keys);
+            packed = 1;
+            fill_bias(p, &whole, h, w->bias);
             for (int64_t first = 0; first < q[i].count; first += rows_together(p)) {
                 const struct tile part = part_of(q + i, first, rows_together(p));
                 struct meeting m;
                 if (!meet(p, &part, k, &m)) continue;
-                if (!packed) pack_forward(p, w, b, h, k, far_keys);
-                packed = 1;
                 if (!w->finite_values || !w->finite_table) m.height = 1;
-                forward_meeting(p, w, &m, &part, k, b, h, i * TILE + first);
+                forward_meeting(p, w, &m, &part, k, b, h, i * TILE + first,
+                                w->bias + whole.rows - first - m.rows);
             }
+        }
     }
 }
 

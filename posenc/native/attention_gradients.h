@@ -152,6 +152,7 @@ static void backward_meeting(const struct pe_attention *p, struct backward *w,
     if (p->by_count) learn_counts(p, &w->counting, m, factor, w->scores), scale = 1;
     if (key_sums) memset(key_sums, 0, TILE * sizeof(REAL));
     for (int64_t i = 0; i < m->rows; i++) {
+        if (by_matrix(p) && i % 4 == 0) keep_awake();
         vr s[TILE / (sizeof(vf) / sizeof(REAL))];
         const REAL *content = w->scores + i * PITCH, *bias = w->bias + m->rows - 1 - i;
         REAL *weights = w->weights + i * PITCH, *grads = w->grads + i * PITCH;

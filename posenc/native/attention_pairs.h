@@ -3,11 +3,12 @@
 
 INLINE int paired(const struct pe_attention *p) { return HAS_PAIRS && p->type == PE_BFLOAT16; }
 
+/* Whether products of this call go to the matrix unit. */
+INLINE int by_matrix(const struct pe_attention *p) { return HAS_MATRIX && paired(p); }
+
 /* Queries that meet a tile of keys together. The matrix unit is faster than the cache behind the
-   first, which holds what half a tile needs. */
-INLINE int64_t rows_together(const struct pe_attention *p) {
-    return HAS_MATRIX && paired(p) ? 2 * SIDE : TILE;
-}
+   first, which holds what a row of squares needs beside a tile of keys and its values. */
+INLINE int64_t rows_together(const struct pe_attention *p) { return by_matrix(p) ? SIDE : TILE; }
 
 /* Words of a row, or of a column. */
 INLINE int64_t halves(int64_t width) { return (width + 1) / 2; }
