@@ -81,7 +81,7 @@ static void pack_keys(const struct pe_attention *p, struct backward *w, int64_t 
     pack_tensor(p, p->k, p->k_stride, b, g, k, p->width, w->k);
     if (!paired(p)) transpose_tile(w->k, width, k->count, p->width, w->k_columns);
     word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 1, w->k_words);
-    if (w->of_key == WORDS) word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 0, w->k_rows);
+    if (w->of_key != NUMBERS) word_tensor(p, p->k, p->k_stride, b, g, k, p->width, 0, w->k_rows);
     if (w->far_keys) {
         far_products(&p->on_key, h, p->width, w->k, k->count, w->key_far, TILE, w->columns);
         memset(w->key_sum, 0, 2 * TILE * sizeof(REAL));

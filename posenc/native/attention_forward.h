@@ -172,7 +172,7 @@ static void pack_forward(const struct pe_attention *p, struct forward *w, int64_
         pack_word_columns(p->k, at, p->k_stride[2], k->count, p->width, w->k_words);
     else
         transpose_tile(w->k, pitch, k->count, p->width, w->k_columns);
-    if (w->of_key == WORDS) pack_words(p->k, at, p->k_stride[2], k->count, p->width, w->k_rows);
+    if (w->of_key != NUMBERS) pack_words(p->k, at, p->k_stride[2], k->count, p->width, w->k_rows);
     at = b * p->v_stride[0] + own * p->v_stride[1] + k->start * p->v_stride[2];
     w->finite_values = 0;
     if (sums_by_pairs(p)) {

@@ -88,12 +88,14 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
                             const struct meeting *m, int64_t h, REAL *q_grad, REAL *k_grad,
                             int query_side, int key_side, int value_side) {
     const enum factors kind = sums_by_pairs(p) && m->height > 1 ? WORDS : NUMBERS;
-    const REAL *tile = kind == WORDS ? w->tile_words : w->grads;
+    /* Squares take a tile as it is. */
+    const int words = kind == WORDS && !HAS_MATRIX;
+    const REAL *tile = words ? w->tile_words : w->grads;
     int64_t width = pitch_of(p->width), values = pitch_of(p->value_width);
     int64_t lowest = m->distance - (m->rows - 1), used = padded(p->width);
     if (p->on_query.weight && !query_side) {
         const struct pe_table *x = &p->on_query;
-        if (kind == WORDS) pair_tile(w->grads, m->rows, 1, w->tile_words);
+        if (words) pair_tile(w->grads, m->rows, 1, w->tile_words);
         gather_to_queries(kind, m, tile, slice_factors(kind, w, m, x, h, p->width), width, used,
                           q_grad, width);
         if (x->grad) {
@@ -104,7 +106,7 @@ static void meeting_gathers(const struct pe_attention *p, struct backward *w,
     }
     if (p->on_key.weight && !key_side) {
         const struct pe_table *x = &p->on_key;
-        if (kind == WORDS) pair_tile(w->grads, m->rows, -PITCH, w->tile_words);
+        if (words) pair_tile(w->grads, m->rows, -PITCH, w->tile_words);
         gather_to_keys(kind, m, tile, slice_factors(kind, w, m, x, h, p->width), width, used,
                        k_grad, width);
         if (x->grad) {

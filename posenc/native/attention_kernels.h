@@ -10,6 +10,7 @@
 #include "attention_scratch.h"
 #include "attention_pairs.h"
 #include "attention_meeting.h"
+#include "attention_skew_squares.h"
 #include "attention_skew.h"
 #include "attention_far.h"
 #include "attention_rows.h"

@@ -15,6 +15,13 @@ INLINE int has_vectors(const struct pe_attention *p) {
     return p->on_query.weight || p->on_key.weight || p->on_value.weight;
 }
 
+/* Queries that meet a tile of keys together. The matrix unit is faster than the cache behind the
+   first, which holds what a row of squares needs beside a tile of keys and its values; but a whole tile
+   shares what it reads of tables of vectors. */
+INLINE int64_t rows_together(const struct pe_attention *p) {
+    return by_matrix(p) && !has_vectors(p) ? SIDE : TILE;
+}
+
 /* Whether anything but q, k and v makes scores or outputs. */
 INLINE int has_terms(const struct pe_attention *p) {
     return p->table.weight || p->past || p->q_offset || p->k_offset || has_vectors(p) ||

@@ -6,10 +6,6 @@ INLINE int paired(const struct pe_attention *p) { return HAS_PAIRS && p->type ==
 /* Whether products of this call go to the matrix unit. */
 INLINE int by_matrix(const struct pe_attention *p) { return HAS_MATRIX && paired(p); }
 
-/* Queries that meet a tile of keys together. The matrix unit is faster than the cache behind the
-   first, which holds what a row of squares needs beside a tile of keys and its values. */
-INLINE int64_t rows_together(const struct pe_attention *p) { return by_matrix(p) ? SIDE : TILE; }
-
 /* Words of a row, or of a column. */
 INLINE int64_t halves(int64_t width) { return (width + 1) / 2; }
 
@@ -75,6 +71,15 @@ static int finite_pairs(const REAL *pairs, int64_t count) {
 static void clear_half(REAL *pairs, int64_t r, int64_t pitch) {
     uint32_t *words = (uint32_t *)pairs + r / 2 * pitch;
     for (int64_t c = 0; c < pitch; c++) words[c] &= r % 2 ? 0xffffu : 0xffff0000u;
+}
+
+/* What a word holds of each number. */
+INLINE vr rounded(vr x) {
+#if HAS_PAIRS
+    return (vr)(rounded_bf16((vf)x) & 0xffff0000u);
+#else
+    return x;
+#endif
 }
 
 /* Two vectors, rounded: words of neighbours in them. */

@@ -5,7 +5,12 @@
    A and B may be words of two bfloat16, neighbours along the depth, whose products are exact and
    summed in float32: where the processor has those they take half the time. */
 
-enum factors { NUMBERS, WORDS };
+enum factors {
+    NUMBERS,
+    WORDS,
+    /* Numbers of float32 as sums of three words, which hold all their bits. */
+    THREE_WORDS
+};
 
 #if defined(__AVX512BF16__) && IS_FLOAT
 #define HAS_PAIRS 1

@@ -38,8 +38,13 @@ static void clear(REAL *tile) {
     memset(tile - MARGIN * PITCH - EDGE, 0, (TILE + 2 * MARGIN) * PITCH * sizeof(REAL));
 }
 
+/* A transposed table: of numbers, or of up to three words for two of them, by squares of which its ends
+   have one each. */
 static REAL *take_columns(struct scratch *memory, const struct pe_table *table, int64_t width) {
-    return table->weight ? take(memory, width * pitch_of(table->rows)) : 0;
+    if (!table->weight) return 0;
+    int64_t squares = (table->rows + SIDE - 1) / SIDE + 2;
+    return take(memory, HAS_MATRIX ? (width + 1) / 2 * 3 * squares * SIDE
+                                   : width * pitch_of(table->rows));
 }
 
 static const REAL *table_of(const struct pe_table *x, int64_t head, int64_t width) {

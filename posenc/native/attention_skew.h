@@ -5,23 +5,31 @@
    slice than it has columns, as a plain product; that its rows are shifted against each other
    costs nothing, for the steps between rows of A and of C may be longer by one.
 
-   Where products go by words (see attention_pairs.h), the depth is half of what it was. What a table
-   learns never does: terms of its sums cancel, and errors of rounding would add up. */
+   Where products go by words (see attention_pairs.h), the depth is half of what it was, and the matrix
+   unit makes them (attention_skew_squares.h). What a table learns never does: terms of its sums cancel,
+   and errors of rounding would add up. */
 
 /* How many numbers of the depth a factor holds, and how many factors hold so many of them. */
-INLINE int64_t held_by(enum factors kind) { return kind == WORDS ? 2 : 1; }
+INLINE int64_t held_by(enum factors kind) { return kind == NUMBERS ? 1 : 2; }
 INLINE int64_t factors_of(enum factors kind, int64_t depth) {
     return (depth + held_by(kind) - 1) / held_by(kind);
 }
 
 /* A head's table transposed, (width, pitch_of(rows)); as words, of half as many rows, where they hold
-   it exactly: scores are of the numbers that were given. */
+   it exactly: scores are of the numbers that were given. The matrix unit has it by squares, and in
+   three words where one does not do. */
 static enum factors transpose_table(const struct pe_attention *p, const struct pe_table *x,
                                     int64_t head, int64_t width, REAL *to) {
     if (!x->weight) return NUMBERS;
     int64_t pitch = pitch_of(x->rows);
+    const int exact = paired(p) && fit_words(table_of(x, head, width), x->rows * width);
+    if (by_matrix(p) && (exact || finite_table(x, head, width))) {
+        const enum factors kind = exact ? WORDS : THREE_WORDS;
+        pack_table(kind, table_of(x, head, width), x->rows, width, to);
+        return kind;
+    }
     transpose(0, table_of(x, head, width), width, x->rows, width, to, pitch);
-    if (!paired(p) || !fit_words(table_of(x, head, width), x->rows * width)) return NUMBERS;
+    if (!exact) return NUMBERS;
     /* In place, for a row of words lies where no later row of numbers does. */
     pair_rows(to, pitch, width, padded(x->rows), to, pitch);
     return WORDS;
@@ -67,6 +75,10 @@ static void add_of_queries(enum factors kind, const struct meeting *m, int64_t w
                            const REAL *x, const REAL *x_words, const REAL *table, int64_t rows,
                            int64_t first, REAL *buffer, REAL *s) {
     int64_t depth = factors_of(kind, width), pitch = kind == WORDS ? depth : pitch_of(width);
+    if (HAS_MATRIX && kind != NUMBERS) {
+        squares_of_queries(kind, m, depth, x_words, table, rows, first, s);
+        return;
+    }
     if (kind == WORDS) x = x_words;
     int64_t step;
     const REAL *columns = slice_columns(table, rows, depth, first, buffer, &step);
@@ -86,6 +98,10 @@ static void gather_to_queries(enum factors kind, const struct meeting *m, const 
                               const REAL *slice, int64_t pitch, int64_t width, REAL *out,
                               int64_t out_pitch) {
     int64_t held = held_by(kind);
+    if (HAS_MATRIX && kind == WORDS) {
+        squares_to_queries(m, p, slice, pitch, width, out, out_pitch);
+        return;
+    }
     for (int64_t r = 0; r < m->rows; r += m->height) {
         int64_t count = least(m->height, m->rows - r), from, to;
         spanned(m->band, r, count, m->columns, &from, &to);
@@ -114,11 +130,14 @@ static void add_of_keys(enum factors kind, const struct meeting *m, int64_t widt
                         const REAL *x_words, const REAL *table, int64_t rows, int64_t first,
                         REAL *buffer, REAL *mirror, REAL *s) {
     int64_t depth = factors_of(kind, width), pitch = kind == WORDS ? depth : pitch_of(width);
+    const int squares = HAS_MATRIX && kind != NUMBERS;
+    if (squares) squares_of_keys(kind, m, depth, x_words, table, rows, first, mirror);
     if (kind == WORDS) x = x_words;
     int64_t step;
-    const REAL *columns = slice_columns(table, rows, depth, first, buffer, &step);
+    const REAL *columns =
+        squares ? 0 : slice_columns(table, rows, depth, first, buffer, &step);
     struct band band = transposed(m->band);
-    for (int64_t r = 0; r < m->columns; r += STRIP) {
+    for (int64_t r = 0; !squares && r < m->columns; r += STRIP) {
         int64_t count = least(STRIP, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
         if (to > from)
@@ -135,6 +154,10 @@ static void gather_to_keys(enum factors kind, const struct meeting *m, const REA
                            int64_t out_pitch) {
     struct band band = transposed(m->band);
     int64_t held = held_by(kind);
+    if (HAS_MATRIX && kind == WORDS) {
+        squares_to_keys(m, p, slice, pitch, width, out, out_pitch);
+        return;
+    }
     for (int64_t r = 0; r < m->columns; r += m->height) {
         int64_t count = least(m->height, m->columns - r), from, to;
         spanned(band, r, count, m->rows, &from, &to);
