@@ -11,7 +11,7 @@ import posenc as pe
 from posenc.bench.attention_encodings import pairs
 from posenc.bench.attention_products import square_products
 from posenc.bench.case import Call, Case, Goal
-from posenc.models.cache_names import given_cache
+from posenc.models.cache_names import cache_of, given_cache
 
 THEIRS, OURS = "transformers, sdpa", "posenc in transformers"
 BARE = "no rotation and no attention"
@@ -166,7 +166,7 @@ def decode(make: Any) -> Any:
     def contestant(inputs: ModelInputs) -> Call:
         model = make(inputs.setting)
         with torch.no_grad():
-            cache = model(inputs.tokens, use_cache=True, logits_to_keep=1).past_key_values
+            cache = cache_of(model(inputs.tokens, use_cache=True, logits_to_keep=1))
         known = given_cache(model, cache)
 
         @torch.no_grad()

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def cache_of(told: Mapping[str, Any]) -> Any:
-    """The cache among arguments of transformers' code, or None."""
+    """The cache among what transformers' code is given or returns, or None."""
     return told.get("cache", told.get("past_key_values"))
 
 

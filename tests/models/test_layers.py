@@ -9,6 +9,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc import shared_terms
+from posenc.models.cache_names import given_cache
 from posenc.models.presets import PRESETS
 from tests.models.test_read_facts import facts
 
@@ -103,7 +104,7 @@ def test_a_preset_is_what_transformers_does(name: str) -> None:
         if name != "modernbert":
             cache = PosencCache(model, layers.caches())
             steps = [
-                model(new, past_key_values=cache).logits
+                model(new, **given_cache(model, cache)).logits
                 for new in tokens().split([9, 1, 1, 7, 1, 5], dim=1)
             ]
             torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=1e-4, atol=1e-4)

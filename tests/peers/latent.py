@@ -10,6 +10,7 @@ from torch import Tensor
 from posenc.caches.latent import LatentCache
 from posenc.encoding import Encoding
 from posenc.latent import LatentAttention
+from posenc.models.cache_names import given_cache
 from posenc.models.read import read
 from posenc.testing.agreement import Case, peer
 from tests.peers._layers import causal_mask, set_alike
@@ -93,7 +94,7 @@ def case(config: Any, layer: Any, waves: Any, past: int, new: int, at_once: int)
             for part in x.split(parts, dim=1):
                 end = start + part.shape[1]
                 at = torch.arange(start, end).expand(len(x), -1)
-                told = {"position_embeddings": waves(x, at), "past_key_values": cache}
+                told = {"position_embeddings": waves(x, at), **given_cache(theirs, cache)}
                 seen = mask[..., start:end, :end]
                 outs.append(theirs(part, attention_mask=seen, **told)[0])
                 start = end

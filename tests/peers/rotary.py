@@ -174,12 +174,13 @@ def layer_of_gpt_j() -> Iterator[Case]:
             layer = gptj.GPTJAttention(config, layer_idx=0).eval()
 
         def project(x: Tensor) -> list[Tensor]:
-            return [
-                split(linear(x), HEADS) for linear in (layer.q_proj, layer.k_proj, layer.v_proj)
-            ]
+            return [split(made(x), HEADS) for made in (layer.q_proj, layer.k_proj, layer.v_proj)]
 
         def theirs(x: Tensor, at: Tensor, mask: Tensor, cache: object) -> Tensor:
-            return layer(x, cache, mask, at)[0]
+            # Before transformers 5.24 the layer itself knew what turns.
+            if not hasattr(gptj, "GPTJRotaryEmbedding"):
+                return layer(x, cache, mask, at)[0]
+            return layer(x, gptj.GPTJRotaryEmbedding(config)(x, at), mask, cache)[0]
 
         encoding = Rotary(DIM, layout="interleaved", rotary_dim=turned)
         return _layer(encoding, HEADS * DIM, past, new, project, layer.out_proj, theirs)

@@ -8,6 +8,7 @@ from posenc.attention import attend
 from posenc.encodings import T5Bias
 from posenc.equation import weights_of
 from posenc.lowering import lower
+from posenc.models.cache_names import given_cache
 from posenc.positions import Positions
 from posenc.terms import DistanceTable
 from posenc.testing.agreement import Case, peer
@@ -56,10 +57,10 @@ def _layer(decoder: bool, heads: int, head_dim: int, past: int, length: int) -> 
         return layer.o(joined(out))
 
     def theirs(x: Tensor) -> Tensor:
-        cache, mask = DynamicCache(), causal_mask(past + length, decoder)
+        held, mask = given_cache(layer, DynamicCache()), causal_mask(past + length, decoder)
         if past:
-            layer(x[:, :past], mask[..., :past, :past], past_key_values=cache)
-        return layer(x[:, past:], mask[..., past:, :], past_key_values=cache)[0]
+            layer(x[:, :past], mask[..., :past, :past], **held)
+        return layer(x[:, past:], mask[..., past:, :], **held)[0]
 
     return Case(
         f"decoder={decoder}, {heads} heads of {head_dim}, {length} tokens after {past}",

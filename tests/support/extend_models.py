@@ -79,13 +79,11 @@ class Copier(nn.Module):
         super().__init__()
         self.config, self.device, self.words = tiny_config(), torch.device("cpu"), words
 
-    def forward(
-        self, input_ids: Tensor, past_key_values: Any, use_cache: bool, logits_to_keep: int
-    ) -> Any:
+    def forward(self, input_ids: Tensor, cache: Any, use_cache: bool, logits_to_keep: int) -> Any:
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
-        seen = [*getattr(past_key_values, "seen", []), *input_ids[0].tolist()]
-        past_key_values.seen = seen
+        seen = [*getattr(cache, "seen", []), *input_ids[0].tolist()]
+        cache.seen = seen
         ends = range(len(seen) - logits_to_keep + 1, len(seen) + 1)
         logits = torch.zeros(1, logits_to_keep, self.words)
         for row, end in enumerate(ends):

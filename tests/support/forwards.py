@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.models.cache_names import given_cache
 from tests.support.families import VOCABULARY
 
 # Relative to the largest logit: both round every layer's numbers to float32.
@@ -35,7 +36,7 @@ def decoded(model: Any, ids: Tensor, cache: Any, chunks: list[int], **told: Any)
     mask, positions = told.get("attention_mask"), told.get("position_ids")
     parts = []
     for start, stop in zip(_starts(chunks), _starts(chunks)[1:], strict=False):
-        step: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+        step: dict[str, Any] = {**given_cache(model, cache), "use_cache": True}
         if mask is not None:
             step["attention_mask"] = mask[:, :stop]
         if positions is not None:

@@ -111,7 +111,8 @@ class PosencCache(TheirCache):
     Example:
 
         posenc.attach(model, raw_keys=True)
-        model.generate(**inputs, past_key_values=PosencCache(model, lambda: Cache("raw")))
+        # Before transformers 5.24 the argument is called past_key_values.
+        model.generate(**inputs, cache=PosencCache(model, lambda: Cache("raw")))
     """
 
     def __init__(self, model: Any, make: Callable[[], Cache] | Sequence[Cache] = Cache) -> None:

@@ -188,8 +188,8 @@ class Sight:
             raise CacheError(
                 f"{plan.parts} let the first tokens be seen for ever, and the model's cache drops "
                 f"what lies {self.window or self.chunk} tokens back: give one that keeps them, "
-                "past_key_values=transformers.DynamicCache() without a configuration or "
-                "posenc.models.attach.PosencCache, or use_cache=False"
+                "transformers.DynamicCache() without a configuration or "
+                "posenc.models.attach.caches.PosencCache, or use_cache=False"
             )
         return lowered
 

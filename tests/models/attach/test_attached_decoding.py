@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import posenc as pe
+from posenc.models.cache_names import given_cache
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_same, decoded, left_padding, logits, text
 from tests.support.spread import spread
@@ -76,7 +77,7 @@ def test_a_cropped_cache_goes_on(pair: tuple[Any, Any]) -> None:
     other = text(seed=2)[:, :3]
     decoded(pair[1], torch.cat([ids[:, :8], other], dim=1), cache, [8, 3])
     cache.crop(-3)
-    made = logits(pair[1], ids[:, 8:], past_key_values=cache)
+    made = logits(pair[1], ids[:, 8:], **given_cache(pair[1], cache))
     assert_same(made, logits(pair[1], ids)[:, 8:])
 
 

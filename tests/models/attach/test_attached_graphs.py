@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from posenc.models.cache_names import given_cache
 from tests.support.families import FAMILIES
 from tests.support.forwards import assert_same, left_padding, logits, text
 
@@ -52,7 +53,8 @@ def test_one_graph_decodes_every_token(name: str, count: int) -> None:
     _, ours = FAMILIES[name].pair()
     ids = text()
     cache = transformers.StaticCache(config=ours.config, max_cache_len=20)
-    rows = [logits(ours, ids[:, :9], past_key_values=cache)]
+    held = given_cache(ours, cache)
+    rows = [logits(ours, ids[:, :9], **held)]
     graphs: list[Any] = []
 
     def counting(graph: torch.fx.GraphModule, inputs: Any) -> Any:
@@ -61,7 +63,7 @@ def test_one_graph_decodes_every_token(name: str, count: int) -> None:
 
     step = torch.compile(ours, fullgraph=True, backend=counting)
     for i in range(9, 15):
-        rows.append(logits(step, ids[:, i : i + 1], past_key_values=cache))
+        rows.append(logits(step, ids[:, i : i + 1], **held))
     assert_same(torch.cat(rows, dim=1), logits(ours, ids))
     assert len(graphs) == count
 

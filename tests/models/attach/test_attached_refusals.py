@@ -10,6 +10,7 @@ import posenc as pe
 from posenc.errors import PosencError, ShapeError, UnknownNameError, UnsupportedError
 from posenc.models.attach import register, watch
 from posenc.models.attach.caches import PosencCache
+from posenc.models.cache_names import given_cache
 from tests.models.attach.test_attachment import state
 from tests.support.families import FAMILIES, Family
 from tests.support.forwards import logits, text
@@ -126,7 +127,7 @@ def test_no_model_at_all() -> None:
 def test_scores_that_posencs_caches_cannot_make() -> None:
     _, ours = FAMILIES["gemma2"].pair()
     with pytest.raises(UnsupportedError, match="with posenc's caches"):
-        logits(ours, text(), past_key_values=PosencCache(ours))
+        logits(ours, text(), **given_cache(ours, PosencCache(ours)))
 
 
 def test_positions_that_leap_behind_a_cache() -> None:
@@ -134,9 +135,10 @@ def test_positions_that_leap_behind_a_cache() -> None:
     model = FAMILIES["llama"].build()
     pe.attach(model, pe.ALiBi(heads=4))
     cache = transformers.DynamicCache(config=model.config)
-    logits(model, text()[:, :5], past_key_values=cache)
+    held = given_cache(model, cache)
+    logits(model, text()[:, :5], **held)
     with pytest.raises(PosencError, match="needs cached tokens"):
-        logits(model, text()[:, 5:6], past_key_values=cache, position_ids=torch.tensor([[9]]))
+        logits(model, text()[:, 5:6], **held, position_ids=torch.tensor([[9]]))
 
 
 def test_a_model_spread_over_devices_is_refused() -> None:

@@ -8,6 +8,7 @@ import torch
 import posenc as pe
 from posenc.errors import PosencError
 from posenc.models.attach.caches import LayerCache
+from posenc.models.cache_names import given_cache
 from tests.support.families import FAMILIES
 
 transformers = pytest.importorskip("transformers")
@@ -53,7 +54,7 @@ def test_text_is_the_same(
     expected, expected_scores = generated(model, prompt, num_beams=beams)
     pe.attach(model, raw_keys=raw_keys)
     cache = posenc_cache(model, lambda: pe.Cache(policy))
-    tokens, scores = generated(model, prompt, num_beams=beams, past_key_values=cache)
+    tokens, scores = generated(model, prompt, num_beams=beams, **given_cache(model, cache))
     assert torch.equal(tokens, expected)
     torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
     assert len(cache.of_layer(0)) == tokens.shape[1] - 1
@@ -65,7 +66,7 @@ def test_a_rolling_cache_forgets_what_its_masks_hide(
     pe.attach(model, [pe.Rotary(16), pe.SlidingWindow(8), pe.Sinks(2)], raw_keys=True)
     expected, expected_scores = generated(model, prompt)
     cache = posenc_cache(model, lambda: pe.RollingCache(8, sinks=2))
-    tokens, scores = generated(model, prompt, past_key_values=cache)
+    tokens, scores = generated(model, prompt, **given_cache(model, cache))
     assert torch.equal(tokens, expected)
     torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)
     assert len(cache.of_layer(0)) < 12
@@ -83,10 +84,9 @@ def test_masks_of_pairs_are_read_beside_them(model: Any, encoding: Any, raw_keys
     seen = seen[None, None].expand(2, 1, 9, 9)
     expected = model(ids, attention_mask=seen, use_cache=False).logits
     cache = posenc_cache(model, lambda: pe.Cache("raw" if raw_keys else "rotated"))
+    held = given_cache(model, cache)
     made = [
-        model(
-            ids[:, begin:end], attention_mask=seen[:, :, begin:end, :end], past_key_values=cache
-        ).logits
+        model(ids[:, begin:end], attention_mask=seen[:, :, begin:end, :end], **held).logits
         for begin, end in ((0, 6), (6, 7), (7, 9))
     ]
     torch.testing.assert_close(torch.cat(made, dim=1), expected, atol=1e-5, rtol=0)
@@ -98,11 +98,11 @@ def test_cropped_and_repeated_caches_go_on(model: Any) -> None:
     cache = posenc_cache(model, pe.Cache)
     with torch.no_grad():
         whole = model(ids).logits
-        model(ids, past_key_values=cache)
+        model(ids, **given_cache(model, cache))
         cache.crop(-4)
         assert cache.get_seq_length() == 6
         cache.batch_repeat_interleave(2)
-        again = model(ids[:, 6:].expand(2, -1), past_key_values=cache).logits
+        again = model(ids[:, 6:].expand(2, -1), **given_cache(model, cache)).logits
     torch.testing.assert_close(again, whole[:, 6:].expand(2, -1, -1), atol=1e-5, rtol=0)
     cache.reset()
     assert cache.get_seq_length() == 0
@@ -112,10 +112,11 @@ def answered(model: Any, mask: torch.Tensor, cache: Any) -> torch.Tensor:
     """Logits of what is real behind a prompt of 5 tokens, which was given without a mask."""
     ids = torch.randint(1, 97, mask.shape, generator=torch.Generator().manual_seed(2))
     places = (mask.cumsum(-1) - 1).clamp(min=0)
-    logits = [model(ids[:, :5], past_key_values=cache).logits]
+    held = given_cache(model, cache)
+    logits = [model(ids[:, :5], **held).logits]
     for begin, end in ((5, 9), (9, 10), (10, 12)):
         told = {"attention_mask": mask[:, :end], "position_ids": places[:, begin:end]}
-        logits.append(model(ids[:, begin:end], past_key_values=cache, **told).logits)
+        logits.append(model(ids[:, begin:end], **held, **told).logits)
     return torch.cat(logits, dim=1)[mask.bool()]
 
 
@@ -143,26 +144,26 @@ def test_position_ids_are_read_beside_them(model: Any) -> None:
     places = torch.tensor([[0, 1, 2, 10, 11, 12, 20, 21]])
     expected = model(ids, position_ids=places).logits
     pe.attach(model, raw_keys=True)
-    cache = posenc_cache(model, lambda: pe.Cache("raw"))
-    made = model(ids, position_ids=places, past_key_values=cache).logits
+    held = given_cache(model, posenc_cache(model, lambda: pe.Cache("raw")))
+    made = model(ids, position_ids=places, **held).logits
     torch.testing.assert_close(made, expected, atol=1e-5, rtol=0)
-    cache = posenc_cache(model, lambda: pe.Cache("raw"))
-    model(ids, past_key_values=cache)
+    held = given_cache(model, posenc_cache(model, lambda: pe.Cache("raw")))
+    model(ids, **held)
     # Two branches of a tree, and a gap.
     for later in ([[8, 9, 9]], [[9, 10, 11]]):
         with pytest.raises(PosencError, match="counted one by one"):
-            model(ids[:, :3], position_ids=torch.tensor(later), past_key_values=cache)
+            model(ids[:, :3], position_ids=torch.tensor(later), **held)
 
 
 def test_without_posenc_in_the_model_nothing_is_read_from_it(model: Any) -> None:
     model.set_attn_implementation("eager")
-    cache = posenc_cache(model, pe.Cache)
+    held = given_cache(model, posenc_cache(model, pe.Cache))
     ids = torch.randint(1, 97, (1, 4))
     with torch.no_grad():
-        model(ids, past_key_values=cache)
+        model(ids, **held)
         # Its own attention is given the new keys alone, and says so.
         with pytest.raises((RuntimeError, PosencError)):
-            model(ids[:, :1], past_key_values=cache)
+            model(ids[:, :1], **held)
 
 
 @pytest.mark.parametrize("raw_keys", [False, True])
@@ -172,7 +173,7 @@ def test_learned_sinks_stand_beside_what_posencs_caches_hold(raw_keys: bool) -> 
     expected, expected_scores = generated(theirs, prompt)
     pe.attach(ours, raw_keys=raw_keys)
     policy: Any = "raw" if raw_keys else "rotated"
-    for settings in ({}, {"past_key_values": posenc_cache(ours, lambda: pe.Cache(policy))}):
+    for settings in ({}, given_cache(ours, posenc_cache(ours, lambda: pe.Cache(policy)))):
         tokens, scores = generated(ours, prompt, **settings)
         assert torch.equal(tokens, expected)
         torch.testing.assert_close(scores, expected_scores, atol=1e-5, rtol=0)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import posenc as pe
 from posenc.models.attach.mask import posenc_mask
+from posenc.models.cache_names import given_cache
 from tests.support.families import DECODERS, FAMILIES
 from tests.support.forwards import assert_differ, assert_same, logits, text
 
@@ -94,7 +95,7 @@ def by_function(model: Any, ids: Tensor, **functions: Any) -> Tensor:
         config=model.config,
         inputs_embeds=embeddings,
         attention_mask=functions.pop("attention_mask", None),
-        past_key_values=None,
+        **given_cache(model, None),
         **functions,
     )
     return logits(model, ids, attention_mask=mask, use_cache=False)
@@ -168,10 +169,11 @@ def test_a_mask_of_every_pair_in_front_of_a_cache(cache: str, raw_keys: bool) ->
         held: Any = transformers.DynamicCache()
         if cache == "static":
             held = transformers.StaticCache(config=model.config, max_cache_len=LENGTH + 4)
+        told = given_cache(model, held)
         for part in torch.arange(LENGTH).split([7, 4, 1]):
             slots = LENGTH + 4 if cache == "static" else int(part[-1]) + 1
             mask = seen[:, :, part, :slots]
-            out.append(logits(model, IDS[:, part], attention_mask=mask, past_key_values=held))
+            out.append(logits(model, IDS[:, part], attention_mask=mask, **told))
     assert_same(torch.cat(made, dim=1), torch.cat(expected, dim=1))
 
 
@@ -185,14 +187,15 @@ def test_pairs_behind_a_cache_that_has_dropped_tokens(encoding: str) -> None:
     pe.attach(model, [pe.Rotary(8), added[encoding]])
 
     def made(ids: Tensor, cache: Any) -> Tensor:
+        held = given_cache(model, cache)
         mask = create_sliding_window_causal_mask(
             config=model.config,
             inputs_embeds=model.get_input_embeddings()(ids),
             attention_mask=None,
-            past_key_values=cache,
             and_mask_function=lambda b, h, q, k: k >= 0,
+            **held,
         )
-        used = {"use_cache": False} if cache is None else {"past_key_values": cache}
+        used = {"use_cache": False} if cache is None else held
         return logits(model, ids, attention_mask=mask, **used)
 
     cache = transformers.DynamicCache(config=model.config)

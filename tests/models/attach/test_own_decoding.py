@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc.errors import CacheError
 from posenc.models.attach.caches import PosencCache
+from posenc.models.cache_names import given_cache
 from tests.support.own_code import MODELS, WRITERS, assert_same, output, right_padding, text
 
 transformers = pytest.importorskip("transformers")
@@ -43,13 +44,12 @@ def posencs(model: Any) -> Any:
 @torch.no_grad()
 def decoded(model: Any, ids: Tensor, mask: Tensor, cache: Any) -> Tensor:
     """Logits of ids, shown chunk by chunk; T5 writes them below a text with this mask."""
-    told: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
     encodes = model.config.is_encoder_decoder
+    held = cache if encodes else cache.self_attention_cache
+    told: dict[str, Any] = {**given_cache(model, held), "use_cache": True}
     if encodes:
         encoded = model.encoder(text(), attention_mask=mask)
         told |= {"encoder_outputs": encoded, "attention_mask": mask}
-    else:
-        told["past_key_values"] = cache.self_attention_cache
     parts, start = [], 0
     for size in CHUNKS:
         part = ids[:, start : start + size]
@@ -115,7 +115,7 @@ def test_an_encoder_that_is_called_alone_reads_no_cache_of_before() -> None:
     ids = text(seed=2)[:, :7]
     expected = model.generate(ids, **told)
     cache = posencs(model)
-    first = model.generate(text(), past_key_values=cache, **told)
+    first = model.generate(text(), **given_cache(model, cache), **told)
     assert cache.get_seq_length() == first.shape[1] - 1
     assert torch.equal(model.generate(ids, **told), expected)
 
@@ -123,4 +123,4 @@ def test_an_encoder_that_is_called_alone_reads_no_cache_of_before() -> None:
 def test_a_cache_of_the_decoder_alone_is_refused() -> None:
     model = MODELS["t5"].pair()[1]
     with pytest.raises(CacheError, match=r"keys of the encoder .*EncoderDecoderCache\("):
-        model.generate(text(), past_key_values=PosencCache(model), max_new_tokens=2)
+        model.generate(text(), **given_cache(model, PosencCache(model)), max_new_tokens=2)
