@@ -15,7 +15,7 @@ from posenc.models.collect import LayerCall, collect
 from posenc.models.loading import Loaded, load_model
 from posenc.positions import Positions, Tokens
 from tests.support.families import FAMILIES
-from tests.support.small_models import bert, gemma2, llama, looking_back
+from tests.support.small_models import bert, gemma2, llama, looking_back, stablelm
 
 transformers = pytest.importorskip("transformers")
 
@@ -189,8 +189,7 @@ def test_what_the_tokenizer_adds_is_no_place() -> None:
 
 
 def test_layers_that_posenc_cannot_enter_are_told_of() -> None:
-    config = transformers.GPTJConfig(n_embd=32, n_layer=1, n_head=2, rotary_dim=8, vocab_size=97)
-    data = looked_at(transformers.GPTJForCausalLM(config).eval(), tokens=16)
+    data = looked_at(stablelm(), tokens=16)
     assert data["layers"] == []
     assert any("Layers were not looked at" in note for note in data["notes"])
 

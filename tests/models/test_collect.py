@@ -8,7 +8,7 @@ import torch
 import posenc as pe
 from posenc.errors import UnknownNameError, UnsupportedError
 from posenc.models.collect import LayerCall, collect
-from tests.support.small_models import bert, llama
+from tests.support.small_models import bert, llama, stablelm
 
 transformers = pytest.importorskip("transformers")
 IDS = torch.randint(1, 97, (2, 20), generator=torch.Generator().manual_seed(0))
@@ -84,10 +84,7 @@ class TestCollect:
             assert torch.equal(model(IDS).logits, before)
 
     def test_a_model_that_posenc_cannot_enter(self) -> None:
-        config = transformers.GPTJConfig(
-            n_embd=32, n_layer=1, n_head=2, rotary_dim=8, vocab_size=97
-        )
         with pytest.raises(
-            UnsupportedError, match="GPTJForCausalLM does not tell that all its attention"
+            UnsupportedError, match="StableLmForCausalLM does not tell that all its attention"
         ):
-            calls(transformers.GPTJForCausalLM(config).eval())
+            calls(stablelm())

@@ -34,6 +34,14 @@ def gemma2(**settings: Any) -> Any:
     return transformers.Gemma2ForCausalLM(config).eval()
 
 
+def stablelm() -> Any:
+    """A decoder that tells transformers of no way into its attention."""
+    transformers = pytest.importorskip("transformers")
+    sizes = SIZES | HEADS | {"num_key_value_heads": 4}
+    config = transformers.StableLmConfig(vocab_size=97, **sizes)
+    return transformers.StableLmForCausalLM(config).eval()
+
+
 def looking_back(tokens: int = 64) -> Any:
     """An encoder of one head, which attends to the token before and reads nothing but the table."""
     model = bert(

@@ -103,12 +103,6 @@ class Body:
                 "sees, which its code writes into a mask of pairs; posenc hands it none"
             )
         rotary = _only(model, "rotary modules", lambda _, x: _is_rotary(x))
-        if rotary is not None and type(rotary.module).__name__.startswith(_SIN_FIRST):
-            raise UnsupportedError(
-                f"attach: {type(rotary.module).__name__} gives sin before cos, where posenc's come "
-                "the other way round; model.set_attn_implementation('posenc') alone, behind "
-                "posenc.models.attach.register(), leaves it its own"
-            )
         table = _only(model, "tables of positions", lambda name, _: name in _TABLES)
         by_type = rotary is not None and "layer_type" in signature(rotary.module.forward).parameters
         types = config.get_text_config().layer_types if by_type else None
@@ -133,8 +127,6 @@ def spec_of(model: Any) -> ModelSpec:
     return read(config)
 
 
-# From transformers 5.24 on; before, they turned in code of their own.
-_SIN_FIRST = "GPTJ", "CodeGen"
 _TABLES = frozenset({"position_embeddings", "wpe", "embed_positions"})
 
 

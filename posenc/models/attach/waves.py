@@ -43,11 +43,15 @@ class Waves(nn.Module):
         super().__init__()
         # In plain dicts, for what is learned belongs to the whole model.
         self.encodings = dict(encodings)
-        self.complex = isinstance(_at_one(replaced, next(iter(encodings))), Tensor)
+        some = next(iter(encodings))
+        self.complex = isinstance(_at(replaced, some), Tensor)
+        self.sin_first = not self.complex and not _at(replaced, some, position=0)[0].any()
+        # Some models turn in float32 what is bfloat16 (Llama 4, OLMo, ERNIE 4.5, CodeGen).
+        self.wide = _first_of(_at(replaced, some, dtype=torch.bfloat16)).dtype == torch.float32
         self.widths: dict[str | None, int] = {}
         self.spreads: dict[str | None, Spread] = {}
         for kind, encoding in self.encodings.items():
-            cos = _cos_at_one(replaced, kind)
+            cos = _first_of(_at(replaced, kind))
             self.widths[kind] = cos.shape[-1]
             self.spreads[kind] = _spread_of(cos)
             if encoding is None:
@@ -63,16 +67,21 @@ class Waves(nn.Module):
     def forward(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor] | Tensor:
-        """As the model's own module: (cos, sin), or cos + i sin of each pair (Llama 4)."""
+        """As the model's own module: (cos, sin), (sin, cos) (GPT-J), or cos + i sin of each pair
+        (Llama 4).
+        """
         cos, sin = self.cos_and_sin(x, position_ids, layer_type)
-        return torch.complex(cos.float(), sin.float()) if self.complex else (cos, sin)
+        if self.complex:
+            return torch.complex(cos.float(), sin.float())
+        return (sin, cos) if self.sin_first else (cos, sin)
 
     def cos_and_sin(
         self, x: Tensor, position_ids: Tensor, layer_type: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(cos, sin), each (b, t, n) in x's dtype; position_ids (b, t), or (a, b, t) for images."""
-        if self.complex:
-            # Pairs are turned in float32, whatever x is.
+        """(cos, sin), each (b, t, n) in x's dtype, or in float32 where the model's own module gives
+        that for less; position_ids (b, t), or (a, b, t) for images.
+        """
+        if self.wide and x.itemsize < 4:
             x = x.float()
         encoding = self.encodings[layer_type]
         ids = position_ids.movedim(0, -1) if position_ids.ndim == 3 else position_ids
@@ -115,15 +124,16 @@ def turns_before_scores(encoding: Encoding, start: int = 0) -> bool:
 _ONE = torch.ones(1, 1, dtype=torch.long)
 
 
-def _at_one(rotary: nn.Module, kind: str | None) -> Any:
-    buffer = next(rotary.buffers())
-    ids = _ONE.to(buffer.device)
-    like = torch.zeros(1, 1, 1, device=buffer.device)
+def _at(
+    rotary: nn.Module, kind: str | None, position: int = 1, dtype: torch.dtype = torch.float32
+) -> Any:
+    """What a rotary module gives for one token."""
+    device = next(rotary.buffers()).device
+    ids, like = position * _ONE.to(device), torch.zeros(1, 1, 1, dtype=dtype, device=device)
     return rotary(like, ids) if kind is None else rotary(like, ids, kind)
 
 
-def _cos_at_one(rotary: nn.Module, kind: str | None) -> Tensor:
-    waves = _at_one(rotary, kind)
+def _first_of(waves: Any) -> Tensor:
     return waves.real if isinstance(waves, Tensor) else waves[0]
 
 

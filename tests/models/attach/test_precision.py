@@ -54,6 +54,15 @@ def test_a_model_that_is_moved_to_bfloat16_keeps_its_angles() -> None:
     assert (angles[0] - wanted).abs().max() > 0.05
 
 
+@pytest.mark.parametrize("name", ["llama", "olmo2"])
+def test_cos_and_sin_are_as_exact_as_the_models_own(name: str) -> None:
+    """OLMo 2 turns in float32, whatever its numbers are."""
+    theirs, ours = (model.model.rotary_emb for model in FAMILIES[name].pair())
+    x, places = torch.zeros(1, dtype=torch.bfloat16), torch.ones(1, 1).long()
+    assert ours(x, places)[0].dtype == theirs(x, places)[0].dtype
+    assert ours(x.double(), places)[0].dtype == torch.float64
+
+
 def test_under_autocast() -> None:
     theirs, ours = FAMILIES["llama"].pair()
     ids = text(rows=8)
