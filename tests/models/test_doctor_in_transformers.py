@@ -8,6 +8,7 @@ import torch
 
 from posenc.models.doctor import examine
 from posenc.models.doctor.engines.transformers import WHOLE_HEADS
+from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS
 from tests.support.doctor_cases import SICK
@@ -64,8 +65,7 @@ LATENT = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3"}
 def turning() -> list[str]:
     """Model types of one part whose heads turn by what rope_parameters says."""
     towers = {name for name in FAMILIES if name in TOWERS or name.endswith("_vision")}
-    # internlm3 has a configuration in transformers, and no code.
-    known = set(FAMILIES) & set(transformers.CONFIG_MAPPING) - LATENT - towers - {"internlm3"}
+    known = set(FAMILIES) & set(transformers.CONFIG_MAPPING) - LATENT - towers
     defaults = {name: transformers.CONFIG_MAPPING[name]().to_dict() for name in known}
     return sorted(name for name, values in defaults.items() if "rope_parameters" in values)
 
@@ -99,7 +99,9 @@ def test_who_does_not_read_a_share_is_listed(name: str) -> None:
 
 def test_nobody_is_listed_whom_transformers_does_not_know() -> None:
     """Of a model of several parts a file from before it had parts is meant."""
-    assert WHOLE_HEADS - set(turning()) == {"exaone4_5_text", "qwen2_vl", "qwen2_5_vl"}
+    # EXAONE 3 came with transformers 5.24.
+    later = {"exaone"} - set(transformers.CONFIG_MAPPING)
+    assert WHOLE_HEADS - set(turning()) == {"exaone4_5_text", "qwen2_vl", "qwen2_5_vl"} | later
 
 
 def test_a_share_of_a_head_with_a_scaling_does_not_fit() -> None:
@@ -112,6 +114,15 @@ def test_a_share_of_a_head_with_a_scaling_does_not_fit() -> None:
     q = torch.zeros(1, 8, 3, 64)
     with pytest.raises(RuntimeError, match="must match the size"):
         apply_rotary_pos_emb(q, q, cos, sin)
+
+
+def test_a_base_that_a_file_leaves_out() -> None:
+    """EXAONE's own code takes another for it than transformers, which has one from 5.24 on."""
+    config = sick("unsaid base")
+    assert read(config).layers[0].rotary.settings["base"] == 10_000.0
+    if "exaone" in transformers.CONFIG_MAPPING:
+        slower = Published(config).rotation().inv_freq[1].item()
+        assert slower == pytest.approx(500_000.0 ** (-1 / 32), rel=1e-6)
 
 
 def test_a_cast_rounds_frequencies() -> None:

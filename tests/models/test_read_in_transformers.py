@@ -22,8 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*rope_scaling.*:FutureWarning")
 DIFFERENCES = {
     "exaone-4.0-1.2b": "transformers reads a pattern of null as a number, and fails",
     "exaone-4.0-32b": "transformers reads the pattern 'LLLG' as a number, and fails",
-    "internlm3-8b-instruct": "transformers has a configuration of it and no model",
-    "internlm3": "transformers has a configuration of it and no model",
     "phi-3.5-moe-instruct": "transformers' phimoe turns by the short factors at every length",
     "mpt-7b-storywriter": "transformers refuses the whole number that the file has for clip_qkv",
     "ministral-8b-instruct-2410": "transformers' mistral does not read layer_types: all slide",
@@ -127,8 +125,8 @@ def same_frequencies(part: PartSpec, other: Published, names: list[str]) -> None
     if not turning:
         return
     module = other.rotation()
-    if module is None:
-        same_sines(turning[0][1], other)
+    if module is None or hasattr(module, "embed_positions"):
+        same_sines(turning[0][1], other, module)
         return
     for name, layer in turning:
         kind = _rotation_of(name, other)
@@ -162,13 +160,16 @@ def _rotation_of(name: str, other: Published) -> str:
     return name
 
 
-def same_sines(layer: LayerSpec, other: Published) -> None:
-    """GPT-J and CodeGen have a table of sines, and no frequencies."""
-    if not hasattr(other.code, "create_sinusoidal_positions"):
-        raise AssertionError(f"{other.config.model_type} has no table of what turns")
+def same_sines(layer: LayerSpec, other: Published, module: Any) -> None:
+    """GPT-J and CodeGen have a table of sines, and no frequencies; a module has it since 5.24."""
     made, _ = frequencies(layer.rotary)
-    table = other.code.create_sinusoidal_positions(2, 2 * len(made))
-    expected = table[1, : len(made)].double()
+    if module is not None:
+        table = module.embed_positions
+    elif hasattr(other.code, "create_sinusoidal_positions"):
+        table = other.code.create_sinusoidal_positions(2, 2 * len(made))
+    else:
+        raise AssertionError(f"{other.config.model_type} has no table of what turns")
+    expected = table[1, : table.shape[1] // 2].double()
     torch.testing.assert_close(made.sin(), expected, rtol=1e-6, atol=1e-9)
 
 

@@ -183,6 +183,12 @@ SICK: dict[str, tuple[str, str | None, dict[str, Any], str]] = {
         LLAMA | {"model_type": "olmo3", "sliding_window": 512, "rope_theta": 1e6},
         "error",
     ),
+    "unsaid base": (
+        "unsaid-base",
+        "transformers",
+        {name: x for name, x in LLAMA.items() if name != "rope_theta"} | {"model_type": "exaone"},
+        "error",
+    ),
     "llama3": ("llama3-length", "llama.cpp", scaled(**LLAMA3), "error"),
     "truncate, llama.cpp": (
         "yarn-truncate",

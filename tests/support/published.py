@@ -1,7 +1,7 @@
 """What transformers makes of a configuration, for what `read` makes of it to be compared with."""
 
 import copy
-import importlib
+import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -26,8 +26,11 @@ class Published:
         whole = kind.from_dict(copy.deepcopy(dict(values)))
         self.config = getattr(whole, f"{part}_config", whole)
         self.part = part
-        home = type(self.config).__module__
-        self.home = home.replace("configuration_", "modeling_")
+        home = type(self.config).__module__.replace("configuration_", "modeling_")
+        if importlib.util.find_spec(home) is None:
+            # A configuration without code of its own, which another type's runs.
+            home = transformers.MODEL_MAPPING[type(self.config)].__module__
+        self.home = home
 
     @property
     def code(self) -> ModuleType:

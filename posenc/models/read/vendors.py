@@ -134,6 +134,7 @@ VENDORS: Mapping[str, Decoder] = {
         lengths=("seq_length",),
         ignored=("max_position_embeddings",),
     ),
+    # As its own code; transformers, from 5.24 on, takes 500,000 where a file is silent.
     "exaone": Decoder(with_base(10_000.0)),
     "nomic_bert": Decoder(
         {"rotary_emb_base": 10_000.0},

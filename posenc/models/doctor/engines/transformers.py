@@ -1,4 +1,4 @@
-"""transformers 5.23.0, run with each of these."""
+"""transformers 5.24.0, run with each of these."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ WHOLE_HEADS = frozenset(
     | {"ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone4_5_text", "falcon_h1", "gemma3n_text"}
     | {"gemma4_text", "hunyuan_v1_dense", "hunyuan_v1_moe", "nomic_bert", "qwen2_vl"}
     | {"qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"}
-    | {"granitemoehybrid", "hunyuan_vl_text"}
+    | {"granitemoehybrid", "hunyuan_vl_text", "internlm3", "exaone"}
 )
 _UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
 # Whose configuration classes translate an old name.
 _TRANSLATED = {"su": {"phi3", "phi3_v"}, "mrope": {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl"}}
-_SOURCE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/"
+_SOURCE = "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/"
 
 
 def _no_truncate(values: dict[str, Any]) -> bool:
@@ -120,6 +120,15 @@ def _sliding_base(values: dict[str, Any]) -> bool:
     return True
 
 
+def _unsaid_base(values: dict[str, Any]) -> bool:
+    """Of EXAONE before 4, whose published files all say it."""
+    holders = [values, *ropes(values)]
+    if values.get("model_type") != "exaone" or any(x.get("rope_theta") for x in holders):
+        return False
+    values["rope_theta"] = 500_000.0
+    return True
+
+
 def _no_dual_chunk(values: dict[str, Any]) -> bool:
     """No code asks for it."""
     return bool(values.pop("dual_chunk_attention_config", None))
@@ -134,7 +143,7 @@ def _sections_of_dimensions(values: dict[str, Any]) -> bool:
 
 TRANSFORMERS = Engine(
     "transformers",
-    "5.23.0",
+    "5.24.0",
     (
         Loss(
             "yarn-truncate",
@@ -188,7 +197,7 @@ TRANSFORMERS = Engine(
                 "type ministral reads them.",
                 "transformers 的 mistral 不读取 layer_types：所有层都滑动。模型类型 ministral 会读取。",
             ),
-            _SOURCE + "models/mistral/configuration_mistral.py#L88",
+            _SOURCE + "models/mistral/configuration_mistral.py#L87",
             ("layer_types",),
             lambda values: {"model_type": "ministral"},
         ),
@@ -204,6 +213,18 @@ TRANSFORMERS = Engine(
             ("rope_theta",),
         ),
         Loss(
+            "unsaid-base",
+            _unsaid_base,
+            Words(
+                "The file says no base, for which EXAONE's own code takes 10000 and transformers "
+                "500000.",
+                "文件没有给出基数：EXAONE 自己的代码取 10000，transformers 取 500000。",
+            ),
+            _SOURCE + "models/exaone/configuration_exaone.py#L88",
+            ("rope_theta",),
+            lambda values: {"rope_theta": 10_000.0},
+        ),
+        Loss(
             "pattern-fails",
             _pattern_fails,
             Words(
@@ -211,7 +232,7 @@ TRANSFORMERS = Engine(
                 "Give layer_types.",
                 "transformers 把 sliding_window_pattern 当作数字读取：该文件无法加载。请给出 layer_types。",
             ),
-            _SOURCE + "models/exaone4/configuration_exaone4.py#L104",
+            _SOURCE + "models/exaone4/configuration_exaone4.py#L103",
             ("sliding_window_pattern",),
             weight="error",
         ),
@@ -236,7 +257,7 @@ TRANSFORMERS = Engine(
                 "transformers 把 HunYuan-VL 的坐标轴分给一张每对存两次的表的各维：一对的两维按不同的轴转，"
                 "这不是旋转。纯文本没有问题，图像则不对。",
             ),
-            _SOURCE + "models/hunyuan_vl/modeling_hunyuan_vl.py#L165",
+            _SOURCE + "models/hunyuan_vl/modeling_hunyuan_vl.py#L186",
             ("xdrope_section",),
             weight="error",
         ),
@@ -274,7 +295,7 @@ TRANSFORMERS = Engine(
                 "transformers 的 phi3 把 yarn 当作 longrope，而其因子缺失；其他类型一律拒绝：模型无法加载。"
                 "任何固定的频率都可以写成 longrope 的因子。",
             ),
-            _SOURCE + "models/phi3/configuration_phi3.py#L101",
+            _SOURCE + "models/phi3/configuration_phi3.py#L100",
             ("rope_type",),
             weight="error",
         ),
