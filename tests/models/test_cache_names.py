@@ -3,23 +3,36 @@
 from typing import Any
 
 import pytest
+from torch import nn
 
 from posenc.models.attach.given import ReadGiven
 from posenc.models.attach.sight import Passes
 from posenc.models.cache_names import cache_of, given_cache
 
 
-class Older:
+class Older(nn.Module):
     def forward(self, input_ids: Any, past_key_values: Any = None) -> None: ...
 
 
-class Newer:
+class Newer(nn.Module):
     """From transformers 5.24 on."""
 
     def forward(self, input_ids: Any, cache: Any = None) -> None: ...
 
 
-@pytest.mark.parametrize(("model", "name"), [(Older(), "past_key_values"), (Newer(), "cache")])
+class Wrapped(nn.Module):
+    """As peft and DistributedDataParallel have a model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Newer()
+
+    def forward(self, *args: Any, **told: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(Older(), "past_key_values"), (Newer(), "cache"), (Wrapped(), "cache")]
+)
 def test_a_cache_goes_by_the_name_that_a_model_has(model: Any, name: str) -> None:
     kept = object()
     assert given_cache(model, kept) == {name: kept}
