@@ -133,7 +133,7 @@ def test_other_settings_are_other_cells(
     assert tuned != first[TUNED]
 
 
-# peft 0.21 reads an attribute that transformers 5.23 calls by another name.
+# peft 0.21 reads an attribute that transformers calls by another name.
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 def test_what_is_kept_is_an_adapter_for_peft_and_the_written_config(given: Options) -> None:
     from peft import PeftModel

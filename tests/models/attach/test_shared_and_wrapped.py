@@ -18,7 +18,7 @@ transformers = pytest.importorskip("transformers")
 peft = pytest.importorskip("peft")
 
 pytestmark = [
-    # peft 0.21 reads an attribute that transformers 5.23 calls by another name.
+    # peft 0.21 reads an attribute that transformers calls by another name.
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*offloaded.*"),
 ]
