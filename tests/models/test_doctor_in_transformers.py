@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from posenc.models.doctor import examine
-from posenc.models.doctor.engines.transformers import WHOLE_HEADS
+from posenc.models.doctor.engines.whole_heads import WHOLE_HEADS
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS

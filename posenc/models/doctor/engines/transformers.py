@@ -3,20 +3,10 @@
 from typing import Any
 
 from posenc.models.doctor.engine import Engine, Loss
+from posenc.models.doctor.engines.whole_heads import WHOLE_HEADS
 from posenc.models.doctor.finding import Values, Words
 from posenc.models.spellings import kind, ropes, ropes_patch
 
-# Whose own code computes "default" without partial_rotary_factor.
-WHOLE_HEADS = frozenset(
-    {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2"}
-    | {"gemma3_text", "phimoe", "gpt_oss", "smollm3", "llama4_text", "starcoder2", "olmo", "olmo2"}
-    | {"olmo3", "granite", "cohere", "cohere2", "ernie4_5", "seed_oss", "apertus", "lfm2"}
-    | {"modernbert", "exaone4", "ministral3", "helium", "falcon", "ministral", "lfm2_moe"}
-    | {"ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone4_5_text", "falcon_h1", "gemma3n_text"}
-    | {"gemma4_text", "hunyuan_v1_dense", "hunyuan_v1_moe", "nomic_bert", "qwen2_vl"}
-    | {"qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"}
-    | {"granitemoehybrid", "hunyuan_vl_text", "internlm3", "exaone"}
-)
 _UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
 # Whose configuration classes translate an old name.
 _TRANSLATED = {"su": {"phi3", "phi3_v"}, "mrope": {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl"}}
