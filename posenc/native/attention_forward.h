@@ -50,8 +50,8 @@ static void forward_scratch(const struct pe_attention *p, struct scratch *memory
     w->head = -1;
 }
 
-/* Rows of a tile of queries, rows `row` on of the block, meet the packed tile of keys; bias[t] is that
-   of their distances. */
+/* Rows of a tile of queries, rows `row` on of the block, meet the packed tile of keys; of_distance[t]
+   is the bias of their distances. */
 static void forward_meeting(const struct pe_attention *p, struct forward *w,
                             const struct meeting *m, const struct tile *q, const struct tile *k,
                             int64_t b, int64_t h, int64_t row, const REAL *of_distance) {

@@ -73,14 +73,8 @@ static void clear_half(REAL *pairs, int64_t r, int64_t pitch) {
     for (int64_t c = 0; c < pitch; c++) words[c] &= r % 2 ? 0xffffu : 0xffff0000u;
 }
 
-/* What a word holds of each number. */
-INLINE vr rounded(vr x) {
-#if HAS_PAIRS
-    return (vr)(rounded_bf16((vf)x) & 0xffff0000u);
-#else
-    return x;
-#endif
-}
+/* The upper 16 bits of each number of float32, which a word holds as they are. */
+INLINE vr upper_of(vr x) { return (vr)((vw)x & ~(WHOLE)0xffff); }
 
 /* Two vectors, rounded: words of neighbours in them. */
 INLINE vr words_of(vr first, vr second) {

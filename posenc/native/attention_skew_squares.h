@@ -24,8 +24,9 @@ static void pack_table(enum factors kind, const REAL *table, int64_t rows, int64
                 vr first = get_first(row, least(WIDE, width - c)), second = {0};
                 if (c + WIDE < width) second = get_first(row + WIDE, least(WIDE, width - c - WIDE));
                 for (int64_t n = 0; n < parts; n++) {
-                    put(words[n] + i * SIDE, words_of(first, second));
-                    first -= rounded(first), second -= rounded(second);
+                    vr upper = upper_of(first), next = upper_of(second);
+                    put(words[n] + i * SIDE, words_of(upper, next));
+                    first -= upper, second -= next;
                 }
             }
             for (int64_t n = 0; n < parts; n++)

@@ -5,6 +5,7 @@ that no single gradient of q or k shows add up in it.
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from posenc import attend
 from posenc.analysis.probe_context import context_for, sizes_for
 from posenc.encoding import Encoding
 from posenc.native.library import LIBRARY
-from posenc.terms import GatherTable
+from posenc.terms import GatherTable, Mask, Window
 from posenc.testing.fixtures import attends, copy_of
 from tests.support.oracles import drawing
 
@@ -82,6 +83,23 @@ def test_no_rounding_adds_up(encoding: Encoding, dtype: torch.dtype) -> None:
             assert relative(actual, wanted[name]) < ROUNDING[dtype], name
         else:
             assert relative(actual, wanted[name], least) < LEARNED, name
+
+
+@pytest.mark.parametrize("side", ["q", "k"])
+def test_vectors_that_bfloat16_does_not_hold_are_read_as_they_are(side: Literal["q", "k"]) -> None:
+    """Where a query sees one key, the log of the sum is a score, in float32 whatever q is."""
+    draw = drawing(9)
+    q, k = (draw(1, 2, 70, 40).bfloat16() for _ in range(2))
+    table = draw(2, 139, 40).float()
+
+    def score(dtype: torch.dtype, backend: str) -> Tensor:
+        learned = table.to(torch.promote_types(dtype, torch.float32))
+        terms = [GatherTable(learned, 69, side), Mask(Window(1))]
+        tensors = (x.to(dtype) for x in (q, k, k))
+        return attend(*tensors, terms, causal=True, backend=backend, return_lse=True)[1]
+
+    made, wanted = score(torch.bfloat16, "native"), score(torch.float64, "reference")
+    torch.testing.assert_close(made.double(), wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("causal", [True, False])
