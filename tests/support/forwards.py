@@ -24,6 +24,13 @@ def logits(model: Any, ids: Tensor, **told: Any) -> Tensor:
         return model(ids, **told).logits
 
 
+def checkpoint(model: Any, reentrant: bool = False) -> None:
+    # By its newer name first, for the older warns.
+    enable = getattr(model, "activation_checkpointing_enable", None)
+    enable = model.gradient_checkpointing_enable if enable is None else enable
+    enable({"use_reentrant": reentrant})
+
+
 def left_padding(ids: Tensor, lengths: list[int]) -> dict[str, Tensor]:
     """attention_mask and position_ids of rows whose last tokens, as many as `lengths`, are real."""
     mask = torch.arange(ids.shape[1], 0, -1) <= torch.tensor(lengths)[:, None]

@@ -1,6 +1,9 @@
 """What cannot be done is said by name, and leaves the model as it was."""
 
+import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +13,14 @@ import posenc as pe
 from posenc.errors import PosencError, ShapeError, UnknownNameError, UnsupportedError
 from posenc.models.attach import register, watch
 from posenc.models.attach.caches import PosencCache
+from posenc.models.attach.registration import OLDEST
 from posenc.models.cache_names import given_cache
 from tests.models.attach.test_attachment import state
 from tests.support.families import FAMILIES, Family
 from tests.support.forwards import logits, text
 
 transformers = pytest.importorskip("transformers")
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
 
 OWN_CODE = {"stablelm": {}, "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]]}}
 # Of a model: what is asked, and what the error says.
@@ -107,6 +112,20 @@ def test_a_model_type_that_nobody_knows() -> None:
     config.__class__ = Other
     with pytest.raises(UnknownNameError, match="no model type is called 'oddball'"):
         pe.attach(transformers.LlamaForCausalLM(config))
+
+
+def test_an_older_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than the extra asks for: caches would be cropped to another length, without a word."""
+    (extra,) = (x for x in PROJECT["project"]["optional-dependencies"]["models"] if "formers" in x)
+    assert extra == f"transformers>={'.'.join(map(str, OLDEST))}"
+    model = FAMILIES["llama"].build()
+    expected = logits(model, text())
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "5.9.1")
+    with pytest.raises(UnsupportedError, match=r"transformers 5\.9\.1 is older than 5\."):
+        pe.attach(model)
+    assert torch.equal(logits(model, text()), expected)
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "6.0.0.dev0")
+    pe.attach(model)
 
 
 def test_no_model_at_all() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import posenc as pe
 from tests.support.allocations import largest_allocation
+from tests.support.forwards import checkpoint
 from tests.support.own_code import MODELS, assert_same, inputs, output, right_padding, text
 
 transformers = pytest.importorskip("transformers")
@@ -126,7 +127,7 @@ def test_checkpointed_layers_have_the_same_gradients(name: str) -> None:
     gradients = []
     for checkpointed in (False, True):
         if checkpointed:
-            model.activation_checkpointing_enable()
+            checkpoint(model)
         model.zero_grad()
         output(model, **inputs(name, text())).square().sum().backward()
         gradients.append([x.grad for x in model.parameters()])

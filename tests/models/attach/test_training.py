@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc as pe
 from posenc.errors import UnsupportedError
 from tests.support.families import DECODERS, FAMILIES
-from tests.support.forwards import assert_same, left_padding, text
+from tests.support.forwards import assert_same, checkpoint, left_padding, text
 
 pytest.importorskip("transformers")
 
@@ -36,13 +36,6 @@ def gradients(model: Any, **told: Any) -> dict[str, Tensor]:
         for name, parameter in model.named_parameters()
         if parameter.grad is not None
     }
-
-
-def checkpoint(model: Any, reentrant: bool) -> None:
-    # By its newer name first, for the older warns.
-    enable = getattr(model, "activation_checkpointing_enable", None)
-    enable = model.gradient_checkpointing_enable if enable is None else enable
-    enable({"use_reentrant": reentrant})
 
 
 def assert_same_gradients(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
