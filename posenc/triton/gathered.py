@@ -21,7 +21,7 @@ from posenc.triton.gathered_args import GATHERED, GatheredArgs, Vectors, exact_s
 from posenc.triton.gathered_forward import gathered_forward_kernel, masses_kernel
 from posenc.triton.gathered_key_gradient import gathered_key_kernel
 from posenc.triton.gathered_query_gradient import gathered_query_kernel
-from posenc.triton.kernel_args import LOG2_E, Inputs
+from posenc.triton.kernel_args import LOG2_E, Inputs, settings_of
 from posenc.triton.tile_lists import lists_of
 
 # What a backward pass reads of `Inputs` and may not keep by itself.
@@ -51,7 +51,7 @@ def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
     out, lse, masses = _outputs(*given)
     if out.numel() == 0:
         return out, lse, masses.zero_()
-    launch = _launched(*args.blocks("forward"))
+    launch = settings_of(args.blocks("forward"))
     programs = triton.cdiv(args.q_len, launch["BM"]) * args.batch * args.heads
     value = vectors.by_value
     far_masses = lse if value is None else lse.new_empty(*lse.shape, 2)
@@ -71,12 +71,6 @@ def _forward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
     if value is not None:
         _add_product(out, masses, value)
     return out, lse, masses
-
-
-def _launched(bm: int, bn: int, warps: int, stages: int) -> dict[str, Any]:
-    return {
-        "BM": bm, "BN": bn, "num_warps": warps, "num_stages": stages, "enable_fp_fusion": True
-    }  # fmt: skip
 
 
 def _lists(args: GatheredArgs, backward: bool = False) -> list[Tensor]:
@@ -131,7 +125,7 @@ def _backward(
         of_lse = (dlse / math.log(2)).masked_fill(lse == torch.inf, 0.0).contiguous()
     lists = _lists(args, backward=True)
     of_queries, of_keys = (
-        {**args.constants, "OF_VALUES": value is not None, **_launched(*args.blocks(kernel))}
+        {**args.constants, "OF_VALUES": value is not None, **settings_of(args.blocks(kernel))}
         for kernel in ("queries", "keys")
     )
     shared = *args.bands, *args.of_values, *args.bias, *args.reach, *args.places

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import triton
@@ -150,6 +150,13 @@ def _offsets(x: Inputs) -> tuple[Tensor, Tensor, int]:
     rows = max(x.q_offset.shape[0], x.k_offset.shape[0])
     q, k = (one.detach().expand(rows, -1, -1).contiguous() for one in (x.q_offset, x.k_offset))
     return q, k, int(rows > 1)
+
+
+def settings_of(tiles: Blocks) -> dict[str, Any]:
+    """By which Triton compiles a kernel for these tiles."""
+    bm, bn, warps, stages = tiles
+    how = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+    return {"BM": bm, "BN": bn, **how}
 
 
 def precision_of(q: Tensor) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from posenc.triton.forward import forward_kernel
-from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs
+from posenc.triton.kernel_args import LOG2_E, Inputs, KernelArgs, settings_of
 from posenc.triton.key_gradient import key_kernel
 from posenc.triton.launch import Launch
 from posenc.triton.query_gradient import query_kernel
@@ -73,7 +73,7 @@ def forward_launch(x: Inputs, out: Tensor) -> Launch:
         *args.strides, *out.stride(), *args.bias, *args.reach, args.sink, *args.offsets,
         *args.places, *_lists(x)[:2], x.scale * LOG2_E, *args.sizes,
     )  # fmt: skip
-    settings = args.constants | _settings(*blocks)
+    settings = args.constants | settings_of(blocks)
     settings |= {"SINK": x.sink is not None, "RISING": x.scale >= 0}
     # In one dimension, for the others end at 65,535.
     programs = -(-args.q_len // blocks[0]) * args.batch * args.heads
@@ -100,7 +100,7 @@ def _query_launch(
     rest = (
         *args.strides, *strides, *_shared(args), *lists[2:4], *part, *scales, *args.sizes
     )  # fmt: skip
-    settings = args.constants | _settings(*blocks) | {"LSE": lse, "SUMS": sums}
+    settings = args.constants | settings_of(blocks) | {"LSE": lse, "SUMS": sums}
     programs = part[1] * args.batch * args.heads
     return Launch(query_kernel, programs, args.inputs.q, rest, settings)
 
@@ -115,18 +115,13 @@ def _key_launch(
     blocks = args.blocks("keys")
     strides = [n for x in written for n in x.stride()]
     rest = *args.strides, *strides, *_shared(args), *lists[4:6], *scales, *args.sizes
-    settings = args.constants | _settings(*blocks)
+    settings = args.constants | settings_of(blocks)
     programs = -(-args.k_len // blocks[1]) * args.batch * args.heads // args.group
     return Launch(key_kernel, programs, args.inputs.q, rest, settings)
 
 
 def _shared(args: KernelArgs) -> tuple[Any, ...]:
     return *args.bias, *args.reach, *args.offsets, *args.places
-
-
-def _settings(bm: int, bn: int, warps: int, stages: int) -> dict[str, Any]:
-    launch = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
-    return {"BM": bm, "BN": bn, **launch}
 
 
 def _lists(x: Inputs, backward: bool = False) -> Sequence[Tensor]:
