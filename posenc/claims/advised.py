@@ -6,6 +6,7 @@ from typing import Any
 
 from posenc.claims.advice import LOSES, Answer, Row
 from posenc.claims.facts import Facts
+from posenc.lab.config import OWN_SIZES
 from posenc.lab.intervals import LEVEL, Interval
 from posenc.lab.verdict import HOLDS
 from posenc.report.numbers import number, signed
@@ -60,6 +61,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 def _as_json(answer: Answer, row: Row) -> dict[str, Any]:
     config = row.arm.config
+    sizes = () if config.get("model") else OWN_SIZES
     return {
         "encoding": row.arm.encoding,
         "label": row.label,
@@ -75,7 +77,7 @@ def _as_json(answer: Answer, row: Row) -> dict[str, Any]:
         "change": _ends(row.change),
         "seeds": len(row.arm.values(row.metric, row.length).by_seed),
         "claims": list(row.arm.claims),
-        "size": {key: config.get(key) for key in ("dim", "depth", "heads", "steps")},
+        "size": {key: config.get(key) for key in (*sizes, "steps")},
     }
 
 

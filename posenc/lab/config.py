@@ -18,6 +18,8 @@ PROTOCOL = 1
 """Raised whenever the same configuration would no longer give the same results."""
 
 PRECISIONS = ("float32", "bfloat16")
+# Of our own models; one of transformers has its own, whatever a configuration says.
+OWN_SIZES = ("dim", "depth", "heads")
 # Tasks that read a text.
 OF_TEXT = ("text", "masked_text", "tokens", "passkey")
 # Fields without which earlier runs were written, whose ids stay what they were.
@@ -66,7 +68,7 @@ class RunConfig:
     weights: str = ""  # sha256 of that model's files
 
     def __post_init__(self) -> None:
-        for name in ("train_length", "dim", "depth", "heads", "batch", "spans", "scored"):
+        for name in ("train_length", *OWN_SIZES, "batch", "spans", "scored"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"{name} is {value}: it must be at least 1")

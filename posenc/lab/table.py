@@ -22,6 +22,7 @@ from typing import Any
 
 from posenc.atomic_files import whole_file
 from posenc.errors import LabError
+from posenc.lab.config import OWN_SIZES
 from posenc.lab.folder import Run, read_run
 from posenc.lab.rates import is_search
 
@@ -241,10 +242,12 @@ def described(run: Run) -> Mapping[str, Any]:
     last = {
         row["kind"]: row for row in run.rows if row["kind"] in ("train", "cost", "done", "failed")
     }
+    config = run.config.to_json()
+    unread = OWN_SIZES if run.config.model else ()
     return {
         "run": run.path.name,
         "state": run.state,
-        "config": run.config.to_json(),
+        "config": {key: value for key, value in config.items() if key not in unread},
         "manifest": {key: value for key, value in run.manifest.items() if key != "config"},
         "numbers": list(_numbers(run)),
         "last": last,

@@ -196,6 +196,15 @@ def test_the_commands_print_them(out: Path, tmp_path: Path) -> None:
     assert told["config"]["encoding"] == "none"
 
 
+def test_a_trained_model_has_its_own_sizes(tmp_path: Path) -> None:
+    """Not those that a configuration begins with."""
+    folder = add_run(tmp_path, "rotary", 0, (1.0, 2.0, 3.0, 4.0), changed={"model": "smollm2"})
+    for path, has in ((add_run(tmp_path, "alibi", 0, (1.0, 2.0, 3.0, 4.0)), True), (folder, False)):
+        config = json.loads(run(app, ["lab", "show", str(path), "--json"]).stdout)["config"]
+        assert [name in config for name in ("dim", "depth", "heads")] == [has] * 3
+        assert config["train_length"] == 64
+
+
 def test_a_cost_that_is_no_number_is_told_apart(out: Path) -> None:
     path = next((out / "runs").iterdir()) / RESULTS
     path.write_text(
