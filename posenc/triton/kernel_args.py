@@ -182,7 +182,8 @@ def blocks_for(
         tiles = _HOPPER if hopper else _OLDER
         return tiles[next(width for width in tiles if dim <= width)][kernel]
     if kernel != "forward":
-        return (32, 32, 4, 1) if dim <= 64 else (32, 32, 8, 1)
+        # Of wider heads, more does not fit an A100's shared memory.
+        return (16, 16, 4, 1) if dim > 128 else (32, 32, 4 if dim <= 64 else 8, 1)
     return (64, 32, 4 if dim <= 64 else 8, 2) if dim <= 128 else (32, 32, 8, 1)
 
 

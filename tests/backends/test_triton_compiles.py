@@ -20,6 +20,7 @@ FEW = [
     Configuration("vectors", 90, torch.bfloat16, 64),
     Configuration("padded vectors", 90, torch.bfloat16, 64),
     Configuration("gathered", 80, torch.bfloat16, 64),
+    Configuration("table", 80, torch.float64, 256),
     Configuration("decode", 90, torch.bfloat16, 128),
     Configuration("decode", 80, torch.float64, 128),
     Configuration("rotary", 90, torch.bfloat16, 128),
