@@ -1,5 +1,6 @@
 """A file that leaves a number out is read as one that has what transformers takes for it."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,8 @@ from posenc.models.read.families import FAMILIES
 from posenc.models.spec import PartSpec
 
 transformers = pytest.importorskip("transformers")
+# Whose bases are those of their vendors' code, and transformers' are others.
+VENDORS = {"exaone", "nomic_bert"}
 # Files without key heads are older than these, and have as many as heads.
 OLDER = {"num_key_value_heads"}
 NAMES = set(FAMILIES) & set(transformers.CONFIG_MAPPING)
@@ -44,6 +47,45 @@ def test_what_is_left_out_is_as_in_transformers(name: str) -> None:
             if found[part].trained_length is None:
                 found[part] = replace(found[part], trained_length=expected.trained_length)
         assert found == whole, f"{name} without {key}"
+
+
+def unturned(values: dict[str, Any]) -> dict[str, Any]:
+    """What a file says but for the rotation."""
+    return {
+        key: unturned(value) if key.endswith("_config") and isinstance(value, dict) else value
+        for key, value in values.items()
+        if key != "rope_parameters"
+    }
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - VENDORS))
+def test_a_rotation_that_is_left_out_is_as_in_transformers(name: str) -> None:
+    kind = transformers.CONFIG_MAPPING[name]
+    values = unturned(kind().to_dict())
+    assert told(values) == told(kind.from_dict(copy.deepcopy(values)).to_dict())
+
+
+STRETCHED = ["apertus", "gpt_oss", "ministral3"]
+
+
+@pytest.mark.parametrize("name", STRETCHED)
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"rope_theta": 5e5},
+        {"rope_theta": 5e5, "rope_scaling": None},
+        {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+        {"rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+        {"rope_parameters": {"rope_type": "default"}},
+    ],
+    ids=str,
+)
+def test_what_is_said_of_a_stretched_rotation_is_as_in_transformers(
+    name: str, said: dict[str, Any]
+) -> None:
+    kind = transformers.CONFIG_MAPPING[name]
+    values = {**unturned(kind().to_dict()), **said}
+    assert told(values) == told(kind.from_dict(copy.deepcopy(values)).to_dict())
 
 
 @pytest.mark.parametrize("name", ["wav2vec2", "wav2vec2-conformer", "deepseek_v32", "kimi_linear"])

@@ -38,19 +38,39 @@ const GEMMA_3N = { ...based(1e6, 256), rope_local_base_freq: 10_000 };
 const GEMMA_4 = { head_dim: 256, global_head_dim: 512 };
 const MLA = { qk_rope_head_dim: 64 };
 const QWEN_3_5 = part(0.25, 256);
+const APERTUS = {
+  ...based(12e6),
+  rope_parameters: {
+    rope_type: "llama3", rope_theta: 12e6, factor: 8, low_freq_factor: 1, high_freq_factor: 4,
+    original_max_position_embeddings: 8192,
+  },
+};
+const YARN = { rope_type: "yarn", beta_fast: 32, beta_slow: 1 };
+const GPT_OSS = {
+  ...based(150_000, 64),
+  rope_parameters: { ...YARN, factor: 32, truncate: false, original_max_position_embeddings: 4096 },
+};
+const MINISTRAL_3 = {
+  head_dim: 128,
+  rope_parameters: {
+    ...YARN, rope_theta: 1e6, factor: 16, mscale: 1, mscale_all_dim: 1, original_max_position_embeddings: 16_384,
+  },
+};
 
 /** What the code takes where the file is silent, if it is not 10 000 for a base and whole heads. */
 export const SILENT = {
-  mixtral: based(1e6), gpt_oss: based(150_000, 64), smollm3: based(2e6), llama4: based(500_000, 128),
+  mixtral: based(1e6), gpt_oss: GPT_OSS, smollm3: based(2e6), llama4: based(500_000, 128),
   llama4_text: based(500_000, 128), olmo3: based(500_000), cohere: based(500_000), ernie4_5: based(500_000, 128),
   ernie4_5_moe: based(500_000), ernie4_5_vl_moe: based(500_000), ernie4_5_vl_moe_text: based(500_000),
-  ernie4_5_moe_vl: based(500_000), ministral3: based(1e6, 128), qwen2_vl: based(1e6), qwen2_vl_text: based(1e6),
+  ernie4_5_moe_vl: based(500_000), ministral3: MINISTRAL_3, qwen2_vl: based(1e6), qwen2_vl_text: based(1e6),
   qwen2_5_vl: based(1e6), qwen2_5_vl_text: based(1e6), qwen3_vl: based(500_000, 128), qwen3_vl_text: based(500_000, 128),
   qwen3_vl_moe: based(500_000, 128), qwen3_vl_moe_text: based(500_000, 128), helium: based(100_000, 128),
-  apertus: based(12e6), lfm2: based(1e6), lfm2_moe: based(1e6), modernbert: { global_rope_theta: 160_000, local_rope_theta: 10_000 },
-  gemma: { head_dim: 256 }, gemma2: { head_dim: 256 }, gemma3: GEMMA_3, gemma3_text: GEMMA_3, gemma3n: GEMMA_3N,
-  gemma3n_text: GEMMA_3N, gemma4: GEMMA_4, gemma4_text: GEMMA_4,
-  qwen3: { head_dim: 128 }, seed_oss: { head_dim: 128 }, glm: part(0.5, 128), glm4: part(0.5, 128), glm4_moe: part(0.5),
+  apertus: APERTUS, lfm2: based(1e6), lfm2_moe: based(1e6),
+  modernbert: { global_rope_theta: 160_000, local_rope_theta: 10_000 },
+  gemma: { head_dim: 256 }, gemma2: { head_dim: 256 }, gemma3: GEMMA_3,
+  gemma3_text: GEMMA_3, gemma3n: GEMMA_3N, gemma3n_text: GEMMA_3N, gemma4: GEMMA_4, gemma4_text: GEMMA_4,
+  qwen3: { head_dim: 128 }, seed_oss: { head_dim: 128 },
+  glm: part(0.5, 128), glm4: part(0.5, 128), glm4_moe: part(0.5),
   phi: part(0.5), persimmon: part(0.5), nemotron: part(0.5), stablelm: part(0.25), gpt_neox: part(0.25), moonshine: part(0.9),
   qwen3_next: part(0.25, 256), qwen3_5: QWEN_3_5, qwen3_5_text: QWEN_3_5, qwen3_5_moe: QWEN_3_5, qwen3_5_moe_text: QWEN_3_5,
   gptj: { rotary_dim: 64 }, codegen: { rotary_dim: 64 },

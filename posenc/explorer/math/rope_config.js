@@ -11,7 +11,7 @@ const NAMES = {
   su: "longrope", llama3: "llama3", proportional: "proportional", mrope: "none",
 };
 const SHARES = ["partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"];
-const NAMES_OF = { partial_rotary_factor: SHARES };
+const NAMES_OF = { partial_rotary_factor: SHARES, rope_parameters: ["rope_parameters", "rope_scaling"] };
 const KNOWN = "default, linear, dynamic, yarn, longrope, llama3, proportional";
 const WIDEST = 4096;
 const LONGEST = 2 ** 31;
@@ -90,9 +90,10 @@ export function readConfig(text, page) {
   return byLayer(rope, config).map(([layer, each]) => read(layer, each, config, page));
 }
 
-/** The config with what its code takes of keys that it does not have, under no name; null is said. */
+/** The config with what its code takes of keys that it does not have, under no name; null is said, but of a rotation. */
 function completed(said, silent) {
-  const absent = ([key, value]) => value !== undefined && !(NAMES_OF[key] ?? [key]).some((name) => Object.hasOwn(said, name));
+  const says = (name, value) => Object.hasOwn(said, name) && !(isObject(value) && said[name] === null);
+  const absent = ([key, value]) => value !== undefined && !(NAMES_OF[key] ?? [key]).some((name) => says(name, value));
   return { ...said, ...Object.fromEntries(Object.entries(silent).filter(absent)) };
 }
 

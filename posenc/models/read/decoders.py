@@ -54,10 +54,41 @@ def _exaone_kinds(keys: Keys, count: int) -> Kinds:
     return every(FULL, SLIDING, "sliding_window_pattern")(keys, count)
 
 
+# What code takes where a file has no rotation: not only a base, but a stretch.
+_GPT_OSS = {
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
+_MINISTRAL3 = {
+    "rope_type": "yarn",
+    "rope_theta": 1_000_000.0,
+    "factor": 16.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 16_384,
+    "llama_4_scaling_beta": 0.1,
+}
+_APERTUS = {
+    "rope_type": "llama3",
+    "rope_theta": 12_000_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+
+
 def _ministral(keys: Keys, turns: bool) -> EncodingSpec | None:
     own = keys.inside("rope_parameters") or keys.inside("rope_scaling")
-    strength = own.maybe_number("llama_4_scaling_beta").value if own else None
-    if own is None or not strength:
+    own = own or Keys({}, _MINISTRAL3, owner=keys.owner)
+    strength = own.maybe_number("llama_4_scaling_beta").value
+    if not strength:
         return None
     length = own.whole("original_max_position_embeddings").value
     settings = {"kind": "ministral", "original_length": length, "strength": strength}
@@ -73,6 +104,7 @@ QWEN2 = Decoder(
     beside=beside_dual_chunk,
 )
 QWEN3 = replace(QWEN2, silent={**QWEN2.silent, "head_dim": 128})
+APERTUS = Decoder(with_base(12_000_000.0), silent_ropes={FULL: _APERTUS})
 
 DECODERS: Mapping[str, Decoder] = {
     "llama": LLAMA,
@@ -92,6 +124,7 @@ DECODERS: Mapping[str, Decoder] = {
     "gpt_oss": Decoder(
         with_base(150_000.0, head_dim=64, sliding_window=128, pattern=2),
         kinds=listed(every(FULL, SLIDING, "pattern")),
+        silent_ropes={FULL: _GPT_OSS, SLIDING: _GPT_OSS},
         sink_logits=True,
     ),
     "smollm3": Decoder(with_base(2_000_000.0, no_rope_layer_interval=4), turned=listed_turns),
@@ -165,7 +198,12 @@ DECODERS: Mapping[str, Decoder] = {
         turned=only_sliding_turns,
     ),
     "ministral": Decoder(with_base(10_000.0, sliding_window=4096), kinds=listed(by_window)),
-    "ministral3": Decoder(with_base(1_000_000.0, head_dim=128), kinds=by_window, temper=_ministral),
+    "ministral3": Decoder(
+        with_base(10_000.0, head_dim=128),
+        kinds=by_window,
+        temper=_ministral,
+        silent_ropes={FULL: _MINISTRAL3, SLIDING: _MINISTRAL3},
+    ),
     "qwen2_vl_text": Decoder(
         {**QWEN2.silent, "rope_theta": 1_000_000.0},
         kinds=QWEN2.kinds,
@@ -181,7 +219,7 @@ DECODERS: Mapping[str, Decoder] = {
     "internlm3": Decoder(with_base(10_000.0, max_position_embeddings=32_768)),
     "minicpm": LLAMA,
     "helium": Decoder(with_base(100_000.0, head_dim=128), layout="interleaved"),
-    "apertus": Decoder(with_base(12_000_000.0)),
+    "apertus": APERTUS,
     "modernbert": Decoder(
         {
             "global_rope_theta": 160_000.0,

@@ -136,7 +136,7 @@ def _yarn(at: Rope) -> Settings:
         "beta_slow": own.maybe_number("beta_slow"),
         "attention_factor": own.maybe_number("attention_factor"),
     }
-    if own.given("truncate"):
+    if own.any("truncate").value is not None:
         settings["truncate"] = own.flag("truncate")
     gains = {name: own.maybe_number(name) for name in ("mscale", "mscale_all_dim")}
     # transformers and DeepSeek read the two together or not at all; 0 is not.

@@ -157,6 +157,31 @@ def configs() -> list[tuple[str, dict[str, Any], list[Rope]]]:
             | {"rope_parameters": {"rope_type": "proportional", "partial_rotary_factor": 0.25}},
             [("", rope(64, scaling=pe.Proportional(0.25)), 1024, 4096)],
         ),
+        (
+            "Apertus, whose code stretches where a file says nothing",
+            llama
+            | {"model_type": "apertus", "max_position_embeddings": 65_536, "rope_scaling": None},
+            [("", rope(128, 12e6, scaling=pe.Llama3(8.0, 1.0, 4.0, 8192)), 8192, 65_536)],
+        ),
+        (
+            "Apertus, stretched otherwise",
+            llama
+            | {"model_type": "apertus", "max_position_embeddings": 4096}
+            | {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+            [("", rope(128, 12e6, scaling=pe.Linear(8.0)), 4096, 32_768)],
+        ),
+        (
+            "gpt-oss, whose code stretches where a file says nothing",
+            {"model_type": "gpt_oss", "max_position_embeddings": 131_072},
+            [
+                (
+                    "",
+                    rope(64, 150_000, scaling=pe.YaRN(32.0, 4096, truncate=False)),
+                    4096,
+                    131_072,
+                )
+            ],
+        ),
     ]
 
 
