@@ -91,6 +91,7 @@ const HOSTILE = [
   ['"yarn"', "config_not_object"],
   ['{"model_type": "gpt2", "n_embd": 768, "n_positions": 1024}', "config_unturned"],
   ['{"model_type": "falcon", "alibi": true, "hidden_size": 64, "num_attention_heads": 1}', "config_unturned"],
+  ['{"text_config": {"model_type": "inkling2_loop_text"}}', "config_unturned"],
   ['{"model_type": "chatglm", "rope_ratio": 500, "kv_channels": 128}', "config_otherwise"],
   ['{"model_type": {"toString": 1}, "head_dim": 7}', "config_odd"],
   ['{"model_type": "__proto__", "head_dim": 7}', "config_odd"],

@@ -13,6 +13,7 @@ import torch
 
 import posenc
 from posenc.explorer.tables import tables
+from posenc.models.read.refused import REFUSED
 from posenc.testing.suite import run_check
 from tests.explorer.reference import configs
 from tests.models.test_read_facts import FACTS, facts
@@ -84,6 +85,8 @@ def test_models_that_turn_nothing_are_those_of_the_reader() -> None:
     for model_type in set(found) - told:
         assert "rotary" not in names(model_type), model_type
     assert "rotary" in names("llama")
+    (refused,) = re.findall(r"REFUSED = \[(.*?)\]", source, re.DOTALL)
+    assert set(re.findall(r'"([\w-]+)"', refused)) == set(REFUSED)
 
 
 WAVES = [

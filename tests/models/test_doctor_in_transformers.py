@@ -59,7 +59,8 @@ def test_a_share_of_a_head_is_not_read_by_llama() -> None:
 
 
 # Their code does not turn by a share of a head, whatever it is: MLA says how many dimensions turn.
-LATENT = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3"}
+LATENT = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "minicpm3", "sarvam_mla", "youtu"}
+LATENT |= {"hy_v4", "hy_v4_vl_text"}
 
 
 def turning() -> list[str]:

@@ -66,7 +66,7 @@ def test_one_layer_and_one_head_are_one() -> None:
 
 
 def test_what_layers_do_besides_is_known_in_chinese() -> None:
-    """Of every published file; one sentence is of GGUF files, one of Qwen3's files for vLLM."""
+    """Of every published file; others are of GGUF files, of Qwen3's files for vLLM, and of Dory."""
     said = {
         re.sub(r"\d+", "{}", sentence)
         for name in FACTS
@@ -76,6 +76,8 @@ def test_what_layers_do_besides_is_known_in_chinese() -> None:
     assert BESIDES.keys() - said == {
         "a state-space mixer stands beside the attention",
         "prompts beyond {} tokens see a sparse pattern of keys",
+        "each dimension of a query is scaled after it has turned",
+        "it runs {} times over",
     }
     assert said <= BESIDES.keys()
     for english, chinese in BESIDES.items():

@@ -140,3 +140,23 @@ def test_scores_are_scaled_as_the_file_says(name: str, asked: dict[str, bool]) -
     blocks = transformers.AutoModelForCausalLM.from_config(config).transformer.h
     scales = [layer.scale for layer in read(config).layers if layer is not None]
     assert scales == pytest.approx([block.attn.scaling for block in blocks])
+
+
+def test_layers_that_run_several_times_say_so() -> None:
+    values = {"model_type": "dory", "hidden_size": 2560, "num_attention_heads": 16}
+    layers = {"num_hidden_layers": 8, "n_input_layers": 2, "n_output_layers": 2}
+    listed = ["sliding_attention", "mlp", "full_attention", "mlp"] * 2
+    looped = {**values, **layers, "layer_types": listed, "n_recurrent_loops": 3}
+    found = read(looped).layers
+    again = [any("runs 3 times over" in x for x in layer.beyond) for layer in found]
+    assert again == [False, True, True, False]
+    assert [layer.window for layer in found] == [1024, None, 1024, None]
+    assert [layer.rotary.settings["base"] for layer in found] == [1e4, 1e7, 1e4, 1e7]
+    once = read({**looped, "n_recurrent_loops": 1})
+    assert len(once.layers[1].beyond) == 1
+    with pytest.raises(ConfigError, match="behind each other kind"):
+        read({**looped, "layer_types": listed[1:] + listed[:1]})
+    with pytest.raises(ConfigError, match="what is left of 4 layers"):
+        read({**looped, "n_recurrent_layers": 8})
+    with pytest.raises(ConfigError, match="n_output_layers is 5: at most 3 layers"):
+        read({**looped, "n_output_layers": 10})

@@ -65,7 +65,7 @@ def test_a_rotation_that_is_left_out_is_as_in_transformers(name: str) -> None:
     assert told(values) == told(kind.from_dict(copy.deepcopy(values)).to_dict())
 
 
-STRETCHED = ["apertus", "gpt_oss", "ministral3"]
+STRETCHED = ["apertus", "apertus1p5_text", "gpt_oss", "ministral3"]
 
 
 @pytest.mark.parametrize("name", STRETCHED)

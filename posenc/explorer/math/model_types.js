@@ -8,6 +8,8 @@ const UNTURNED = [
   "clip_text_model", "clip_vision_model", "siglip", "siglip_text_model", "siglip_vision_model", "siglip2",
   "siglip2_text_model", "siglip2_vision_model", "wav2vec2", "wav2vec2-bert",
 ];
+// Types that posenc.models.read refuses, which turn nothing either.
+const REFUSED = ["inkling2", "inkling2_text", "inkling2_loop", "inkling2_loop_text"];
 const withALiBi = ({ alibi }) => alibi === true;
 // Types of which some models turn and others do not.
 const UNTURNED_WHERE = {
@@ -56,6 +58,10 @@ const MINISTRAL_3 = {
     ...YARN, rope_theta: 1e6, factor: 16, mscale: 1, mscale_all_dim: 1, original_max_position_embeddings: 16_384,
   },
 };
+const DORY = {
+  head_dim: 256,
+  rope_parameters: { full_attention: based(1e7), sliding_attention: based(10_000) },
+};
 
 /** What the code takes where the file is silent, if it is not 10 000 for a base and whole heads. */
 export const SILENT = {
@@ -65,16 +71,19 @@ export const SILENT = {
   ernie4_5_moe_vl: based(500_000), ministral3: MINISTRAL_3, qwen2_vl: based(1e6), qwen2_vl_text: based(1e6),
   qwen2_5_vl: based(1e6), qwen2_5_vl_text: based(1e6), qwen3_vl: based(500_000, 128), qwen3_vl_text: based(500_000, 128),
   qwen3_vl_moe: based(500_000, 128), qwen3_vl_moe_text: based(500_000, 128), helium: based(100_000, 128),
-  apertus: APERTUS, lfm2: based(1e6), lfm2_moe: based(1e6),
+  apertus: APERTUS, apertus1p5: APERTUS, apertus1p5_text: APERTUS, dory: DORY, sarvam_moe: based(8e6, 64),
+  flex_olmo: based(500_000), bitnet: based(500_000), minimax_m2: based(5e6, 128), solar_open: based(1e6, 128),
+  hy_v3: based(11_158_840, 128), afmoe: { head_dim: 128 }, lfm2: based(1e6), lfm2_moe: based(1e6),
   modernbert: { global_rope_theta: 160_000, local_rope_theta: 10_000 },
-  gemma: { head_dim: 256 }, gemma2: { head_dim: 256 }, gemma3: GEMMA_3,
+  gemma: { head_dim: 256 }, gemma2: { head_dim: 256 }, vaultgemma: { head_dim: 256 }, gemma3: GEMMA_3,
   gemma3_text: GEMMA_3, gemma3n: GEMMA_3N, gemma3n_text: GEMMA_3N, gemma4: GEMMA_4, gemma4_text: GEMMA_4,
-  qwen3: { head_dim: 128 }, seed_oss: { head_dim: 128 },
+  qwen3: { head_dim: 128 }, seed_oss: { head_dim: 128 }, lara_mini: { head_dim: 128 },
   glm: part(0.5, 128), glm4: part(0.5, 128), glm4_moe: part(0.5),
   phi: part(0.5), persimmon: part(0.5), nemotron: part(0.5), stablelm: part(0.25), gpt_neox: part(0.25), moonshine: part(0.9),
   qwen3_next: part(0.25, 256), qwen3_5: QWEN_3_5, qwen3_5_text: QWEN_3_5, qwen3_5_moe: QWEN_3_5, qwen3_5_moe_text: QWEN_3_5,
   gptj: { rotary_dim: 64 }, codegen: { rotary_dim: 64 },
-  deepseek_v2: MLA, deepseek_v3: MLA, deepseek_v32: MLA, kimi_k2: MLA, minicpm3: { qk_rope_head_dim: 32 },
+  deepseek_v2: MLA, deepseek_v3: MLA, deepseek_v32: MLA, kimi_k2: MLA, sarvam_mla: MLA, youtu: MLA,
+  hy_v4: MLA, hy_v4_vl: MLA, hy_v4_vl_text: MLA, minicpm3: { qk_rope_head_dim: 32 },
 };
 
 /** What a table of these has for a model type, which may be anything that JSON can say. */
@@ -82,7 +91,7 @@ export const ofType = (table, type) => (typeof type === "string" && Object.hasOw
 
 /** Whether nothing turns in the model of this config.json. */
 export const turnsNothing = (config) =>
-  UNTURNED.includes(config.model_type) || ofType(UNTURNED_WHERE, config.model_type)?.(config) === true;
+  [...UNTURNED, ...REFUSED].includes(config.model_type) || ofType(UNTURNED_WHERE, config.model_type)?.(config) === true;
 
 /** Whether its angles follow from more than a frequency of each pair and the position. */
 export const turnsOtherwise = (config) =>

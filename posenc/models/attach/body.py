@@ -69,7 +69,7 @@ class Body:
         if self.layout == "interleaved" and hasattr(code, "apply_rotary_pos_emb_interleave"):
             # DeepSeek-V3's.
             return "takes pairs of neighbours apart before it turns them"
-        if _weighs_turned(self.attentions[0], self.layers[0].head_dim):
+        if _weighs_turned(self.attentions[0], self.layers[0].heads, self.layers[0].head_dim):
             return "has a weight for each dimension of a head behind their rotation"
         return ""
 
@@ -139,11 +139,15 @@ def _number(module: nn.Module) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _weighs_turned(attention: nn.Module, head_dim: int) -> bool:
-    """Whether the code norms what it has turned, by a weight for each dimension (HunYuan)."""
+def _weighs_turned(attention: nn.Module, heads: int, head_dim: int) -> bool:
+    """Whether the code weighs what it has turned by dimension: a norm (HunYuan), a scale (Dory)."""
     names = [str(x.argval) for x in get_instructions(unwrap(type(attention).forward))]
     turns = [i for i, name in enumerate(names) if name.startswith("apply_") and "rotary" in name]
     behind = names[turns[-1] :] if turns else []
+    # As many as all heads have together: a logit for each head is none of these.
+    scales = {name: len(x) for name, x in attention.named_parameters(recurse=False) if x.ndim == 1}
+    if any(name in behind and count == heads * head_dim for name, count in scales.items()):
+        return True
     return any(
         name in behind and any(x.shape == (head_dim,) for x in module.parameters())
         for name, module in attention.named_children()

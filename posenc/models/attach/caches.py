@@ -4,6 +4,7 @@ Letters: b batch, g key heads, t new tokens, d head dimension.
 """
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -106,7 +107,8 @@ class PosencCache(TheirCache):
     model must have posenc; make gives the cache of one layer, or is a list with one for each, as
     `posenc.layers(...).caches()` makes it where layers differ. Where keys are to be turned as the
     cache has them, and not as they came, attach with raw_keys=True. Raises CacheError for a list of
-    another length.
+    another length, and for a model that runs layers several times over (Dory), each time with keys
+    of their own.
 
     Example:
 
@@ -116,6 +118,12 @@ class PosencCache(TheirCache):
     """
 
     def __init__(self, model: Any, make: Callable[[], Cache] | Sequence[Cache] = Cache) -> None:
+        if any("cache_offset" in signature(x.forward).parameters for x in model.modules()):
+            raise CacheError(
+                f"PosencCache({type(model).__name__}): its code runs layers several times over, "
+                "each time with keys of their own, and posenc's caches hold those of one time; "
+                "leave the cache to transformers"
+            )
         count = model.config.get_text_config().num_hidden_layers
         caches = [make() for _ in range(count)] if callable(make) else list(make)
         if len(caches) != count:

@@ -36,6 +36,8 @@ BESIDES = {
     "prompts beyond {} tokens see a sparse pattern of keys": (
         "超过 {} 个词元的提示只看稀疏选取的键"
     ),
+    "each dimension of a query is scaled after it has turned": "查询旋转之后，各维再乘上缩放",
+    "it runs {} times over": "反复运行 {} 遍",
     "each query attends only the keys that an indexer picks": "每个查询只看索引器选出的键",
     "positions are (column, row), counted from {}": "位置是（列，行），从 {} 数起",
     "positions are the centres of patches, from -{} to {}": "位置是图块的中心，从 -{} 到 {}",

@@ -11,6 +11,7 @@ from posenc.models.keys import Keys, load
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.gguf.header import is_gguf
 from posenc.models.read.gguf.reader import read_gguf
+from posenc.models.read.refused import REFUSED
 from posenc.models.spec import ModelSpec
 from posenc.models.values import plain_values
 
@@ -33,7 +34,8 @@ def read(source: str | PathLike[str] | Mapping[str, Any] | Configuration) -> Mod
     llama.cpp does, whose layout of pairs may not be that of the checkpoint it was made of.
 
     Raises ConfigError for a file that is no configuration and for values that no model has,
-    UnknownNameError for a model type that posenc does not know: nothing is guessed.
+    or whose positions a specification cannot say, and UnknownNameError for a model type that
+    posenc does not know: nothing is guessed.
 
     Example: `read("SmolLM2-135M/config.json").layers[0].rotary.build()`.
     """
@@ -88,6 +90,8 @@ def _from_values(values: Mapping[str, Any], origin: str) -> ModelSpec:
         raise ConfigError(f"{origin} has no model_type: nobody knows which code it is for")
     if len(kind) > _LONGEST_NAME:
         raise ConfigError(f"{origin} has a model_type of {len(kind)} letters, which no model has")
+    if kind in REFUSED:
+        raise ConfigError(f"{origin} is of model type {kind!r}, which is not read: {REFUSED[kind]}")
     if kind not in FAMILIES:
         raise UnknownNameError("model type", kind, FAMILIES)
     family = FAMILIES[kind]

@@ -21,6 +21,7 @@ from posenc.models.read.kinds import (
     Kinds,
     by_window,
     every,
+    if_it_slides,
     listed,
     upper_layers,
 )
@@ -52,6 +53,15 @@ def _exaone_kinds(keys: Keys, count: int) -> Kinds:
         letters = [pattern[i % len(pattern)] for i in range(count - 1)] + ["G"]
         return Sourced(tuple(SLIDING if x == "L" else FULL for x in letters), key)
     return every(FULL, SLIDING, "sliding_window_pattern")(keys, count)
+
+
+def _dots_kinds(keys: Keys, count: int) -> Kinds:
+    """Layers from max_window_layers on slide where there is a window."""
+    width = keys.maybe_whole("sliding_window")
+    lowest, key = keys.whole("max_window_layers", least=0)
+    if width.value is None:
+        return Sourced((FULL,) * count, width.key)
+    return Sourced(tuple(SLIDING if i >= lowest else FULL for i in range(count)), key)
 
 
 # What code takes where a file has no rotation: not only a base, but a stretch.
@@ -215,11 +225,31 @@ DECODERS: Mapping[str, Decoder] = {
     "glm4v_text": Decoder(
         with_base(10_000.0), layout="interleaved", sections=Sections((8, 12, 12))
     ),
+    "arcee": Decoder(with_base(10_000.0)),
+    "olmoe": Decoder(with_base(10_000.0)),
+    "jais2": Decoder(with_base(10_000.0)),
+    "flex_olmo": Decoder(with_base(500_000.0)),
+    "bitnet": Decoder(with_base(500_000.0)),
+    "granitemoe": Decoder(with_base(10_000.0), scale=multiplier),
+    "granitemoeshared": Decoder(with_base(10_000.0), scale=multiplier),
+    "minimax_m2": Decoder(with_base(5_000_000.0, head_dim=128)),
+    "solar_open": Decoder(with_base(1_000_000.0, head_dim=128)),
+    "hy_v3": Decoder(with_base(11_158_840.0, head_dim=128)),
+    "dots1": Decoder(
+        with_base(10_000.0, sliding_window=4096, max_window_layers=62), kinds=listed(_dots_kinds)
+    ),
+    "afmoe": Decoder(
+        with_base(10_000.0, head_dim=128, sliding_window=1024, global_attn_every_n_layers=4),
+        kinds=listed(every(FULL, SLIDING, "global_attn_every_n_layers")),
+        turned=if_it_slides,
+    ),
     "internlm2": LLAMA,
     "internlm3": Decoder(with_base(10_000.0, max_position_embeddings=32_768)),
     "minicpm": LLAMA,
     "helium": Decoder(with_base(100_000.0, head_dim=128), layout="interleaved"),
     "apertus": APERTUS,
+    "apertus1p5_text": APERTUS,
+    "sarvam_moe": Decoder(with_base(8_000_000.0, head_dim=64)),
     "modernbert": Decoder(
         {
             "global_rope_theta": 160_000.0,

@@ -32,6 +32,7 @@ from posenc.models.read.learned import (
     read_vit,
     read_whisper,
 )
+from posenc.models.read.looped import DORY, read_dory
 from posenc.models.read.relative import (
     read_bloom,
     read_deberta,
@@ -143,6 +144,13 @@ FAMILIES: Mapping[str, Family] = {
     "ernie4_5_moe_vl": _nested("ernie4_5_vl_moe_text", vision_config="ernie4_5_vl_moe_vision"),
     "hunyuan_vl": _nested("hunyuan_vl_text", vision_config="hunyuan_vl_vision"),
     "glm4v": _nested("glm4v_text", vision_config="glm4v_vision"),
+    "hy_v4_vl": _nested("hy_v4_vl_text", vision_config="hy_v4_vl_vision"),
+    "apertus1p5": _nested(
+        "apertus1p5_text",
+        vision_config="apertus1p5_vision_tokenizer",
+        audio_config="wavtokenizer_encoder",
+    ),
+    "dory": Family(read_dory, DORY.silent),
     "deepseek_v4": Family(
         read_compressed,
         {

@@ -53,6 +53,11 @@ def _gemma4_window(keys: Keys) -> Sourced[int]:
 
 _GEMMA = {"head_dim": 256}
 _LOCAL = {SLIDING: ("rope_local_base_freq",), FULL: ("rope_theta",)}
+_GEMMA2 = Decoder(
+    with_base(10_000.0, sliding_window=4096, query_pre_attn_scalar=256, pattern=2, **_GEMMA),
+    kinds=listed(every(FULL, SLIDING, "pattern")),
+    scale=query_scalar,
+)
 _GEMMA3 = Decoder(
     with_base(
         1_000_000.0,
@@ -75,11 +80,8 @@ _GEMMA3 = Decoder(
 
 GEMMA: Mapping[str, Decoder] = {
     "gemma": Decoder(with_base(10_000.0, **_GEMMA)),
-    "gemma2": Decoder(
-        with_base(10_000.0, sliding_window=4096, query_pre_attn_scalar=256, pattern=2, **_GEMMA),
-        kinds=listed(every(FULL, SLIDING, "pattern")),
-        scale=query_scalar,
-    ),
+    "gemma2": _GEMMA2,
+    "vaultgemma": _GEMMA2,
     "gemma3_text": _GEMMA3,
     "gemma3n_text": Decoder(
         with_base(

@@ -4,12 +4,27 @@ from collections.abc import Mapping
 
 from posenc.models.keys import Keys, Sourced
 from posenc.models.read.decoder import Decoder, by_head_dim, multiplier, none_turns, with_base
-from posenc.models.read.kinds import FULL, Kinds, alike, every, listed, numbered
+from posenc.models.read.kinds import (
+    FULL,
+    SLIDING,
+    Kinds,
+    alike,
+    every,
+    if_it_slides,
+    listed,
+    numbered,
+)
 from posenc.models.read.rope import Sections
 
 _STATE = "linear_attention"
 # Nemotron-H writes its layers as one word.
 _LETTERS = {"M": "mamba", "*": FULL, "-": "mlp", "E": "moe"}
+
+
+def _lara_kinds(keys: Keys, count: int) -> Kinds:
+    rhythm = (_STATE, SLIDING, _STATE, FULL, SLIDING)
+    kinds = tuple(rhythm[i % len(rhythm)] for i in range(count))
+    return Sourced(kinds, f"default of {keys.owner}")
 
 
 def _granite_turns(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
@@ -77,6 +92,11 @@ HYBRIDS: Mapping[str, Decoder] = {
         with_base(10_000.0, head_dim=256, partial_rotary_factor=0.25, full_attention_interval=4),
         kinds=listed(every(FULL, _STATE, "full_attention_interval")),
         sections=Sections((11, 11, 10), interleaved=True),
+    ),
+    "lara_mini": Decoder(
+        with_base(10_000.0, head_dim=128, sliding_window=512),
+        kinds=listed(_lara_kinds),
+        turned=if_it_slides,
     ),
     "granitemoehybrid": Decoder(
         with_base(10_000.0),

@@ -97,3 +97,8 @@ def numbered(others: str, *names: str, first: int = 0) -> Rule:
 def sees_ahead(keys: Keys) -> bool:
     """Whether the file says is_causal: false, and transformers' masks hide nothing ahead."""
     return keys.given("is_causal") and not keys.flag("is_causal").value
+
+
+def if_it_slides(keys: Keys, kinds: tuple[str, ...]) -> tuple[bool, ...]:
+    """A layer that sees everything never turns, also where none slides."""
+    return tuple(kind == SLIDING for kind in kinds)

@@ -182,6 +182,14 @@ def configs() -> list[tuple[str, dict[str, Any], list[Rope]]]:
                 )
             ],
         ),
+        (
+            "Dory, by layer where a file says nothing",
+            {"model_type": "dory", "max_position_embeddings": 8192},
+            [
+                ("full_attention", rope(256, 1e7), 8192, 32_768),
+                ("sliding_attention", rope(256, 1e4), 8192, 32_768),
+            ],
+        ),
     ]
 
 

@@ -9,7 +9,11 @@ from posenc.models.spellings import kind, ropes, ropes_patch
 
 _UNKNOWN = {"su": "longrope", "mrope": "default", "ntk": None, "deepseek_yarn": "yarn"}
 # Whose configuration classes translate an old name.
-_TRANSLATED = {"su": {"phi3", "phi3_v"}, "mrope": {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl"}}
+_TRANSLATED = {
+    "su": {"phi3", "phi3_v"},
+    "mrope": {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl"},
+    "deepseek_yarn": {"sarvam_mla"},
+}
 _SOURCE = "https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/"
 
 

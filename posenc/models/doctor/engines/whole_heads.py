@@ -9,5 +9,7 @@ WHOLE_HEADS = frozenset(
     | {"ernie4_5_moe", "ernie4_5_vl_moe_text", "exaone4_5_text", "falcon_h1", "gemma3n_text"}
     | {"gemma4_text", "hunyuan_v1_dense", "hunyuan_v1_moe", "nomic_bert", "qwen2_vl"}
     | {"qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"}
-    | {"granitemoehybrid", "hunyuan_vl_text", "internlm3", "exaone"}
+    | {"granitemoehybrid", "hunyuan_vl_text", "internlm3", "exaone", "apertus1p5_text", "dory"}
+    | {"lara_mini", "arcee", "olmoe", "jais2", "flex_olmo", "bitnet", "granitemoe", "hy_v3"}
+    | {"granitemoeshared", "dots1", "afmoe", "vaultgemma"}
 )
