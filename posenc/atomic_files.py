@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -9,6 +10,20 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+# What says that there is no room, of the disk, of a user's share of it, or in one file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """An OSError that says there is no room for `path` names it, which the system's do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            error.filename = str(path)
+        raise
 
 
 @contextlib.contextmanager
@@ -26,7 +41,7 @@ def whole_file(path: Path, *, new: bool = False) -> Iterator[IO[bytes]]:
         return
     temporary = _beside(path)
     try:
-        with temporary.open("wb") as file:
+        with named(path), temporary.open("wb") as file:
             yield file
             flush(file)
         if new:

@@ -125,8 +125,8 @@ def errors() -> Iterator[None]:
         print(f"This needs {missing}: {installing(extra)}", file=sys.stderr)
         raise typer.Exit(1) from None
     except OSError as error:
-        if error.errno in (errno.EPIPE, errno.ENOSPC):
-            # Of the output: `posenc.cli` ends it.
+        if error.errno in (errno.EPIPE, errno.ENOSPC) and error.filename is None:
+            # Of the output, as no file is named: `posenc.cli` ends it.
             raise
         print(f"posenc: {error}", file=sys.stderr)
         raise typer.Exit(2) from None

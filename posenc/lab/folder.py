@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc.atomic_files import flush, replace_file
+from posenc.atomic_files import flush, named, replace_file
 from posenc.errors import LabError, PosencError
 from posenc.lab.config import RunConfig
 from posenc.lab.rows import check_plain, parse_row
@@ -92,7 +92,7 @@ def read_rows(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
                 f"line {number} of {path} is not a row ({error}) and was moved to {aside.name}"
             )
     if bad:
-        with aside.open("ab") as file:
+        with named(aside), aside.open("ab") as file:
             file.write(b"".join(line + b"\n" for line in bad))
             flush(file)
     if bad or not data.endswith(b"\n"):
@@ -112,7 +112,7 @@ def is_complete(rows: Sequence[Mapping[str, Any]]) -> bool:
 def append_row(path: Path, row: dict[str, Any]) -> None:
     """Add one row, on the disk when this returns; OSError leaves the file as it was."""
     line = json.dumps(row, allow_nan=False).encode() + b"\n"
-    with path.open("ab", buffering=0) as file:
+    with named(path), path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         try:
             written = file.write(line)

@@ -1,6 +1,7 @@
 """Carry one run out in its folder, from wherever it stands there, in a process of its own."""
 
 import errno
+import multiprocessing
 import platform
 import signal
 import time
@@ -189,7 +190,10 @@ def fail(folder: Path, message: str, trace: str = "") -> None:
 def attempt(
     given: Assignment, tell: Callable[[Progress], None], processes: Processes | None = None
 ) -> tuple[Ending, str]:
-    """Carry `given` out: done, failed or stopped, and why it failed, which its rows tell, too."""
+    """Carry `given` out: done, failed or stopped, and why it failed, which its rows tell, too.
+
+    A process whose parent was killed stops and tells of no failure: the same command goes on.
+    """
     try:
         carry_out(given, tell, processes)
     except Stop:
@@ -197,11 +201,19 @@ def attempt(
     except Exception as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
+        if _orphaned():
+            # It may have failed for what went with its parent, as the text.
+            return "stopped", ""
         message = f"{type(error).__name__}: {error}"
         if processes is None or processes.rank == 0:
             fail(given.folder, message, traceback.format_exc())
         return "failed", message
     return "done", ""
+
+
+def _orphaned() -> bool:
+    parent = multiprocessing.parent_process()
+    return parent is not None and not parent.is_alive()
 
 
 def _weights(folder: Path) -> dict[str, Tensor] | None:

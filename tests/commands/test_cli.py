@@ -49,6 +49,24 @@ class TestMain:
                 )
                 assert (ended.returncode, ended.stderr.strip()) == (code, said)
 
+    def test_a_file_for_which_there_is_no_room_is_named(self, tmp_path: Path) -> None:
+        config = {"model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 1}
+        config |= {"hidden_size": 8, "max_position_embeddings": 8, "rope_theta": 10000.0}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        out = tmp_path / "out.json"
+        ended = python(
+            "import errno, os, sys\n"
+            f"sys.argv = ['posenc', 'convert', {str(tmp_path)!r}, {str(out)!r}, '--to', 'hf4']\n"
+            "def full(handle):\n"
+            "    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+            "os.fsync = full\n"
+            "from posenc.cli import main\n"
+            "main()"
+        )
+        assert ended.returncode == 2
+        assert ended.stderr.endswith(f"No space left on device: '{out}'\n")
+        assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
     @pytest.mark.parametrize("command", ["--help", "list", "doctor config.json", "list --no-such"])
     def test_closed_outputs_are_written_to_in_vain(self, command: str, tmp_path: Path) -> None:
         config = {"model_type": "bert", "num_hidden_layers": 1, "num_attention_heads": 1}
