@@ -11,6 +11,7 @@ from posenc.models.doctor.engines.whole_heads import WHOLE_HEADS
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS
+from tests.models.test_read_in_transformers import compare
 from tests.support.doctor_cases import SICK
 from tests.support.published import Published
 
@@ -176,3 +177,17 @@ def phi3_rotary(config: dict[str, Any]) -> torch.nn.Module:
 
     told = transformers.Phi3Config.from_dict(copy.deepcopy(config))
     return modeling_phi3.Phi3RotaryEmbedding(config=told)
+
+
+def test_what_sarvams_class_translates_is_read_as_it_is_and_no_finding() -> None:
+    """The form of the vendor's own code: the width of a query, of a latent key, DeepSeek's YaRN."""
+    values = transformers.CONFIG_MAPPING["sarvam_mla"]().to_dict()
+    del values["rope_parameters"]
+    stretch = {"type": "deepseek_yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0}
+    stretch |= {"original_max_position_embeddings": 4096}
+    values |= {"q_head_dim": 192, "head_dim": 576, "rope_scaling": stretch, "rope_theta": 10_000.0}
+    compare(values)
+    assert read(values).unread == ()
+    assert "unknown-type" not in {x.rule for x in examine(values).findings}
+    other = {**values, "model_type": "deepseek_v3"}
+    assert "unknown-type" in {x.rule for x in examine(other).findings}

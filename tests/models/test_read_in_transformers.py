@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from posenc.errors import ConfigError
-from posenc.models.doctor import examine
 from posenc.models.read import read
 from posenc.models.read.families import FAMILIES
 from posenc.models.read.vision import TOWERS
@@ -241,20 +240,6 @@ def test_every_scaling_in_every_spelling(asked: str, spelling: str) -> None:
             own["type"] = own.pop("rope_type")
         values |= {"rope_theta": 50_000.0, "rope_scaling": own}
     compare(values)
-
-
-def test_what_sarvams_class_translates_is_read_as_it_is_and_no_finding() -> None:
-    """The form of the vendor's own code: the width of a query, of a latent key, DeepSeek's YaRN."""
-    values = transformers.CONFIG_MAPPING["sarvam_mla"]().to_dict()
-    del values["rope_parameters"]
-    stretch = {"type": "deepseek_yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0}
-    stretch |= {"original_max_position_embeddings": 4096}
-    values |= {"q_head_dim": 192, "head_dim": 576, "rope_scaling": stretch, "rope_theta": 10_000.0}
-    compare(values)
-    assert read(values).unread == ()
-    assert "unknown-type" not in {x.rule for x in examine(values).findings}
-    other = {**values, "model_type": "deepseek_v3"}
-    assert "unknown-type" in {x.rule for x in examine(other).findings}
 
 
 def test_the_base_of_an_older_olmo_3_file_reaches_every_layer() -> None:

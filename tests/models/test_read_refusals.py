@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import posenc as pe
 from posenc.errors import ConfigError, PosencError, UnknownNameError
 from posenc.models.read import read
-from posenc.models.read.refused import REFUSED
 from tests.models.test_read_facts import FACTS, facts
 
 LLAMA: dict[str, Any] = {
@@ -49,11 +48,6 @@ def test_a_size_that_no_model_has(key: str, value: object) -> None:
 
 def test_a_thousand_million_layers() -> None:
     refused({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000", "10000")
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_a_model_whose_positions_no_specification_says(kind: str) -> None:
-    refused({**LLAMA, "model_type": kind}, repr(kind), "is not read", "a sink that each token")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, 0.0, -1.0, "10000", [1.0]])

@@ -6,6 +6,7 @@ import torch
 import posenc as pe
 from posenc.errors import ConfigError
 from posenc.models.read import read
+from posenc.models.read.refused import REFUSED
 from tests.models.test_read_facts import facts
 from tests.support.published import frequencies
 
@@ -160,3 +161,11 @@ def test_layers_that_run_several_times_say_so() -> None:
         read({**looped, "n_recurrent_layers": 8})
     with pytest.raises(ConfigError, match="n_output_layers is 5: at most 3 layers"):
         read({**looped, "n_output_layers": 10})
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_model_whose_positions_no_specification_says(kind: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"{kind!r}, which is not read: .* a sink that each token"
+    ):
+        read({"model_type": kind})
