@@ -21,7 +21,8 @@ def test_leaves_no_part_of_a_configuration(tmp_path: Path) -> None:
     config.write_text(json.dumps(CONFIG))
     program = "from posenc.cli import main; main()"
     ended = subprocess.run(
-        [sys.executable, "-c", program, "convert", config, "--to", "hf5", out],
+        # Without -B what Python compiles would be cut short as well, for all that import it later.
+        [sys.executable, "-B", "-c", program, "convert", config, "--to", "hf5", out],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)),
         capture_output=True,
         text=True,

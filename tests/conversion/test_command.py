@@ -22,7 +22,8 @@ OPTIONS = ("--from", "half", "--to", "interleaved", "--head-dim", "8")
 def run_after(program: str, path: Path) -> subprocess.CompletedProcess[str]:
     """What becomes of `posenc convert` of `path` in a process that runs this first."""
     program = f"{program}\nfrom posenc.cli import main\nmain()"
-    command = [sys.executable, "-c", program, "convert", str(path), str(path.with_name("b"))]
+    # Without -B what Python compiles would be cut short too, where the size of files is limited.
+    command = [sys.executable, "-B", "-c", program, "convert", str(path), str(path.with_name("b"))]
     return subprocess.run([*command, *OPTIONS], capture_output=True, text=True)
 
 
