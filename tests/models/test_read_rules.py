@@ -157,6 +157,9 @@ def test_layers_that_run_several_times_say_so() -> None:
     assert len(once.layers[1].beyond) == 1
     with pytest.raises(ConfigError, match="behind each other kind"):
         read({**looped, "layer_types": listed[1:] + listed[:1]})
+    for kinds in (["linear_attention"] * 8, ["full_attention", "mamba"] * 4):
+        with pytest.raises(ConfigError, match=r"layer_types is .* each of full_attention"):
+            read({**looped, "layer_types": kinds})
     with pytest.raises(ConfigError, match="what is left of 4 layers"):
         read({**looped, "n_recurrent_layers": 8})
     with pytest.raises(ConfigError, match="n_output_layers is 5: at most 3 layers"):

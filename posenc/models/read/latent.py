@@ -31,37 +31,22 @@ _HY4 = Decoder(
     beyond=(_PICKED,),
 )
 
+_DEEPSEEK3 = Decoder(
+    with_base(10_000.0, rope_interleave=True, **_DEEPSEEK),
+    layout=_rope_interleave,
+    latent=True,
+    scale=deepseek_scale,
+)
+
 LATENT: Mapping[str, Decoder] = {
     "deepseek_v2": Decoder(
         with_base(10_000.0, **_DEEPSEEK), layout="interleaved", latent=True, scale=deepseek_scale
     ),
-    "deepseek_v3": Decoder(
-        with_base(10_000.0, rope_interleave=True, **_DEEPSEEK),
-        layout=_rope_interleave,
-        latent=True,
-        scale=deepseek_scale,
-    ),
-    "deepseek_v32": Decoder(
-        with_base(10_000.0, rope_interleave=True, **_DEEPSEEK),
-        layout=_rope_interleave,
-        latent=True,
-        scale=deepseek_scale,
-        beyond=(_PICKED,),
-    ),
-    "youtu": Decoder(
-        with_base(10_000.0, rope_interleave=True, **_DEEPSEEK),
-        layout=_rope_interleave,
-        latent=True,
-        scale=deepseek_scale,
-    ),
-    # Its own code's file says once more how wide a query is.
-    "sarvam_mla": Decoder(
-        with_base(10_000.0, rope_interleave=True, **_DEEPSEEK),
-        layout=_rope_interleave,
-        latent=True,
-        scale=deepseek_scale,
-        ignored=("q_head_dim",),
-    ),
+    "deepseek_v3": _DEEPSEEK3,
+    "deepseek_v32": replace(_DEEPSEEK3, beyond=(_PICKED,)),
+    "youtu": _DEEPSEEK3,
+    # Files for the vendor's own code repeat the width of a query.
+    "sarvam_mla": replace(_DEEPSEEK3, ignored=("q_head_dim",)),
     "hy_v4": _HY4,
     # Pairs lie otherwise in the weights of the model that sees images.
     "hy_v4_vl_text": replace(

@@ -15,6 +15,9 @@ _FEED = "mlp"
 def _dory_kinds(keys: Keys, count: int) -> Kinds:
     """Published files list the feed-forward behind each attention as a layer of its own."""
     kinds, key = listed(every(FULL, SLIDING, "pattern"))(keys, count)
+    known = FULL, SLIDING, _FEED
+    if not set(kinds) <= {*known}:
+        raise keys.wrong(key, kinds, f"each of {', '.join(known)}")
     if _FEED in kinds and [kind == _FEED for kind in kinds] != [i % 2 == 1 for i in range(count)]:
         raise keys.wrong(key, kinds, f"{_FEED!r} behind each other kind, or nowhere,")
     return Sourced(kinds, key)
