@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-# What says that there is no room, of the disk, of a user's share of it, or in one file.
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# There is no room on the disk, or in a user's share of it; or no more in one file.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (*DISK_FULL, errno.EFBIG)
 
 
 @contextlib.contextmanager
@@ -21,7 +22,7 @@ def named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in NO_ROOM:
+        if error.errno in _NO_ROOM:
             error.filename = str(path)
         raise
 

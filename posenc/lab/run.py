@@ -1,6 +1,5 @@
 """Carry one run out in its folder, from wherever it stands there, in a process of its own."""
 
-import errno
 import multiprocessing
 import platform
 import signal
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import posenc
-from posenc.atomic_files import write_json
+from posenc.atomic_files import DISK_FULL, write_json
 from posenc.lab import pretrained
 from posenc.lab.config import RunConfig
 from posenc.lab.folder import (
@@ -40,7 +39,6 @@ from posenc.lab.tasks import Task, find
 from posenc.lab.train import Progress, Stop, train
 
 TRAINING_SHARE = 0.9
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 # How a run can end; `full` is a disk that was, and leaves it to be gone on with as `stopped` does.
 Ending = Literal["done", "failed", "stopped", "full"]
 
